@@ -1,0 +1,88 @@
+"""fio's JSON (`--output-format=json` before the first `--name`), as fio 3.33 writes it.
+
+Traps that this reader knows (all seen with fio 3.33):
+- a worker killed by SIGKILL: rc 0, error 0 and a note on stderr only;
+- a run stopped by a signal: valid JSON, error 0;
+- text before the document (`fio: pid=..., err=28/...`), or several documents (`--status-interval`);
+- an I/O error leaves bytes and a bandwidth of the part that went well beside `error`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fsage.parse import MIB, BadOutput, Transfer, check_exit
+
+# What fio says when something went wrong although its return code may be 0.
+TROUBLE = re.compile(
+    r"signal[ =]\d|\berr(or)?=|verify:|not a directory|disallowed|fio: .*(fail|error|unable|cannot)", re.I
+)
+
+
+@dataclass(frozen=True)
+class FioRun:
+    """One run of fio: what all its jobs together wrote and read (None: nothing), and the options it echoes."""
+
+    version: str
+    write: Transfer | None
+    read: Transfer | None
+    options: Mapping[str, str]
+
+
+def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
+    """Values of one fio run; `BadOutput` if it failed, was stopped or its output is not one JSON document.
+
+    Bandwidth is all bytes over the runtime of the slowest job, as in fio's own group line; runtime is in whole ms.
+    """
+    before, document, after = _split(stdout)
+    said = [line.strip() for line in (before + "\n" + stderr).splitlines() if TROUBLE.search(line)]
+    check_exit("fio", rc, "; ".join(dict.fromkeys(said)))
+    if said:
+        raise BadOutput("fio ended with code 0 but reports trouble: " + "; ".join(dict.fromkeys(said)))
+    if document is None:
+        raise BadOutput("fio's output holds no whole JSON document: it was cut short or is of another format")
+    if after.lstrip().startswith("{"):
+        raise BadOutput("fio's output holds several JSON documents: run it without --status-interval")
+    try:
+        return _values(document)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise BadOutput(f"fio's JSON lacks what every fio 3 document has: {error!r}") from error
+
+
+def _split(stdout: str) -> tuple[str, dict | None, str]:
+    """Text before the first JSON document, that document, and what follows it."""
+    start = re.search(r"^\{$", stdout, re.M)
+    if not start:
+        return stdout, None, ""
+    before = stdout[: start.start()]
+    try:
+        document, length = json.JSONDecoder().raw_decode(stdout[start.start() :])
+    except ValueError:
+        return before, None, ""
+    return before, document, stdout[start.start() + length :]
+
+
+def _values(document: dict) -> FioRun:
+    jobs = document["jobs"]
+    for job in jobs:
+        if job["error"] != 0:
+            raise BadOutput(f"fio's job {job['jobname']} reports error {job['error']} (an errno)")
+    return FioRun(
+        version=document["fio version"],
+        write=_transfer([job["write"] for job in jobs]),
+        read=_transfer([job["read"] for job in jobs]),
+        options={**document.get("global options", {}), **jobs[0]["job options"]},
+    )
+
+
+def _transfer(parts: list[dict]) -> Transfer | None:
+    moved_bytes = sum(int(part["io_bytes"]) for part in parts)
+    seconds = max(int(part["runtime"]) for part in parts) / 1000
+    if moved_bytes == 0:
+        return None
+    if seconds <= 0:
+        raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, its clock's step: no bandwidth")
+    return Transfer(moved_bytes, seconds, moved_bytes / MIB / seconds)

@@ -1,0 +1,41 @@
+"""What a cell runs. One module a workload, found by its name: `fsage.workloads.<name>`.
+
+A workload module offers
+- `Params`: pydantic model of a cell's parameters;
+- `commands(params, claim) -> list[phase]`: what to run on a claimed target, as plain dicts
+  `{"name": str, "argv": [str], "reads": bool}` and optionally `"env": {str: str}`;
+- `read(observation) -> Outcome`: did it run right, and only then its numbers;
+- `seconds(params, claim)`, `bytes_written(params, claim)`: estimates for the plan.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a cell came to. `metrics` is empty unless valid; `why` is a plain sentence unless valid."""
+
+    status: Literal["valid", "failed", "unsupported"]
+    why: str | None = None
+    metrics: dict[str, float | int] = field(default_factory=dict)
+
+
+def names() -> list[str]:
+    """Names of the workloads there are."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def load(name: str) -> ModuleType:
+    """The module of one workload; `ValueError` with the available names if there is none of that name."""
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown workload {name!r}: available are {', '.join(names())}{hint}")
+    return importlib.import_module(f"{__name__}.{name}")
