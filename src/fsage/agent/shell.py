@@ -1,0 +1,30 @@
+"""Run a command; what it says when it fails becomes the message."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any, Sequence
+
+from fsage.agent.errors import Failure
+
+
+def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subprocess.CompletedProcess[str]:
+    """Run `argv` without a shell, standard input closed, messages in English; return the completed process.
+
+    `ok` lists the exit statuses that are answers; any other, or a missing program, raises `Failure` with argv,
+    status and standard error. Further keywords go to `subprocess.run`.
+    """
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    kw.setdefault("env", {**os.environ, "LC_ALL": "C"})
+    command = " ".join(argv)
+    try:
+        done = subprocess.run(list(argv), capture_output=True, text=True, errors="replace", check=False, **kw)
+    except FileNotFoundError as error:
+        raise Failure(f"{argv[0]}: no such program on {os.uname().nodename} (wanted for: {command})") from error
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"`{command}` did not end within {error.timeout} s") from error
+    if done.returncode not in ok:
+        said = (done.stderr or done.stdout).strip() or "(it said nothing)"
+        raise Failure(f"`{command}` ended with status {done.returncode}: {said}")
+    return done
