@@ -1,0 +1,191 @@
+"""The PaF notation: equal and different spellings, errors with their caret, properties of all inputs."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fsage.notation import Generation, NotationError, PaF, parse
+from fsage.sizes import LARGEST_BYTES, format_size
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "structure"),
+    [  # the three forms of the source, then one form for each rule of the grammar
+        ("PAF:70.30@264M<24253639848", PaF((Generation(70, 30),), None, (264 * MIB,), 24_253_639_848)),
+        (
+            "PAF:70.30,20.40@264M<24253639848",
+            PaF((Generation(70, 30), Generation(20, 40)), None, (264 * MIB,), 24_253_639_848),
+        ),
+        (
+            "PAF:70.30,20.40:67005@264M,40M<24253639848",
+            PaF((Generation(70, 30), Generation(20, 40)), 67005, (264 * MIB, 40 * MIB), 24_253_639_848),
+        ),
+        ("PAF:10.00@264M", PaF((Generation(10, 0),), None, (264 * MIB,))),
+        ("PAF:01.99:0@1", PaF((Generation(1, 99),), 0, (1,))),
+        ("PAF:40.10@264M,40M,1M", PaF((Generation(40, 10),), None, (264 * MIB, 40 * MIB, MIB))),
+        ("PAF:99.50,50.00@1G", PaF((Generation(99, 50), Generation(50, 0)), None, (1024 * MIB,))),
+    ],
+)
+def test_reads_and_writes_canonical_text(text, structure):
+    assert parse(text) == structure
+    assert str(structure) == text
+
+
+@pytest.mark.parametrize(
+    ("messy", "canonical"),
+    [
+        ("paf:70.30@264m", "PAF:70.30@264M"),
+        ("PaF:5.0@264M", "PAF:05.00@264M"),
+        ("PAF:70.30@1024M", "PAF:70.30@1G"),
+        ("PAF:70.30@8192K", "PAF:70.30@8M"),
+        ("PAF:70.30@1048576", "PAF:70.30@1M"),
+        ("PAF:70.30:0067005@0264M<0012", "PAF:70.30:67005@264M<12"),
+        ("PAF:70.30,20.40@264M,264M", "PAF:70.30,20.40@264M"),
+        ("PAF:70.30@264M,264M", "PAF:70.30@264M"),
+    ],
+)
+def test_writes_other_spellings_canonically(messy, canonical):
+    assert str(parse(messy)) == canonical
+    assert parse(messy) == parse(canonical)
+
+
+_PREFIX = "a structure begins with PAF:, such as PAF:70.30@264M"
+_AA = "AA is 01 to 99 (% of the capacity)"
+_BB = "BB is two digits, 00 to 99 (% deleted)"
+_SIZE = "SIZE is a whole number with K, M, G or T, such as 264M"
+
+
+@pytest.mark.parametrize(
+    ("text", "caret", "message"),
+    [
+        ("", "^", f"the text ends too early; {_PREFIX}"),
+        ("70.30@264M", "^^", f"'70' is not allowed here; {_PREFIX}"),
+        ("PAF:", "    ^", f"the text ends too early; {_AA}"),
+        ("PAF: 70.30@264M", "    ^", f"a blank is not allowed here; {_AA}"),
+        ("PAF:100.30@264M", "    ^^^", f"100 is not a share of the capacity; {_AA}"),
+        ("PAF:00.30@264M", "    ^^", f"00 is not a share of the capacity; {_AA}"),
+        ("PAF:70@264M", "      ^", "'@' is not allowed here; AA and BB are joined by a dot: AA.BB"),
+        ("PAF:70.100@264M", "       ^^^", f"100 is not a share to delete; {_BB}"),
+        ("PAF:70.3@264M", "       ^", f"3 may mean 03 or 30; {_BB}"),
+        ("PAF:70.30", "         ^", "the text ends too early; next comes ,AA.BB or :SEED or @SIZE"),
+        ("PAF:70.30:x@1M", "          ^", "'x' is not allowed here; SEED is a whole number"),
+        ("PAF:70.30:5", "           ^", "the text ends too early; next comes @SIZE"),
+        ("PAF:70.30@264X", "          ^^^^", f"'264X' is not allowed here; {_SIZE}"),
+        ("PAF:70.30@264MB", "          ^^^^^", f"'264MB' is not allowed here; {_SIZE}"),
+        ("PAF:70.30@0M", "          ^^", "0M is out of range; SIZE is 1 to 2^63 - 1 bytes"),
+        ("PAF:70.30@1M<", "             ^", "the text ends too early; KBLOCKS is a whole number (free KiB)"),
+        (
+            "PAF:70.30@1M<0",
+            "             ^",
+            "0 is out of range; KBLOCKS is a whole number (free KiB), 1 to 2^63 - 1",
+        ),
+        (
+            "PAF:70.30@1M!",
+            "            ^",
+            "'!' is not allowed here; next comes ,SIZE or <KBLOCKS or the end",
+        ),
+        ("PAF:70.30@1M<9\n", "              ^", "a blank is not allowed here; nothing follows"),
+        (
+            "PAF:70.30,60.00@264M",
+            "          ^^^^^",
+            "generation 2 adds 60% to the 49% that the ones before it leave: more than the target holds; "
+            "AA is at most 51 here",
+        ),
+        (
+            "PAF:10.00,10.00,10.00@264M,40M",
+            "                      ^^^^^^^^",
+            "2 sizes for 3 generations; one size for all of them, or 3 that pair up",
+        ),
+    ],
+)
+def test_errors_point_at_the_place(text, caret, message):
+    with pytest.raises(NotationError) as caught:
+        parse(text)
+    shown = text.replace("\n", "\N{REPLACEMENT CHARACTER}")
+    assert str(caught.value) == f"{message}\n    {shown}\n    {caret}"
+
+
+def test_capacities_may_fill_the_target_exactly():
+    assert parse("PAF:70.30,51.00@1M").fullness_percent == 100
+    with pytest.raises(NotationError, match="AA is at most 50 here"):
+        parse("PAF:70.29,51.00@1M")
+
+
+def test_sizes_serve_all_pair_up_or_mix():
+    assert [parse("PAF:10.00,10.00@2M").sizes_of(i) for i in (0, 1)] == [(2 * MIB,), (2 * MIB,)]
+    assert [parse("PAF:10.00,10.00@2M,1M").sizes_of(i) for i in (0, 1)] == [(2 * MIB,), (MIB,)]
+    assert parse("PAF:10.00@2M,1M").sizes_of(0) == (2 * MIB, MIB)
+
+
+def test_a_value_that_has_no_spelling_cannot_be_made():
+    with pytest.raises(ValueError, match="capacity 100%"):
+        Generation(100, 0)
+    with pytest.raises(ValueError, match="more than the target holds"):
+        PaF((Generation(90, 0), Generation(20, 0)), None, (MIB,))
+    with pytest.raises(ValueError, match="at least one generation and one size"):
+        PaF((), None, (MIB,))
+    with pytest.raises(ValueError, match="-1 is out of range"):
+        PaF((Generation(90, 0),), -1, (MIB,))
+
+
+@st.composite
+def structures(draw):
+    generations, held = [], 0
+    for _ in range(draw(st.integers(1, 5))):
+        room = min(99, (10_000 - held) // 100)
+        if room < 1:
+            break
+        generation = Generation(draw(st.integers(1, room)), draw(st.integers(0, 99)))
+        held += generation.capacity_percent * (100 - generation.fragmentation_percent)
+        generations.append(generation)
+    count = draw(st.integers(1, 4)) if len(generations) == 1 else draw(st.sampled_from([1, len(generations)]))
+    sizes = draw(st.lists(st.integers(1, LARGEST_BYTES), min_size=count, max_size=count))
+    whole = st.none() | st.integers(1, LARGEST_BYTES)
+    return PaF(tuple(generations), draw(whole), tuple(sizes), draw(whole))
+
+
+@given(structures())
+def test_what_is_written_reads_back_equal(structure):
+    assert parse(str(structure)) == structure
+    assert hash(parse(str(structure))) == hash(structure)
+
+
+@given(structures(), st.data())
+def test_messy_spellings_come_out_canonical(structure, data):
+    zeros = st.sampled_from(["", "0", "000"])
+    text = str(structure)
+    for size in structure.sizes_bytes:  # exact, but with a smaller suffix, another case, or leading zeros
+        plain = data.draw(zeros) + str(size)
+        text = text.replace(f"@{format_size(size)}", f"@{plain}")
+    text = data.draw(st.sampled_from([str.lower, str.upper, str.swapcase, str]))(text)
+    assert str(parse(text)) == str(structure)
+
+
+nearly = st.text("PAF:.,@<0123456789KMGTm ").map("PAF:".__add__)
+shaped = st.from_regex(r"PAF:[0-9.,]{2,9}@[0-9,M]+(<.*)?")
+
+
+@given(st.text() | nearly | shaped)
+def test_any_text_is_a_structure_or_a_notation_error(text):
+    try:
+        structure = parse(text)
+    except NotationError as error:
+        start, end = error.span
+        assert 0 <= start <= end <= len(error.source) == len(text)
+        assert str(error).splitlines()[-1] == "    " + " " * start + "^" * max(1, end - start)
+    else:
+        assert parse(str(structure)) == structure
+
+
+@given(structures(), st.data())
+def test_one_wrong_character_never_raises_anything_else(structure, data):
+    text = str(structure)
+    place = data.draw(st.integers(0, len(text) - 1))
+    wrong = text[:place] + data.draw(st.characters()) + text[place + 1 :]
+    assume(wrong != text)
+    with suppress(NotationError):
+        assert isinstance(parse(wrong), PaF)
