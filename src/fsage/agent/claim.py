@@ -1,0 +1,330 @@
+"""Claim a target and give it back.
+
+The claim is written to `<home>/<target>/claim.json` with the identity of the images and the UUIDs to come *before* the
+first mkfs, so that a kill at any moment leaves something that the next `claim` finishes or `remove` clears.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import calibrate, declaration, directories, files, filesystems, iocost, journal, loops, probe
+from fsage.agent.declaration import MIB, tasks_of
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.shell import run
+from fsage.agent.target import Target, open_target
+
+# Directory hashes of ext4 must be alike in every target that is built from the same seed.
+HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
+MODEL_SHARE = 0.60  # a model above this share of the backing store would measure the store's own noise
+
+
+def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
+    spec = declaration.complete(spec)
+    home = declaration.home_of(spec)
+    known = files.read_json(home / "claim.json")
+    if known and known["phase"] == "claimed":
+        if check:
+            return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
+        target = open_target(spec)
+        return {
+            "changed": bool(target.notes),
+            "msg": "; ".join(target.notes) or f"target {spec['name']} is claimed and intact",
+            "claim": target.claim,
+        }
+    if known and known["phase"] == "releasing" and not check:
+        release(spec, request, check)
+        known = None
+    if spec["amount_mib"] is None and not shutil.which("fio"):
+        raise Refusal(
+            f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
+        )
+    if spec["kind"] == "directory":
+        return _claim_directory(spec, home, known, check)
+    return _claim_loop(spec, home, known, check)
+
+
+def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Remove everything of ours from the target, un-claim it, undo what was changed outside it, and prove it."""
+    spec = declaration.complete(spec)
+    home = declaration.home_of(spec)
+    known = files.read_json(home / "claim.json")
+    images = _images(spec, known)
+    begun = bool(known or journal.entries(home) or any(loops.devices_of(image) for image in images))
+    if check or not begun:
+        return {
+            "changed": begun,
+            "msg": f"{'would release' if begun else 'there is no claim of'} target {spec['name']}",
+            "proof": [],
+        }
+    with files.locked(home / "open.lock"):
+        if known:
+            known["phase"] = "releasing"
+            files.write_json(home / "claim.json", known)
+        proof: list[str] = []
+        if spec["kind"] == "directory" and known:
+            proof += _clear_directory(known)
+        for image in images:
+            for device in loops.devices_of(image):
+                _unmount_all(device)
+        proof += journal.undo(home)
+        for image in images:
+            for device in loops.devices_of(image):
+                _wipe(device, known)
+            loops.detach(image)
+            proof.append(f"no loop device on {image['image']}")
+        for store in (known or {}).get("stores", []) if spec["kind"] == "loop" else []:
+            if filesystems.mounted_at(store["mount"]):
+                raise Failure(f"{store['mount']} is still mounted")
+            proof.append(f"nothing is mounted at {store['mount']}")
+            for directory in (Path(store["mount"]), Path(store["mount"]).parent):
+                with contextlib.suppress(OSError):  # not empty: another store's, or somebody else's
+                    directory.rmdir()
+        if known:
+            files.write_json(home / "released" / f"{files.utc_now()}.json", known)
+            files.remove(home / "claim.json")
+            proof.append(f"{home}/claim.json is gone")
+    return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}
+
+
+def forget(spec: dict[str, Any]) -> None:
+    """Remove what the host keeps of a target that is released; what other commands have put there stays."""
+    home = declaration.home_of(spec)
+    shutil.rmtree(home / "released", ignore_errors=True)
+    for name in ("open.lock", "journal.json"):
+        files.remove(home / name)
+    with contextlib.suppress(OSError):
+        home.rmdir()
+
+
+def _claim_loop(
+    spec: dict[str, Any], home: Path, known: dict[str, Any] | None, check: bool
+) -> dict[str, Any]:
+    if os.geteuid() != 0:
+        raise Refusal(
+            f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename}; become root, or declare "
+            "`kind: directory`, which measures in a plain directory"
+        )
+    images = _images(spec, None)
+    if not images or any(image["phase"] != "written" for image in images):
+        raise Refusal(
+            f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
+            "ansible-playbook local_target.yml"
+        )
+    if len(images) != spec["stores"]:
+        raise Refusal(
+            f"target {spec['name']} was created with {len(images)} stores, and {spec['stores']} are declared now; "
+            f"remove it first: {loops.CLEAR}"
+        )
+    for image in images:
+        loops.verify(image)
+    if check:
+        return {
+            "changed": True,
+            "msg": f"would make {spec['filesystem']} on {len(images)} images and claim {spec['name']}",
+        }
+    ours = known or _new(
+        spec,
+        [
+            {
+                "image": image["image"],
+                "image_id": {key: image[key] for key in ("dev", "ino", "bytes")},
+                "uuids": [str(uuid.uuid4())],
+                "filesystem": spec["filesystem"],
+                "hash_seed": HASH_SEED,
+                "mount": str(Path(spec["mount_dir"]) / spec["name"] / str(index)),
+            }
+            for index, image in enumerate(images)
+        ],
+    )
+    target = Target(spec, ours)
+    with files.locked(home / "open.lock"):
+        target.attach()
+        if known:  # an interrupted claim starts again from its own claim file
+            journal.undo(home)
+            for store, device, point in target.stores():
+                if (there := filesystems.mounted_at(point)) and os.path.realpath(there.source) == device:
+                    filesystems.unmount(point)
+        for store, device, point in target.stores():
+            filesystems.refuse_occupied(point, device)
+            filesystems.refuse_if_in_use(device)
+        target.save()
+        _set_up(target)
+    return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": target.claim}
+
+
+def _set_up(target: Target) -> None:
+    """From a claim in phase `claiming` to one in phase `claimed`."""
+    spec, ours = target.spec, target.claim
+    declared, stores = spec["device_model"], len(target.devices)
+    raw: dict[str, Any] = {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
+    if declared or spec["amount_mib"] is None:
+        raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"])
+    lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
+    ours["device_model"] = _choose_model(declared, lower_mib_s, stores)
+    target.save()
+    target.make()
+    target.model_in_place()
+    _measure_empty(target)
+    if ours["device_model"]["kind"] == "none":
+        guess_mib_s = lower_mib_s
+    else:
+        guess_mib_s = ours["device_model"]["bytes_per_s"] * stores / MIB
+    _calibrate(target, raw, guess_mib_s)
+
+
+def _calibrate(target: Target, raw: dict[str, Any], guess_mib_s: float) -> None:
+    found = calibrate.amount(target, guess_mib_s)
+    found["calibration"] = {
+        **raw,
+        **found["calibration"],
+        "commands": raw["commands"] + found["calibration"]["commands"],
+    }
+    target.claim.update(found)
+    _measure_empty(target)
+    target.claim["phase"] = "claimed"
+    target.save()
+
+
+def _measure_empty(target: Target) -> None:
+    """Capacity is the free bytes of the empty target: f_bfree x f_frsize, all stores together."""
+    stats = [os.statvfs(point) for point in target.mounts]
+    target.claim["statfs_empty"] = [
+        {
+            key: getattr(stat, key)
+            for key in ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")
+        }
+        for stat in stats
+    ]
+    target.claim["free_inodes_empty"] = sum(stat.f_ffree for stat in stats)
+    if target.kind == "loop":
+        target.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
+
+
+def _claim_directory(
+    spec: dict[str, Any], home: Path, known: dict[str, Any] | None, check: bool
+) -> dict[str, Any]:
+    place = Path(spec["directory"])
+    if known is None:
+        directories.create(spec, check=True)  # refuses what is not ours to take
+    if not place.is_dir():
+        raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
+    if check:
+        return {"changed": True, "msg": f"would claim {place}"}
+    stat = place.stat()
+    ours = known or _new(
+        spec,
+        [
+            {
+                "directory": str(place),
+                "directory_id": {"dev": stat.st_dev, "ino": stat.st_ino},
+                "mount": str(place),
+                "filesystem": None,
+                "uuids": [],
+            }
+        ],
+    )
+    ours["capacity_bytes"] = directories.budget_bytes(spec)
+    ours["device_model"] = _none("a plain directory: nothing is known of the device")
+    target = Target(spec, ours)
+    with files.locked(home / "open.lock"):
+        target.save()
+        target.stamp(0)
+        directories.verify(place, ours)
+        directories.clear(place, keep_mark=True)
+        _measure_empty(target)
+        _calibrate(target, {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}, 500.0)
+    return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": ours}
+
+
+def _new(spec: dict[str, Any], stores: list[dict[str, Any]]) -> dict[str, Any]:
+    uname = os.uname()
+    return {
+        "schema": 1,
+        "target": spec["name"],
+        "kind": spec["kind"],
+        "id": str(uuid.uuid4()),
+        "phase": "claiming",
+        "created": files.utc_now(),
+        "host": uname.nodename,
+        "kernel": uname.release,
+        "stores": stores,
+        "tools": probe.versions(),
+        "tasks": tasks_of(spec),
+        "filesystem_state_known": spec["kind"] != "directory",
+    }
+
+
+def _choose_model(declared: dict[str, Any] | None, lower_mib_s: float, stores: int) -> dict[str, Any]:
+    """The model's parameters, fixed before anything is measured with it."""
+    if declared is None:
+        return _none("not declared")
+    if why := iocost.possible(declared):
+        return _none(why)
+    limit = int(MODEL_SHARE * lower_mib_s * MIB / stores)
+    bytes_per_s = min(declared["bytes_per_s"], limit)
+    return {
+        **declared,
+        "bytes_per_s": bytes_per_s,
+        "declared_bytes_per_s": declared["bytes_per_s"],
+        "why_none": None,
+        "label": f"modelled device (IOCost, {bytes_per_s / MIB:.0f} MiB/s, {declared['sequential_iops']} sequential and "
+        f"{declared['random_iops']} random I/Os a second)",
+    }
+
+
+def _none(why: str) -> dict[str, Any]:
+    return {"kind": "none", "label": "no device model", "why_none": why}
+
+
+def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Every image of this target with an identity: those `create` noted, and those the claim names."""
+    created = files.read_json(declaration.home_of(spec) / "images.json") or {"images": []}
+    images = {image["image"]: image for image in created["images"] if known is None or "ino" in image}
+    for store in (known or {}).get("stores", []):
+        if "image" in store:
+            images.setdefault(
+                store["image"], {**store["image_id"], "image": store["image"], "phase": "written"}
+            )
+    return list(images.values())
+
+
+def _unmount_all(device: str) -> None:
+    for mount in reversed(filesystems.mounts()):
+        if mount.source.startswith("/dev/") and os.path.realpath(mount.source) == device:
+            filesystems.unmount(Path(mount.point))
+
+
+def _wipe(device: str, known: dict[str, Any] | None) -> None:
+    """Take the file system that fsage made, with everything in it, off the device."""
+    if known and filesystems.uuid_on(device) in {u for store in known["stores"] for u in store["uuids"]}:
+        filesystems.refuse_if_in_use(device)
+        run(["wipefs", "--all", "--quiet", device])
+
+
+def _clear_directory(known: dict[str, Any]) -> list[str]:
+    place = Path(known["stores"][0]["directory"])
+    if not place.is_dir():
+        return [f"{place} is gone"]
+    if known["phase"] == "releasing" and not (place / ".fsage").exists():
+        return [f"nothing of fsage's is in {place}"]
+    directories.verify(place, known)
+    others = directories.clear(place, keep_mark=False)
+    return [
+        f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")
+    ]
+
+
+def _words(target: Target) -> str:
+    ours = target.claim
+    pair = ours["calibration"]
+    return (
+        f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a task, "
+        f"{pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"
+    )

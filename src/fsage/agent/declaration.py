@@ -1,0 +1,111 @@
+"""A target's declaration (`fsage_target`) with its defaults filled in, checked as far as an agent alone must."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from fsage.agent.errors import Refusal
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+DEFAULTS: dict[str, Any] = {
+    "name": "local",
+    "kind": "loop",
+    "filesystem": "ext4",
+    "stores": 1,
+    "size_gib": 16,
+    "minimum_gib": 4,
+    "image_dir": None,
+    "mount_dir": "/run/fsage/mnt",
+    "home": None,
+    "scale": {"file_size": 1, "tasks": 1},
+    "allocator_reset": "remount",
+    "amount_mib": None,
+    "device_model": None,
+    "directory": None,
+    "budget_gib": 2,
+}
+MODEL_DEFAULTS: dict[str, Any] = {
+    "kind": "iocost",
+    "bytes_per_s": 380_000_000,
+    "sequential_iops": 20_000,
+    "random_iops": 100,
+    "allow_moving": [],
+}
+ALLOWED = {
+    "kind": ("loop", "directory"),
+    "filesystem": ("ext4", "xfs", "btrfs"),
+    "allocator_reset": ("remount", "none"),
+}
+
+
+def complete(spec: dict[str, Any]) -> dict[str, Any]:
+    """`spec` with every key present. `Refusal` for an unknown key, a value not allowed, or an unsafe name."""
+    _known("fsage_target", spec, DEFAULTS)
+    full = {**DEFAULTS, **{key: value for key, value in spec.items() if value is not None}}
+    if not isinstance(full["name"], str) or not re.fullmatch(
+        r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", full["name"]
+    ):
+        raise Refusal(
+            f"fsage_target.name is {full['name']!r}: letters, digits, '_', '.', '-' are allowed (at most 64, "
+            "a letter or digit first), because directories and a control group are named after it"
+        )
+    for key, choices in ALLOWED.items():
+        if full[key] not in choices:
+            near = difflib.get_close_matches(str(full[key]), choices, 1, 0)
+            raise Refusal(
+                f"fsage_target.{key} is {full[key]!r}: allowed are {', '.join(choices)}; {near[0]}?"
+                if near
+                else f"fsage_target.{key} is {full[key]!r}: allowed are {', '.join(choices)}"
+            )
+    for key in ("stores", "size_gib", "minimum_gib", "budget_gib", "amount_mib"):
+        if full[key] is not None:
+            _positive(f"fsage_target.{key}", full[key], whole=key in ("stores", "amount_mib"))
+    full["scale"] = {**DEFAULTS["scale"], **full["scale"]}
+    if full["device_model"] is not None:
+        _known("fsage_target.device_model", full["device_model"], MODEL_DEFAULTS)
+        model = full["device_model"] = {**MODEL_DEFAULTS, **full["device_model"]}
+        if model["kind"] != "iocost":
+            raise Refusal(
+                f"fsage_target.device_model.kind is {model['kind']!r}: iocost is allowed, or no device_model"
+            )
+        for key in ("bytes_per_s", "sequential_iops", "random_iops"):
+            _positive(f"fsage_target.device_model.{key}", model[key], whole=True)
+    if full["home"] is None:
+        full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
+    if full["directory"] is None:
+        full["directory"] = str(Path.home() / ".cache/fsage" / full["name"])
+    for key in ("home", "mount_dir", "directory", "image_dir"):
+        if full[key] is not None:
+            full[key] = os.path.abspath(os.path.expanduser(full[key]))
+    return full
+
+
+def home_of(spec: dict[str, Any]) -> Path:
+    """Where the host keeps what it must know of this target: `<home>/<name>`."""
+    return Path(spec["home"]) / spec["name"]
+
+
+def tasks_of(spec: dict[str, Any]) -> int:
+    """How many processes a measurement has here."""
+    return max(1, int(spec["scale"]["tasks"]))
+
+
+def _known(where: str, given: dict[str, Any], allowed: dict[str, Any]) -> None:
+    for key in given:
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, 1, 0)
+            raise Refusal(
+                f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}"
+            )
+
+
+def _positive(key: str, value: Any, whole: bool) -> None:
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or value <= 0:
+        raise Refusal(f"{key} is {value!r}: a positive {'whole ' if whole else ''}number is wanted")

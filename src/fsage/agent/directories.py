@@ -1,0 +1,112 @@
+"""A plain directory as a target, for where there is no root: a budget instead of a capacity, and nothing known of the
+file system's state."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import declaration, files, filesystems, space
+from fsage.agent.declaration import GIB
+from fsage.agent.errors import Refusal
+
+OURS = ("filler", "measured", ".fsage")
+SHARE_OF_FREE = 0.10
+
+
+def create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Make the directory, which must not exist, be empty, or be this target's already."""
+    place = Path(spec["directory"])
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        raise Refusal(f"{place}: not a directory; declare another fsage_target.directory")
+    if place.is_dir() and any(place.iterdir()) and not _claimed(spec, place):
+        raise Refusal(
+            f"{place}: not empty, and not claimed by target {spec['name']}; declare another fsage_target.directory"
+        )
+    parent = space.existing(place)
+    if not os.access(parent, os.W_OK):
+        raise Refusal(
+            f"{parent}: cannot be written by user {os.geteuid()}; declare another fsage_target.directory"
+        )
+    if why := space.why_no_direct_io(parent):
+        raise Refusal(f"{why}; declare a fsage_target.directory on another file system")
+    changed = not place.is_dir()
+    if changed and not check:
+        place.mkdir(parents=True)
+    return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
+
+
+def remove(spec: dict[str, Any], check: bool, released: dict[str, Any]) -> dict[str, Any]:
+    """Remove the directory if nothing is left in it."""
+    place, proof = Path(spec["directory"]), list(released["proof"])
+    if not place.is_dir():
+        return {"changed": released["changed"], "msg": f"{place} is gone", "proof": proof}
+    if not check:
+        try:
+            place.rmdir()
+        except OSError:
+            return {
+                "changed": released["changed"],
+                "msg": f"left {place}: others have put something in it",
+                "proof": proof,
+                "left": [str(place)],
+            }
+        proof.append(f"{place} is gone")
+    return {"changed": True, "msg": f"{'would remove' if check else 'removed'} {place}", "proof": proof}
+
+
+def budget_bytes(spec: dict[str, Any]) -> int:
+    """What this target may use: the declared budget, at most a tenth of the free space."""
+    return int(min(spec["budget_gib"] * GIB, SHARE_OF_FREE * space.free_bytes(spec["directory"])))
+
+
+def verify(place: Path, claim: dict[str, Any]) -> None:
+    """`Refusal` unless `place` is the very directory that was claimed."""
+    store = claim["stores"][0]
+    try:
+        stat = os.lstat(place)
+    except FileNotFoundError:
+        raise Refusal(
+            f"{place} is missing; nothing was touched. Release target {claim['target']} and claim it again"
+        ) from None
+    if {"dev": stat.st_dev, "ino": stat.st_ino} != store["directory_id"]:
+        raise Refusal(
+            f"{place} is another directory than the one that was claimed (inode {stat.st_ino}, not "
+            f"{store['directory_id']['ino']}); nothing was touched"
+        )
+    mark = files.read_json(place / ".fsage/claim.json")
+    if not mark or mark.get("id") != claim["id"]:
+        raise Refusal(
+            f"{place}/.fsage/claim.json does not name claim {claim['id']}: somebody else's, or altered; nothing "
+            "was touched"
+        )
+
+
+def clear(place: Path, keep_mark: bool) -> list[str]:
+    """Remove our own trees in `place`; what others have put there stays and is returned."""
+    inside = [m.point for m in filesystems.mounts() if Path(place) in Path(m.point).parents]
+    if inside:
+        raise Refusal(
+            f"{inside[0]} is mounted inside {place}; unmount it: what is below it is not fsage's to remove"
+        )
+    for name in OURS:
+        tree = place / name
+        if tree.is_symlink():
+            raise Refusal(f"{tree} is a symbolic link, which fsage never makes; nothing below it was touched")
+        if name == ".fsage" and keep_mark:
+            for entry in tree.iterdir():
+                if entry.name != "claim.json":
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(tree)
+    return sorted(entry.name for entry in place.iterdir() if entry.name not in OURS)
+
+
+def _claimed(spec: dict[str, Any], place: Path) -> bool:
+    mark = files.read_json(place / ".fsage/claim.json")
+    claim = files.read_json(declaration.home_of(spec) / "claim.json")
+    return bool(mark and claim and mark.get("id") == claim["id"])

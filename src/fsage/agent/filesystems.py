@@ -1,0 +1,230 @@
+"""The local file systems a target can be: how each is made, mounted and told apart (ext4, XFS, btrfs)."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import time
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.shell import run
+
+MS_NOATIME = 1024
+# Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
+MOUNT_OPTIONS = {"ext4": "nodiscard", "xfs": "nodiscard", "btrfs": "nodiscard"}
+# An unmount waits this long for whoever looks at the mount just now (blkid, a monitor).
+UMOUNT_PATIENCE_S = 5.0
+FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Mount(NamedTuple):
+    """One line of /proc/self/mountinfo."""
+
+    device: str  # major:minor
+    root: str
+    point: str
+    type: str
+    source: str
+    options: str
+
+
+def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
+    """What is mounted in this mount namespace, or in the one whose mountinfo is given, in order of mounting."""
+    found = []
+    for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        left, _, right = line.partition(" - ")
+        _, _, device, root, point, options = left.split(" ")[:6]
+        kind, source, super_options = right.split(" ")[:3]
+        found.append(
+            Mount(device, _plain(root), _plain(point), kind, _plain(source), f"{options},{super_options}")
+        )
+    return found
+
+
+def mounted_at(point: Path | str) -> Mount | None:
+    """The uppermost mount exactly at `point`, or None."""
+    here = [mount for mount in mounts() if mount.point == os.path.realpath(point)]
+    return here[-1] if here else None
+
+
+def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
+    """mount(2). mount(8) would merge options with what fstab and the kernel say; here they are taken as they stand."""
+    if (
+        _libc.mount(
+            source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode()
+        )
+        != 0
+    ):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), point)
+
+
+def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
+    """Make a file system with this UUID on a device that the caller has proved to be the target's own."""
+    argv = {
+        # Everything is written now and nothing later in the background, which would be measured. No -F: mke2fs
+        # itself refuses a device in use. The hash seed is constant, so that directories hash alike every time.
+        "ext4": [
+            "mkfs.ext4",
+            "-q",
+            "-m",
+            "0",
+            "-U",
+            fs_uuid,
+            "-E",
+            f"nodiscard,lazy_itable_init=0,lazy_journal_init=0,hash_seed={hash_seed}",
+        ],
+        # -f passes over the signature of our own last file system; a mounted device is still refused (O_EXCL).
+        "xfs": ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"],
+        "btrfs": ["mkfs.btrfs", "-q", "-K", "-f", "-U", fs_uuid],
+    }[filesystem]
+    run([*argv, device])
+    found = uuid_on(device)
+    if found != fs_uuid:
+        raise Failure(
+            f"{argv[0]} on {device} ended well, but the UUID found there is {found or 'none'}, not {fs_uuid}"
+        )
+
+
+def uuid_on(device: str) -> str | None:
+    """The UUID in the superblock on the device (a low-level probe: no cache of blkid's is asked), or None."""
+    return run(["blkid", "-p", "-o", "value", "-s", "UUID", device], ok=(0, 2)).stdout.strip() or None
+
+
+def uuid_mounted(point: Path | str) -> str | None:
+    """The UUID that the kernel holds for the mounted file system; None where this kernel cannot be asked (< 6.9)."""
+    descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        answer = fcntl.ioctl(descriptor, FS_IOC_GETFSUUID, bytes(17))
+    except OSError as error:
+        if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL):
+            return None
+        raise
+    finally:
+        os.close(descriptor)
+    return str(uuid.UUID(bytes=answer[1:17])) if answer[0] == 16 else None
+
+
+def mount(filesystem: str, device: str, point: Path) -> None:
+    """Mount `device` at `point`, which must be an empty directory of nobody else's, and verify that it is there."""
+    refuse_occupied(point, device)
+    point.mkdir(parents=True, exist_ok=True)
+    try:
+        mount_call(device, str(point), filesystem, MS_NOATIME, MOUNT_OPTIONS[filesystem])
+    except OSError as error:
+        raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
+
+
+def refuse_occupied(point: Path, device: str) -> None:
+    """`Refusal` if something is mounted at `point`, or lies in it and would be hidden."""
+    occupant = mounted_at(point)
+    if occupant:
+        raise Refusal(
+            f"{point}: {occupant.source} ({occupant.type}) is mounted there, not {device}; unmount it, or "
+            "declare another fsage_target.mount_dir"
+        )
+    if point.is_dir() and any(point.iterdir()):
+        raise Refusal(
+            f"{point}: not empty, and a mount would hide what is in it; declare another fsage_target.mount_dir"
+        )
+
+
+def unmount(point: Path) -> None:
+    """Unmount whatever is at `point`; `Failure` names who holds it."""
+    deadline = time.monotonic() + UMOUNT_PATIENCE_S
+    while _libc.umount2(os.fsencode(os.path.realpath(point)), 0) != 0:
+        code = ctypes.get_errno()
+        if code == errno.EINVAL:  # not a mount point
+            return
+        if code != errno.EBUSY or time.monotonic() > deadline:
+            raise Failure(
+                f"unmounting {point}: {os.strerror(code)}{_users(point) if code == errno.EBUSY else ''}"
+            )
+        time.sleep(0.02)
+
+
+def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
+    """Ask the kernel whether `device` with `fs_uuid` is what is mounted at `point`; `Refusal` says what is there."""
+    there = mounted_at(point)
+    if there is None:
+        raise Refusal(f"{point}: nothing is mounted there; {device} (UUID {fs_uuid}) was expected")
+    if filesystem == "btrfs":  # its device numbers are its own
+        same = os.path.realpath(there.source) == os.path.realpath(device)
+    else:
+        same = os.stat(point).st_dev == os.stat(device).st_rdev
+    if there.type != filesystem or not same:
+        raise Refusal(
+            f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID {fs_uuid})"
+        )
+    found = uuid_mounted(point) or uuid_on(device)
+    if found != fs_uuid:
+        raise Refusal(
+            f"{point}: the UUID of the file system mounted there is {found}, not {fs_uuid}: it is not the one "
+            "that was made here"
+        )
+
+
+def refuse_if_in_use(device: str) -> None:
+    """`Refusal` if `device` holds the root file system, is swapped to, is mounted, or is held by anybody else."""
+    number = os.stat(device).st_rdev
+    name = f"{os.major(number)}:{os.minor(number)}"
+    if os.stat("/").st_dev == number or any(m.point == "/" and m.device == name for m in mounts()):
+        raise Refusal(f"{device} holds the root file system of {os.uname().nodename}; it is never touched")
+    for line in Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]:
+        swap = line.split()[0]
+        if os.path.exists(swap) and os.stat(swap).st_rdev == number:
+            raise Refusal(f"{device} is swapped to on {os.uname().nodename}; it is never touched")
+    for mount in mounts():
+        if mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device):
+            raise Refusal(f"{device} is mounted at {mount.point}; unmount it first")
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        raise Refusal(
+            f"{device} is in use although nothing here has mounted it{_namespaces(name)}; end what holds it, or "
+            "unmount it there (nsenter -t PID -m umount ...)"
+        ) from error
+
+
+def _namespaces(device: str) -> str:
+    """Who has `device` mounted in another mount namespace, as words."""
+    mine, holders = os.readlink("/proc/self/ns/mnt"), []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "ns/mnt") != mine and any(
+                m.device == device for m in mounts(str(process / "mountinfo"))
+            ):
+                holders.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
+        except OSError:  # it has ended
+            continue
+    if not holders:
+        return ": another mount namespace or the kernel holds it"
+    return f": another mount namespace holds it, that of process {', '.join(holders[:3])}"
+
+
+def _users(point: Path) -> str:
+    """Who has something open below `point`, as words."""
+    top, holders = str(point) + "/", []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            links = [os.readlink(process / "cwd"), *(os.readlink(fd) for fd in (process / "fd").iterdir())]
+        except OSError:
+            continue
+        if any((link + "/").startswith(top) for link in links):
+            holders.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
+    return f"; held by process {', '.join(holders[:3])}" if holders else ""
+
+
+def _plain(field: str) -> str:
+    """Undo the octal escapes of /proc/*/mountinfo."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

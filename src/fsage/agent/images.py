@@ -1,0 +1,202 @@
+"""Make and remove a local target: its image files (kind loop) or its directory (kind directory).
+
+`<home>/<target>/images.json` names every image before it exists: nothing that is not named there is ever written or
+removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import claim, declaration, directories, files, loops, space
+from fsage.agent.declaration import GIB, MIB
+from fsage.agent.errors import Refusal
+from fsage.agent.loops import CLEAR
+
+STEP_BYTES = 64 * MIB
+FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000
+
+
+def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Make the image files of a loop target (each written once) and attach loop devices; idempotent."""
+    spec = declaration.complete(spec)
+    if spec["kind"] == "directory":
+        return directories.create(spec, check)
+    need_root(spec)
+    known = files.read_json(_journal(spec))
+    wanted = {key: spec[key] for key in ("stores", "size_gib")}
+    if known and known["declared"] != wanted:
+        raise Refusal(
+            f"target {spec['name']} was created as {known['declared']}, and {wanted} is declared now; "
+            f"remove it first: {CLEAR}"
+        )
+    if known and all(image["phase"] == "written" for image in known["images"]):
+        for image in known["images"]:
+            loops.verify(image)
+        if all(loops.device_of(image) for image in known["images"]):
+            return {
+                "changed": False,
+                "msg": f"the images of {spec['name']} are in place",
+                "images": known["images"],
+            }
+        devices = [] if check else [loops.attach(image) for image in known["images"]]
+        return {
+            "changed": True,
+            "msg": f"attached {', '.join(devices) or 'the loop devices'} again",
+            "images": known["images"],
+        }
+    place, each_bytes, why = _plan(spec, known)
+    total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
+    if check:
+        return {"changed": True, "msg": f"would write {total} ({why})", "image_dir": str(place)}
+    with contextlib.suppress(FileExistsError):
+        place.mkdir(parents=True)
+    if not known:
+        known = {
+            "schema": 1,
+            "target": spec["name"],
+            "declared": wanted,
+            "images": [
+                {
+                    "image": str(place / f"fsage-{spec['name']}-{store}.{uuid.uuid4().hex[:8]}.img"),
+                    "phase": "planned",
+                    "bytes": each_bytes,
+                }
+                for store in range(spec["stores"])
+            ],
+        }
+        files.write_json(_journal(spec), known)
+    for image in known["images"]:
+        if image["phase"] == "written":
+            loops.verify(image)
+            continue
+        # A kill while writing leaves a file under a name that only this journal knows: it is made anew.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(image["image"])
+        image.update(_write(image["image"], image["bytes"]), phase="written")
+        files.write_json(_journal(spec), known)
+    devices = [loops.attach(image) for image in known["images"]]
+    nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in known["images"]) else ""
+    return {
+        "changed": True,
+        "msg": f"wrote {total}{nocow}: {why}",
+        "images": known["images"],
+        "devices": devices,
+    }
+
+
+def remove(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Release the target and delete what `create` made, and only that."""
+    spec = declaration.complete(spec)
+    released = claim.release(spec, request, check)
+    if spec["kind"] == "directory":
+        return directories.remove(spec, check, released)
+    known = files.read_json(_journal(spec))
+    if known is None:
+        return {
+            "changed": released["changed"],
+            "msg": f"{spec['name']} has no images here",
+            "proof": released["proof"],
+        }
+    if check:
+        return {
+            "changed": True,
+            "msg": "would delete " + ", ".join(i["image"] for i in known["images"]),
+            "proof": [],
+        }
+    proof, left = list(released["proof"]), []
+    for image in known["images"]:
+        path = image["image"]
+        if not os.path.lexists(path):
+            continue
+        if image["phase"] == "written" and loops.identity(path) != {
+            k: image[k] for k in ("dev", "ino", "bytes")
+        }:
+            left.append(path)
+            continue
+        os.unlink(path)
+        proof.append(f"{path} is gone")
+    files.remove(_journal(spec))
+    with contextlib.suppress(OSError):  # made by us unless something else is in it by now
+        os.rmdir(Path(known["images"][0]["image"]).parent)
+    claim.forget(spec)
+    msg = f"removed the images of {spec['name']}"
+    if left:
+        msg += f"; left {', '.join(left)}: another file than the one that was made here"
+    return {"changed": True, "msg": msg, "proof": proof, "left": left}
+
+
+def need_root(spec: dict[str, Any]) -> None:
+    """Loop devices and mounts need root."""
+    if os.geteuid() != 0:
+        raise Refusal(
+            f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename} for loop devices and "
+            "mounts; become root, or declare `kind: directory`, which measures in a plain directory"
+        )
+
+
+def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int, str]:
+    """Where the images go, bytes of each, and why so many."""
+    if known:
+        first = known["images"][0]
+        return Path(first["image"]).parent, first["bytes"], "as begun before"
+    good, bad = space.places(spec["image_dir"])
+    if not good:
+        raise Refusal(
+            "no place for images that serves O_DIRECT: "
+            + "; ".join(bad)
+            + ". Name one: fsage_target.image_dir"
+        )
+    free = space.free_bytes(good[0])
+    total_gib = int(min(spec["size_gib"], free / 2 / GIB))
+    if total_gib < spec["minimum_gib"]:
+        raise Refusal(
+            f"{good[0]} has {free / GIB:.1f} GiB free, and half of it, {free / 2 / GIB:.1f} GiB, is less than "
+            f"fsage_target.minimum_gib, {spec['minimum_gib']}; free some, or name another fsage_target.image_dir"
+        )
+    why = (
+        "as declared"
+        if total_gib == spec["size_gib"]
+        else f"half of the {free / GIB:.1f} GiB free, {spec['size_gib']} declared"
+    )
+    return good[0], total_gib * GIB // spec["stores"] // MIB * MIB, why
+
+
+def _write(path: str, size_bytes: int) -> dict[str, Any]:
+    """Make the image: allocated whole, then written once around the page cache. First writes into holes are slower."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        nocow = _stop_copying(descriptor)
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    finally:
+        os.close(descriptor)
+    descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, STEP_BYTES) as zeros, memoryview(zeros) as view:
+            written = 0
+            while written < size_bytes:
+                written += os.pwrite(descriptor, view[: min(STEP_BYTES, size_bytes - written)], written)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    files.sync_dir(Path(path).parent)
+    return {**(loops.identity(path) or {}), "nocow": nocow}
+
+
+def _stop_copying(descriptor: int) -> bool:
+    """chattr +C on an empty file of btrfs: overwriting an image must not move it about. True when it was done."""
+    if space.fs_type(Path(f"/proc/self/fd/{descriptor}")) != "btrfs":
+        return False
+    flags = ctypes.c_long.from_buffer_copy(fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, bytes(8))).value
+    fcntl.ioctl(descriptor, FS_IOC_SETFLAGS, (flags | FS_NOCOW_FL).to_bytes(8, "little"))
+    return True
+
+
+def _journal(spec: dict[str, Any]) -> Path:
+    return declaration.home_of(spec) / "images.json"

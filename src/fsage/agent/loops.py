@@ -1,0 +1,115 @@
+"""Loop devices on image files. Identity is device, inode and size of the file, asked from the kernel each time."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.shell import run
+
+LOOP_GET_STATUS64 = 0x4C05
+LO_FLAGS_DIRECT_IO = 16
+CLEAR = "ansible-playbook local_target.yml -e fsage_local_target_state=absent"
+
+
+class _LoopInfo(ctypes.Structure):
+    """struct loop_info64 of <linux/loop.h>."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in ("device", "inode", "rdevice", "offset", "sizelimit")),
+        *((name, ctypes.c_uint32) for name in ("number", "encrypt_type", "encrypt_key_size", "flags")),
+        ("names", ctypes.c_uint8 * (64 + 64 + 32)),
+        ("init", ctypes.c_uint64 * 2),
+    ]
+
+
+def verify(image: dict[str, Any]) -> None:
+    """`Refusal` unless the image file is the very file that `create` wrote."""
+    expected = {key: image[key] for key in ("dev", "ino", "bytes")}
+    found = identity(image["image"])
+    if found != expected:
+        was = "is missing" if found is None else f"is another file now ({found}, not {expected})"
+        raise Refusal(f"{image['image']} {was}; nothing was touched. To clear the target: {CLEAR}")
+
+
+def identity(path: str) -> dict[str, int] | None:
+    """Device, inode and size of a regular file; None when there is none."""
+    try:
+        stat = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return {"dev": stat.st_dev, "ino": stat.st_ino, "bytes": stat.st_size}
+
+
+def devices_of(image: dict[str, Any]) -> list[str]:
+    """The loop devices on this image, by device and inode as the kernel tells them (a path may lie)."""
+    found = []
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        device = f"/dev/{backing.parts[3]}"
+        info = loop_info(device)
+        if info is not None and (info.device, info.inode) == (image["dev"], image["ino"]):
+            found.append(device)
+    return found
+
+
+def device_of(image: dict[str, Any]) -> str | None:
+    """The loop device on this image, verified to serve direct I/O; None when it has none."""
+    found = devices_of(image)
+    if len(found) > 1:
+        raise Refusal(
+            f"{image['image']} has several loop devices: {', '.join(found)}; detach them (losetup -d)"
+        )
+    if not found:
+        return None
+    info = loop_info(found[0])
+    if info is None or info.offset or info.sizelimit or not info.flags & LO_FLAGS_DIRECT_IO:
+        raise Refusal(
+            f"{found[0]} on {image['image']} was not attached by fsage (offset, limit or no direct I/O); "
+            f"detach it: losetup -d {found[0]}"
+        )
+    return found[0]
+
+
+def loop_info(device: str) -> _LoopInfo | None:
+    """What the kernel knows of a loop device; None when nothing is attached."""
+    info = _LoopInfo()
+    try:
+        descriptor = os.open(device, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.ioctl(descriptor, LOOP_GET_STATUS64, info)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return info
+
+
+def attach(image: dict[str, Any]) -> str:
+    """Attach the image to a loop device with direct I/O to the backing file, unless it is; return the device."""
+    verify(image)
+    present = device_of(image)
+    if present:
+        return present
+    device = run(["losetup", "--find", "--show", "--direct-io=on", image["image"]]).stdout.strip()
+    if device_of(image) != device:
+        raise Failure(
+            f"losetup named {device} for {image['image']}, but the kernel has {device_of(image)} on it"
+        )
+    return device
+
+
+def detach(image: dict[str, Any]) -> None:
+    """Detach every loop device from this image and prove it."""
+    for device in devices_of(image):
+        run(["losetup", "--detach", device])
+    if devices_of(image):
+        raise Failure(
+            f"{', '.join(devices_of(image))} still holds {image['image']} after losetup --detach: another mount "
+            "namespace has it mounted"
+        )

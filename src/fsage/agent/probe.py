@@ -1,0 +1,105 @@
+"""What this host can do for fsage, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import Any
+
+from fsage.agent import declaration, iocost, space
+from fsage.agent.declaration import GIB
+
+# How each tool is asked for its version; ior and mdtest answer only to being asked for help.
+TOOLS = {
+    "fio": ["fio", "--version"],
+    "ior": ["ior", "--help"],
+    "mdtest": ["mdtest", "-h"],
+    "mpirun": ["mpirun", "--version"],
+}
+NEEDED = {
+    "loop": ("losetup", "blkid", "wipefs"),
+    "ext4": ("mkfs.ext4",),
+    "xfs": ("mkfs.xfs",),
+    "btrfs": ("mkfs.btrfs",),
+}
+
+
+def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
+    spec = declaration.complete(spec)
+    root, missing = os.geteuid() == 0, []
+    found = versions()
+    if not found["fio"]:
+        missing.append("fio: nothing can be measured without it; install the package fio")
+    good: list[Any] = []
+    if spec["kind"] == "loop":
+        if not root:
+            missing.append("root: loop devices and mounts need it; without it declare `kind: directory`")
+        missing += [
+            f"{tool}: install the package that holds it"
+            for tool in (*NEEDED["loop"], *NEEDED[spec["filesystem"]])
+            if not shutil.which(tool)
+        ]
+        if not _filesystem_known(spec["filesystem"]):
+            missing.append(f"{spec['filesystem']}: this kernel does not know it")
+        if root:
+            good, bad = space.places(spec["image_dir"])
+            if not good:
+                missing.append("a place for images: " + "; ".join(bad))
+    model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
+    uname = os.uname()
+    return {
+        "changed": False,
+        "msg": f"{uname.nodename} can hold a {spec['kind']} target"
+        if not missing
+        else f"{uname.nodename} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
+        "able": not missing,
+        "missing": missing,
+        "root": root,
+        "host": uname.nodename,
+        "kernel": uname.release,
+        "tools": found,
+        "io_controller": {"usable": model is None, "why_not": model},
+        "places": [
+            {"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good
+        ],
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """The version that each measuring tool gives of itself; None where there is none."""
+    return {tool: _version(argv) for tool, argv in TOOLS.items()}
+
+
+def _version(argv: list[str]) -> str | None:
+    if not shutil.which(argv[0]):
+        return None
+    try:
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"\d+\.\d+[\w.+-]*", done.stdout + done.stderr)
+    return match[0] if match else None
+
+
+def _filesystem_known(name: str) -> bool:
+    with open("/proc/filesystems", encoding="ascii") as table:
+        if any(line.split()[-1] == name for line in table):
+            return True
+    return (
+        bool(shutil.which("modprobe"))
+        and subprocess.run(
+            ["modprobe", "--dry-run", "--quiet", name], capture_output=True, check=False
+        ).returncode
+        == 0
+    )

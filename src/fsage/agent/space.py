@@ -1,0 +1,68 @@
+"""What a directory offers: room, its file system's type, and whether it serves O_DIRECT."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from pathlib import Path
+
+from fsage.agent import filesystems
+
+CANDIDATES = ("/var/lib/fsage/images", "/var/tmp", "/srv", "/home", "/opt")
+
+
+def why_no_direct_io(directory: Path) -> str | None:
+    """Why files in `directory` cannot be written with O_DIRECT, found by trying; None when they can."""
+    probe = directory / f".fsage-direct-{os.getpid()}"
+    buffer = mmap.mmap(-1, 4096)
+    try:
+        descriptor = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
+        try:
+            os.write(descriptor, buffer)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return f"{directory} ({fs_type(directory)}) does not serve O_DIRECT: {error.strerror}"
+    finally:
+        buffer.close()
+        with contextlib.suppress(OSError):
+            os.unlink(probe)
+    return None
+
+
+def existing(path: Path | str) -> Path:
+    """`path`, or its nearest ancestor that exists."""
+    path = Path(path)
+    return path if path.is_dir() else existing(path.parent)
+
+
+def free_bytes(path: Path | str) -> int:
+    """What a user may still write on the file system that holds `path` (or will)."""
+    stat = os.statvfs(existing(path))
+    return stat.f_bavail * stat.f_frsize
+
+
+def fs_type(path: Path) -> str:
+    """The file system that holds `path`, as /proc names it."""
+    path = path.resolve()
+    inside = [m for m in filesystems.mounts() if path == Path(m.point) or Path(m.point) in path.parents]
+    return max(inside, key=lambda m: len(m.point)).type
+
+
+def places(declared: str | None) -> tuple[list[Path], list[str]]:
+    """Directories that can hold images, roomiest first (the first named wins a tie), and why the others cannot."""
+    good, bad = [], []
+    for place in map(Path, [declared] if declared else CANDIDATES):
+        parent = existing(place)
+        if not declared and parent != place and place != Path(CANDIDATES[0]):
+            continue
+        if not os.access(parent, os.W_OK):
+            bad.append(f"{place} cannot be written")
+        elif fs_type(parent) in ("tmpfs", "ramfs"):
+            bad.append(f"{place} is on {fs_type(parent)}, which is memory, not a disk")
+        elif why := why_no_direct_io(parent):
+            bad.append(why)
+        else:
+            good.append(place)
+    return sorted(good, key=free_bytes, reverse=True), bad

@@ -1,0 +1,227 @@
+"""An opened target: verified to be the one that was claimed, attached and mounted."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any, Callable
+
+from fsage.agent import declaration, directories, files, filesystems, iocost, journal, loops
+from fsage.agent.errors import Failure, Refusal
+
+
+class Target:
+    """A claimed target. Made by `open_target`, or by `claim` while it is being claimed."""
+
+    def __init__(self, spec: dict[str, Any], claim: dict[str, Any]) -> None:
+        self.spec = spec
+        self.claim = claim
+        self.name: str = spec["name"]
+        self.kind: str = spec["kind"]
+        self.filesystem: str | None = spec["filesystem"] if self.kind == "loop" else None
+        self.state_known: bool = claim["filesystem_state_known"]
+        self.home: Path = declaration.home_of(spec)
+        self.mounts: list[Path] = [Path(store["mount"]) for store in claim["stores"]]
+        self.devices: list[str] = []
+        self.notes: list[str] = []  # what opening it had to do
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Free bytes of the empty target, as the claim has them."""
+        return int(self.claim["capacity_bytes"])
+
+    @property
+    def filesystem(self) -> str:
+        """ext4, xfs or btrfs; `unknown` on a plain directory."""
+        return str(self.spec["filesystem"]) if self.kind == "loop" else "unknown"
+
+    @property
+    def state_known(self) -> bool:
+        """Whether the file system is ours alone, so that what it reports says something of our state."""
+        return self.kind == "loop"
+
+    @property
+    def allocator_reset(self) -> str:
+        """`remount` or `none`: what starts the allocator from its beginning before each cell."""
+        return str(self.spec["allocator_reset"]) if self.kind == "loop" else "none"
+
+    def mount_options(self) -> list[str]:
+        """Options of every mount, as the kernel has them."""
+        lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+        return [line[3] for mount in self.mounts for line in lines if line[1] == str(mount)]
+
+    def queues(self) -> list[Path]:
+        """The block queues' tunables in sysfs, one folder a store."""
+        return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
+
+    def format(self) -> None:
+        """Make every store's file system anew; the new UUIDs are in the claim before. Refuses what is held elsewhere."""
+        if self.kind == "directory":
+            directories.verify(self.mounts[0], self.claim)
+            directories.clear(self.mounts[0], keep_mark=True)
+            return
+        for store, device, point in self.stores():
+            occupant = filesystems.mounted_at(point)
+            if occupant:
+                filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+                filesystems.unmount(point)
+        for device in self.devices:
+            filesystems.refuse_if_in_use(device)
+        for store in self.claim["stores"]:
+            store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
+        self.save()
+        self.make()
+
+    def remount(self) -> None:
+        """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
+        if self.kind == "directory":
+            return
+        for store, device, point in self.stores():
+            filesystems.unmount(point)
+            filesystems.mount(self.spec["filesystem"], device, point)
+            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+
+    def enter_model(self) -> Callable[[], None] | None:
+        """A `preexec_fn` that moves the child into the model's control group; None without a model."""
+        return iocost.entering(self.name) if self._has_model() else None
+
+    def model_in_place(self) -> dict[str, Any] | None:
+        """Put the device model in place where it is not, and read it back from the kernel; None without a model."""
+        if not self._has_model():
+            return None
+        return iocost.put(self.home, self.name, self.devices, self.claim["device_model"])
+
+    def save(self) -> None:
+        """Write the claim durably."""
+        files.write_json(self.home / "claim.json", self.claim)
+
+    def attach(self) -> None:
+        """Attach the images; fill in `devices`."""
+        for store in self.claim["stores"]:
+            image = {**store["image_id"], "image": store["image"]}
+            if not loops.devices_of(image):
+                self.notes.append(f"attached {store['image']}")
+            self.devices.append(loops.attach(image))
+
+    def mount(self) -> None:
+        """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
+        for index, (store, device, point) in enumerate(self.stores()):
+            if filesystems.mounted_at(point) is None:
+                filesystems.mount(self.spec["filesystem"], device, point)
+                self.notes.append(f"mounted {point}")
+            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+            self.stamp(index)
+
+    def stamp(self, index: int) -> None:
+        """Name target and store on the store itself; a stamp of another claim is refused."""
+        path = self.mounts[index] / ".fsage/claim.json"
+        mark = {"target": self.name, "id": self.claim["id"], "store": index}
+        found = files.read_json(path)
+        if found is None:
+            files.write_json(path, mark)
+        elif found != mark:
+            raise Refusal(
+                f"{path} names {found}, not {mark}: somebody else's file system; nothing was touched"
+            )
+
+    def identify(self) -> None:
+        """Compare the UUID on every device with the claim; finish a format that was killed; `Refusal` otherwise."""
+        unfinished = False
+        for store, device, _ in self.stores():
+            current, following = store["uuids"][0], store["uuids"][1:]
+            found = filesystems.uuid_on(device)
+            if following and found in (*following, None):
+                unfinished = True
+            elif found != current:
+                journalled = f" (nor the journalled next one, {following[0]})" if following else ""
+                raise Refusal(
+                    f"{device} ({store['image']}) has a file system with UUID {found or 'none'}, not the claimed "
+                    f"{current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
+                )
+        if unfinished:
+            # Nothing can have been put on it yet, and mkfs itself may have been cut short: made again, not trusted.
+            for store, device, point in self.stores():
+                if filesystems.mounted_at(point):
+                    filesystems.unmount(point)
+                filesystems.refuse_if_in_use(device)
+                store["uuids"] = [store["uuids"][0], (store["uuids"][1:] or [str(uuid.uuid4())])[0]]
+            self.save()
+            self.make(mount=False)
+            self.notes.append("finished a format that had been interrupted")
+        elif any(
+            len(store["uuids"]) > 1 for store in self.claim["stores"]
+        ):  # killed before mkfs did anything
+            for store in self.claim["stores"]:
+                del store["uuids"][1:]
+            self.save()
+
+    def make(self, mount: bool = True) -> None:
+        """mkfs with the last UUID that the claim names for each store, then note that it is the current one."""
+        for store, device, _ in self.stores():
+            filesystems.make(self.spec["filesystem"], device, store["uuids"][-1], store["hash_seed"])
+        for store in self.claim["stores"]:
+            del store["uuids"][:-1]
+        self.save()
+        if mount:
+            self.mount()
+
+    def stores(self) -> list[tuple[dict[str, Any], str, Path]]:
+        """Claim entry, loop device and mount point of each store."""
+        if len(self.devices) != len(self.mounts):
+            raise Failure(f"target {self.name} is not attached")
+        return list(zip(self.claim["stores"], self.devices, self.mounts))
+
+    def _has_model(self) -> bool:
+        return self.claim.get("device_model", {}).get("kind") == "iocost"
+
+
+def open_target(spec: dict[str, Any]) -> Target:
+    """The claimed target, its devices attached, mounted, and verified with the kernel by identity and UUID.
+
+    What a killed command left is finished or undone first. Anything that is not exactly what was claimed is a
+    `Refusal`, and nothing has been touched then.
+    """
+    spec = declaration.complete(spec)
+    home = declaration.home_of(spec)
+    claim = files.read_json(home / "claim.json")
+    where = f"on {os.uname().nodename}"
+    if claim is None:
+        raise Refusal(
+            f"target {spec['name']} has not been claimed {where} (no {home}/claim.json); claim it first: "
+            "ansible-playbook claim.yml"
+        )
+    if claim["phase"] != "claimed":
+        raise Refusal(
+            f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} {where}: "
+            "its command was interrupted; run that command again"
+        )
+    declared = {"kind": spec["kind"]}
+    if spec["kind"] == "loop":
+        declared.update(filesystem=spec["filesystem"], stores=spec["stores"])
+    claimed = {
+        "kind": claim["kind"],
+        "filesystem": claim["stores"][0]["filesystem"],
+        "stores": len(claim["stores"]),
+    }
+    for key, value in declared.items():
+        if value != claimed[key]:
+            raise Refusal(
+                f"target {spec['name']} was claimed with {key} {claimed[key]}, and {value} is declared now; "
+                f"release it and claim it again"
+            )
+    target = Target(spec, claim)
+    with files.locked(home / "open.lock"):
+        if target.kind == "directory":
+            directories.verify(target.mounts[0], claim)
+            return target
+        if os.geteuid() != 0:
+            raise Refusal(f"target {target.name} (kind: loop) needs root {where}")
+        for store in claim["stores"]:
+            loops.verify({**store["image_id"], "image": store["image"]})
+        target.attach()
+        target.identify()
+        target.mount()
+        journal.settle(target.home)
+        target.model_in_place()
+    return target
