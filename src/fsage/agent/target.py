@@ -32,16 +32,6 @@ class Target:
         return int(self.claim["capacity_bytes"])
 
     @property
-    def filesystem(self) -> str:
-        """ext4, xfs or btrfs; `unknown` on a plain directory."""
-        return str(self.spec["filesystem"]) if self.kind == "loop" else "unknown"
-
-    @property
-    def state_known(self) -> bool:
-        """Whether the file system is ours alone, so that what it reports says something of our state."""
-        return self.kind == "loop"
-
-    @property
     def allocator_reset(self) -> str:
         """`remount` or `none`: what starts the allocator from its beginning before each cell."""
         return str(self.spec["allocator_reset"]) if self.kind == "loop" else "none"

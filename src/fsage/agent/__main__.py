@@ -1,0 +1,89 @@
+"""`python3 -m fsage.agent [--check] VERB`: one JSON object in on stdin, one out on stdout.
+
+Exit code 0: done; 1: refused, nothing was touched; 2: failed. The object then holds "failed" and "msg".
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from fsage.agent import claim, images, lease, measure, outbox, probe, state, tune
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.declaration import complete, home_of
+
+Verb = Callable[[dict, dict, bool], dict]
+
+
+def hold(spec: dict, request: dict, check: bool) -> dict:
+    """Take the lease for the request's run, or give it back (`request["release"]`)."""
+    home = home_of(complete(spec))
+    if check:
+        return {"changed": False, "msg": "the lease is taken only in earnest"}
+    if request.get("release"):
+        return {"changed": lease.drop(home, request), "msg": f"target {home.name} is free"}
+    with lease.held(home, request):
+        return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'])}"}
+
+
+def of_step(verb: str, given: dict, check: bool) -> dict:
+    """A verb on a step that `begin_…` announced."""
+    stage, _, kind = verb.partition("_")
+    spec, request, step = given["target"], given["request"], given["step"]
+    if check:
+        return {"changed": True, "msg": f"would {kind or verb}"}
+    if stage == "end":
+        return state.end(kind, spec, request, step)
+    return state.work(verb, spec, request, step, given.get("shard", state.ALL))
+
+
+VERBS: dict[str, Verb] = {
+    "probe": probe.probe,
+    "create": images.create,
+    "remove": images.remove,
+    "claim": claim.claim,
+    "release": claim.release,
+    "hold": hold,
+    "diagnose": state.diagnose,
+    "tune": tune.tune,
+    "scrub": state.scrub,
+    "begin_populate": partial(state.begin, "populate"),
+    "begin_fragment": partial(state.begin, "fragment"),
+    "evidence": state.evidence,
+    "measure": measure.measure,
+    "bundle": outbox.bundle,
+    "acknowledge": outbox.acknowledge,
+}
+ON_STEPS = ("populate", "fragment", "end_populate", "end_fragment")
+
+
+def main(arguments: list[str]) -> int:
+    """Run one verb."""
+    check = "--check" in arguments
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    if verb not in VERBS and verb not in ON_STEPS:
+        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
+        return 2
+    given: dict[str, Any] = json.load(sys.stdin)
+    try:
+        if verb in ON_STEPS:
+            answer = of_step(verb, given, check)
+        else:
+            answer = VERBS[verb](given["target"], given.get("request") or {}, check)
+    except Refusal as refusal:
+        answer, code = {"failed": True, "changed": False, "msg": str(refusal)}, 1
+    except Failure as failure:
+        answer, code = {"failed": True, "changed": True, "msg": str(failure)}, 2
+    except OSError as error:
+        answer, code = {"failed": True, "changed": True, "msg": f"{verb}: {error}"}, 2
+    else:
+        code = 0
+    print(json.dumps(answer))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

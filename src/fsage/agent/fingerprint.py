@@ -1,0 +1,87 @@
+"""What the target's layout is: a cheap fingerprint for every cell, the whole digest once a visit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+
+from fsage.agent import fiemap
+from fsage.agent.structure import fillers
+
+
+def fingerprint(mounts: list[Path], filesystem: str) -> dict:
+    """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
+
+    Returns {"hash", "files", "bytes", "free_bytes", "seconds"}. btrfs' statfs lags behind its
+    transactions, and a plain directory's file system belongs to others too: there free space does not count.
+    """
+    began = time.monotonic()
+    digest = hashlib.blake2b(digest_size=16)
+    files = total = free = 0
+    for mount in mounts:
+        for entry in fillers(mount):
+            stat = entry.stat()
+            digest.update(
+                f"{entry.path[len(str(mount)) :]}|{stat.st_ino}|{stat.st_size}|{stat.st_blocks}|{stat.st_mtime_ns}\n".encode()
+            )
+            files += 1
+            total += stat.st_size
+        space = os.statvfs(mount)
+        free += space.f_bfree * space.f_frsize
+        if filesystem in ("ext4", "xfs"):
+            digest.update(f"{space.f_bfree}|{space.f_ffree if filesystem == 'ext4' else ''}\n".encode())
+    return {
+        "hash": digest.hexdigest(),
+        "files": files,
+        "bytes": total,
+        "free_bytes": free,
+        "seconds": time.monotonic() - began,
+    }
+
+
+def digest(mounts: list[Path]) -> dict:
+    """Where every filler file lies: {"hash", "files", "extents", "seconds"}.
+
+    The same hash means the same layout instance, extent by extent. A file system that cannot say (no
+    FIEMAP) gives the hash None.
+    """
+    began = time.monotonic()
+    whole = hashlib.blake2b(digest_size=16)
+    files = count = 0
+    for mount in mounts:
+        for entry in fillers(mount):
+            try:
+                pieces = fiemap.extents(Path(entry.path))
+            except OSError:
+                return {"hash": None, "files": files, "extents": None, "seconds": time.monotonic() - began}
+            whole.update(f"{entry.path[len(str(mount)) :]} {[piece[:3] for piece in pieces]}\n".encode())
+            files += 1
+            count += len(pieces)
+    return {"hash": whole.hexdigest(), "files": files, "extents": count, "seconds": time.monotonic() - began}
+
+
+def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
+    """Where measured files lie: extents, bytes, mean position on the device (0 first block, 1 last)."""
+    whole = hashlib.blake2b(digest_size=16)
+    count = total = 0
+    weighted = 0.0
+    try:
+        for path in sorted(files):
+            pieces = fiemap.extents(path)
+            whole.update(f"{path.name} {[piece[:3] for piece in pieces]}\n".encode())
+            count += len(pieces)
+            store = os.statvfs(path)
+            for piece in pieces:
+                total += piece.length
+                weighted += piece.length * (piece.physical + piece.length / 2) / (store.f_blocks * store.f_frsize)
+    except OSError:
+        return None
+    return {
+        "files": len(files),
+        "extents": count,
+        "bytes": total,
+        "mean_position": weighted / total if total else None,
+        "digest": whole.hexdigest(),
+    }

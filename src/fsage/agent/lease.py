@@ -1,0 +1,110 @@
+"""One holder: a run holds a target from its first change to its end, and each command locks it while it works."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from fsage.agent.errors import Refusal
+from fsage.agent.files import boot_id, read_json, remove, write_json
+
+PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go
+BELIEVED_S = 900.0  # a holder on another machine, whose process cannot be looked up, counts as alive so long
+
+
+def start_of(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot (proc(5), stat, field 22), None when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def alive(holder: dict) -> bool:
+    """Whether the run that holds a lease still goes on."""
+    if holder["boot_id"] == boot_id():
+        return start_of(holder["pid"]) == holder["pid_start"]
+    return holder["host"] != socket.gethostname() and time.time() - holder["renewed"] < BELIEVED_S
+
+
+def describe(holder: dict) -> str:
+    """Who holds: run, process, host, since when, doing what."""
+    return (
+        f"run {holder['run']} (process {holder['pid']} on {holder['host']}, since {holder['since']}: "
+        f"{holder['command']})"
+    )
+
+
+def take(home: Path, request: dict) -> None:
+    """Note the request's run as the target's holder. Raises Refusal naming another living one."""
+    path = home / "lease.json"
+    current = read_json(path)
+    mine = request.get("holder")
+    if current and alive(current) and (not mine or current["run"] != mine["run"]):
+        raise Refusal(
+            f"target {home.name} is held by {describe(current)}; nothing was touched. "
+            "Wait for that run or stop it, then give the same command again."
+        )
+    if mine:
+        write_json(path, {**mine, "renewed": time.time()})
+
+
+def drop(home: Path, request: dict) -> bool:
+    """Give the lease back when the request's run holds it."""
+    path = home / "lease.json"
+    mine = request.get("holder")
+    current = read_json(path)
+    if mine and current and current["run"] == mine["run"]:
+        remove(path)
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def held(home: Path, request: dict, shared: bool = False) -> Iterator[None]:
+    """Hold the target while a command works on it; `shared` among the shards of one step.
+
+    Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / "lock", "a") as lock:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                take(home, request)  # another run's command: refuse at once
+                if time.monotonic() > deadline:
+                    raise Refusal(
+                        f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s; nothing was "
+                        f"touched. `fuser {home / 'lock'}` names the process."
+                    ) from None
+                time.sleep(0.1)
+        take(home, request)
+        yield
+
+
+class Watch:
+    """Tells whether those for whom this command works are still there.
+
+    Ansible runs its commands in sessions of their own: a signal to the run's process group does not reach
+    them. So a command that works long looks for itself: at the run that holds the lease, and at its parent.
+    """
+
+    def __init__(self, request: dict) -> None:
+        self.parent = os.getppid()
+        holder = request.get("holder")
+        self.holder = holder if holder and holder["boot_id"] == boot_id() else None
+
+    def orphaned(self) -> bool:
+        """True once the holder or the parent process has gone."""
+        if os.getppid() != self.parent:
+            return True
+        return bool(self.holder) and start_of(self.holder["pid"]) != self.holder["pid_start"]

@@ -1,0 +1,254 @@
+"""Measuring cells: each in a checked state, with cold caches, its observation safe before the next begins."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import caches, outbox, token
+from fsage.agent.errors import Failure
+from fsage.agent.files import read_json
+from fsage.agent.fingerprint import fingerprint, layout_of
+from fsage.agent.lease import Watch, held
+from fsage.agent.state import layout_record, look, remove_measured
+from fsage.agent.target import Target, open_target
+
+PHASE_TIMEOUT_S = 900.0
+LOOK_EVERY_S = 0.2
+
+
+class Orphaned(Exception):
+    """The run for which we measure has gone."""
+
+
+def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
+    """Measure the request's cells in order.
+
+    Returns {"measured", "remaining", "lost"}: `lost` says why the target is not (or no longer) in the state
+    asked for; the caller then brings it there and asks again for the rest. Raises Failure when the run that
+    asked has gone.
+    """
+    target = open_target(spec)
+    cells = [cell for cell in request["cells"] if not outbox.place(target.home, request, cell).exists()]
+    if check:
+        return {
+            "changed": bool(cells),
+            "msg": f"would measure {len(cells)} cells",
+            "measured": 0,
+            "remaining": len(cells),
+            "lost": None,
+        }
+    with held(target.home, request):
+        visit = Visit(target, request)
+        lost = visit.enter() if cells else None
+        measured = 0
+        while not lost and measured < len(cells):
+            try:
+                lost = visit.cell(cells[measured])
+            except Orphaned:
+                raise Failure(
+                    f"the run that asked for cell {cells[measured]['name']} has gone; {measured} of {len(cells)} cells "
+                    "were measured and kept"
+                ) from None
+            measured += not lost
+        lost = lost or (visit.leave() if cells else None)
+        return {
+            "changed": measured > 0,
+            "msg": f"measured {measured} of {len(cells)} cells" + (f"; then: {lost}" if lost else ""),
+            "measured": measured,
+            "remaining": len(cells) - measured,
+            "lost": lost,
+        }
+
+
+class Visit:
+    """One stay at a target in one state."""
+
+    def __init__(self, target: Target, request: dict) -> None:
+        self.target, self.request = target, request
+        self.mount = target.mounts[0]
+        self.watch = Watch(request)
+        self.now: dict = {}
+        self.rebuilt = bool(request.get("rebuilt"))
+        self.conditions: dict = {}
+
+    def enter(self) -> str | None:
+        """Compare the whole layout once; why the state is not as asked, or None."""
+        now, why = look(self.target, whole=True)
+        if now is None or why:
+            return why
+        if now["done"] != self.request["steps"]:
+            return f"the target is at {now['state']!r}, asked is {self.request['state']!r}"
+        self.now = now
+        self.conditions = {
+            "device_model": self.target.model_in_place(),
+            "filesystem": self.target.filesystem,
+            "mount_options": self.target.mount_options(),
+            "allocator_reset": self.target.allocator_reset,
+            "tunables": read_json(self.target.home / "tunables.json") or {},
+            "tools": self.target.claim["tools"],
+            "amount_mib": self.target.claim["amount_mib"],
+            "amount_source": self.target.claim["amount_source"],
+        }
+        return None
+
+    def leave(self) -> str | None:
+        """Look once more after the last cell."""
+        seen = self.check()
+        return None if seen["agreed"] else "the state changed while its last cell was measured"
+
+    def check(self) -> dict:
+        """Token, epoch and fingerprint against what this visit expects."""
+        began = time.monotonic()
+        now = token.read(self.mount)
+        prints = fingerprint(self.target.mounts, self.target.filesystem)
+        agreed = now == self.now and prints["hash"] == self.now["fingerprint"]
+        return {
+            "state": self.now["state"],
+            "epoch": self.now["epoch"],
+            "phase": now["phase"] if now else None,
+            "fingerprint": prints["hash"],
+            "agreed": agreed,
+            "rebuilt": self.rebuilt,
+            "seconds": time.monotonic() - began,
+        }
+
+    def cell(self, cell: dict) -> str | None:
+        """Measure one cell and keep its observation; why not, when the state is not as asked."""
+        if self.watch.orphaned():
+            raise Orphaned
+        began, clock = datetime.now(UTC), time.monotonic()
+        seen = self.check()
+        if not seen["agreed"]:
+            return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
+        if cell.get("unsupported"):
+            observation = self.observation(cell, began, seen, [], "unsupported", cell["unsupported"])
+        else:
+            self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
+            resetting = time.monotonic()
+            if self.target.allocator_reset == "remount":
+                self.target.remount()
+            resetting = time.monotonic() - resetting
+            phases, why = self.phases(cell)
+            cleaning = time.monotonic()
+            remove_measured(self.target)
+            self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
+            observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
+            observation["seconds"] = {
+                "check": seen["seconds"],
+                "reset": resetting,
+                "drop": sum(phase["cache_drop_s"] for phase in phases),
+                "run": sum(phase["wall_s"] for phase in phases),
+                "clean": time.monotonic() - cleaning,
+                "total": time.monotonic() - clock,
+            }
+        outbox.keep(outbox.place(self.target.home, self.request, cell), observation)
+        return None
+
+    def phases(self, cell: dict) -> tuple[list[dict], str | None]:
+        """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell."""
+        taken: list[dict] = []
+        for phase in cell["phases"]:
+            files = measured_files(self.target.mounts)
+            dropped = caches.drop(files)
+            result = {"name": phase["name"], "argv": phase["argv"], "cache_drop_s": dropped["seconds"], "wall_s": 0.0}
+            result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
+            taken.append(result)
+            if phase.get("reads") and dropped["cached_pages"]:
+                return taken, f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache"
+            result.update(self.run(phase))
+            if result["rc"] != 0:
+                return taken, f"{phase['name']}: exit code {result['rc']}"
+            if not phase.get("reads"):
+                result["extents"] = layout_of(measured_files(self.target.mounts), self.target.mounts)
+        return taken, None
+
+    def run(self, phase: dict) -> dict:
+        """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
+        began = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                phase["argv"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                cwd=self.mount / "measured",
+                env={**os.environ, "LC_ALL": "C", **phase.get("env", {})},
+                start_new_session=True,
+                preexec_fn=self.target.enter_model(),
+            )
+        except OSError as error:
+            return {"rc": 127, "stdout": "", "stderr": str(error), "wall_s": time.monotonic() - began}
+        late = False
+        while True:
+            try:
+                out, err = process.communicate(timeout=LOOK_EVERY_S)
+                break
+            except subprocess.TimeoutExpired:
+                if self.watch.orphaned():
+                    stop(process)
+                    raise Orphaned from None
+                if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
+                    late = True
+                    stop(process)
+        wall = time.monotonic() - began
+        if late:
+            err += f"\nfsage: stopped after {wall:.0f} s"
+        return {"rc": process.returncode, "stdout": out, "stderr": err, "wall_s": wall, "timed_out": late}
+
+    def observation(
+        self, cell: dict, began: datetime, seen: dict, phases: list[dict], status: str, why: str | None
+    ) -> dict[str, Any]:
+        """What is kept of a cell, all raw output in it."""
+        return {
+            "schema": 1,
+            "id": str(uuid.uuid4()),
+            "study": self.request["study"],
+            "target": self.target.name,
+            "state": self.request["state"],
+            "nominal": self.request.get("nominal", {}),
+            "cell": cell["name"],
+            "kind": cell["kind"],
+            "attempt": cell["attempt"],
+            "order": cell["order"],
+            "params": cell["params"],
+            "run": self.request.get("run"),
+            "began": began.isoformat(timespec="milliseconds"),
+            "ended": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "host": socket.gethostname(),
+            "kernel": platform.release(),
+            "status": status,
+            "why": why,
+            "check": seen,
+            "layout": layout_record(self.target, self.now),
+            "conditions": self.conditions,
+            "phases": phases,
+        }
+
+
+def measured_files(mounts: list[Path]) -> list[Path]:
+    """All files that the cell's commands have made."""
+    return sorted(path for mount in mounts for path in (mount / "measured").rglob("*") if path.is_file())
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End a command with its children (it leads a session of its own)."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(timeout=2)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            return

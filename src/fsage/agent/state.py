@@ -1,0 +1,244 @@
+"""Bringing a target into a state: what is still to be done, and doing it step by step.
+
+The verbs are declarative ("be in state X") and look at the target first, so each may be given again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+from fsage.agent import structure, token
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.fingerprint import digest, fingerprint
+from fsage.agent.lease import held
+from fsage.agent.target import Target, open_target
+
+ALL = {"index": 0, "count": 1, "threads": 1}
+Result = dict[str, Any]
+
+
+def rest_of(done: list[dict], steps: list[dict]) -> list[dict] | None:
+    """The steps that lead from `done` to `steps`, or None when only an empty target can get there.
+
+    A fragment step goes on from a smaller BB of the same generation and seed, for what BB deletes is
+    among what a larger BB deletes.
+    """
+    if done == steps[: len(done)]:
+        return steps[len(done) :]
+    head, last = done[:-1], done[-1]
+    here = len(head)
+    if head != steps[:here] or here >= len(steps) or last["kind"] != "fragment":
+        return None
+    wider = steps[here]
+    if {**last, "percent": 0} == {**wider, "percent": 0} and wider["percent"] > last["percent"]:
+        return steps[here:]
+    return None
+
+
+def look(target: Target, whole: bool = False) -> tuple[dict | None, str | None]:
+    """The target's token and, if its state cannot be believed, why.
+
+    A measurement that was killed leaves measured files behind: they are removed and the layout is compared
+    in full. `whole` compares in full in any case.
+    """
+    mount = target.mounts[0]
+    now = token.read(mount)
+    if now is None:
+        return None, "the target carries no readable state token"
+    if now["claim"] != target.claim["id"]:
+        return None, f"the token belongs to another claim ({now['claim']})"
+    if now["phase"] == token.BUILDING:
+        return now, f"building its state was interrupted at epoch {now['epoch']}"
+    interrupted = now["phase"] == token.MEASURING
+    if interrupted:
+        remove_measured(target)
+    print_now = fingerprint(target.mounts, target.filesystem)
+    if print_now["hash"] != now["fingerprint"]:
+        return now, (
+            f"the target was changed since epoch {now['epoch']}: {print_now['files']} files with "
+            f"{print_now['free_bytes']} bytes free, where {now['files']} and {now['free_bytes']} were left"
+        )
+    if (whole or interrupted) and digest(target.mounts)["hash"] != now["digest"]:
+        return now, f"the files lie elsewhere than at epoch {now['epoch']} (extent digest)"
+    if interrupted:
+        now = token.changed(mount, now, phase=token.READY)
+    return now, None
+
+
+def remove_measured(target: Target) -> None:
+    """Delete what a cell left and wait until the blocks are free."""
+    for mount in target.mounts:
+        place = mount / "measured"  # the directory itself stays: a new one could get another place on the device
+        place.mkdir(exist_ok=True)
+        for entry in list(os.scandir(place)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)
+    settle(target)
+
+
+def settle(target: Target) -> None:
+    """Make the file systems' books final: flush data, metadata and deferred frees."""
+    for mount in target.mounts:
+        fd = os.open(mount, os.O_RDONLY)
+        os.fsync(fd)
+        os.close(fd)
+    os.sync()
+
+
+def due(target: Target, request: dict, kind: str) -> dict | None:
+    """The next step when it is of `kind`. Raises Refusal when the target cannot go on from where it is."""
+    now, why = look(target)
+    if now is None or why:
+        raise Refusal(f"cannot {kind} target {target.name}: {why}; run scrub.yml with the same request first")
+    rest = rest_of(now["done"], request["steps"])
+    if rest is None:
+        raise Refusal(
+            f"cannot {kind} target {target.name}: from its state {now['state']!r} the state {request['state']!r} is "
+            "reached only by way of an empty target; run scrub.yml with the same request first"
+        )
+    return rest[0] if rest and rest[0]["kind"] == kind else None
+
+
+def scrub(spec: dict, request: dict, check: bool) -> Result:
+    """Empty the target unless the request's state can be reached from where it is."""
+    target = open_target(spec)
+    with held(target.home, request):
+        now, why = look(target, whole=True)
+        rest = rest_of(now["done"], request["steps"]) if now and not why else None
+        if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
+            return {"changed": False, "msg": f"target {target.name} is at {now['state']!r}; {len(rest)} steps to do"}
+        reason = why or f"{request['state']!r} cannot be reached from {now['state']!r}"
+        if check:
+            return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
+        empty(target)
+        return {"changed": True, "msg": f"emptied target {target.name}: {reason}", "why": reason}
+
+
+def empty(target: Target) -> None:
+    """Make the file systems anew and write the token of an empty target."""
+    last = token.read(target.mounts[0]) or {"epoch": target.claim.get("epoch", 0)}
+    target.format()
+    remove_measured(target)
+    write_ready(target, {"epoch": last["epoch"]}, "empty", [])
+
+
+def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
+    """Take the target's evidence and write the token that says it is in state `name`."""
+    mount = target.mounts[0]
+    if not token.path_of(mount).exists():  # its blocks belong to the empty state
+        token.write(mount, {"claim": target.claim["id"], "epoch": now["epoch"], "phase": token.BUILDING})
+    settle(target)
+    layout = digest(target.mounts)
+    return token.write(
+        mount,
+        {
+            "claim": target.claim["id"],
+            "target": target.name,
+            "epoch": now["epoch"] + 1,
+            "phase": token.READY,
+            "state": name,
+            "done": done,
+            "digest": layout["hash"],
+            "extents": layout["extents"],
+            "achieved": structure.achieved(done, target.capacity_bytes),
+            **_books(target),
+        },
+    )
+
+
+def _books(target: Target) -> dict:
+    prints = fingerprint(target.mounts, target.filesystem)
+    return {"fingerprint": prints["hash"], **{key: prints[key] for key in ("files", "bytes", "free_bytes")}}
+
+
+def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
+    """Announce the next step on the target when it is of `kind`; {"due": False} when there is nothing to do."""
+    target = open_target(spec)
+    with held(target.home, request):
+        step = due(target, request, kind)
+        if step is None:
+            return {"changed": False, "due": False, "msg": f"nothing to {kind} on target {target.name}"}
+        said = f"{kind} generation {step['generation']} to {step['percent']}% on target {target.name}"
+        if not check:
+            token.changed(target.mounts[0], token.read(target.mounts[0]), phase=token.BUILDING, step=step)
+        return {"changed": True, "due": True, "step": step, "msg": said}
+
+
+def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
+    """Do one host's shard of the announced step."""
+    target = open_target(spec)
+    with held(target.home, request, shared=True):
+        now = token.read(target.mounts[0])
+        if not now or now.get("step") != step or now["phase"] != token.BUILDING:
+            raise Refusal(f"target {target.name} does not expect this {kind} step; run {kind}.yml again from its start")
+        if kind == "populate":
+            count = structure.populate(target.mounts, step, target.capacity_bytes, shard)
+        else:
+            made = next(s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"])
+            total = structure.file_sizes(made["percent"], tuple(made["file_bytes"]), target.capacity_bytes)
+            count = structure.fragment(target.mounts, step, len(total), shard)
+        return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
+
+
+def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
+    """Verify what the shards did and declare the target ready."""
+    target = open_target(spec)
+    with held(target.home, request):
+        now = token.read(target.mounts[0])
+        if not now or now.get("step") != step:
+            raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
+        before = now["done"]
+        if before and before[-1]["kind"] == kind == "fragment" and before[-1]["generation"] == step["generation"]:
+            before = before[:-1]
+        done = [*before, step]
+        structure.verify(target.mounts, done, target.capacity_bytes)
+        reached = done == request["steps"]
+        ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
+        if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
+            raise Failure(f"populate: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)")
+        return {"changed": True, "msg": f"{kind}: {ready['files']} files, digest {ready['digest']}", "token": ready}
+
+
+def diagnose(spec: dict, request: dict, check: bool) -> Result:
+    """What the target is and what the request's state still needs; changes nothing of its structure."""
+    target = open_target(spec)
+    with held(target.home, request):
+        now, why = look(target, whole=True)
+        rest = rest_of(now["done"], request.get("steps", [])) if now and not why else None
+        todo = [step["kind"] for step in request.get("steps", [])] if rest is None else [s["kind"] for s in rest]
+        if rest is None:
+            todo.insert(0, "scrub")
+        return {"changed": False, "msg": why or f"at {now['state']!r}", "todo": todo, "why": why, "token": now}
+
+
+def evidence(spec: dict, request: dict, check: bool) -> Result:
+    """Evidence of the state that the target is in; Refusal when it is not the request's."""
+    target = open_target(spec)
+    with held(target.home, request):
+        now, why = look(target)
+        if now is None or why or now["done"] != request["steps"]:
+            raise Refusal(f"target {target.name} is not in state {request['state']!r}: {why or now['state']}")
+        return {
+            "changed": False,
+            "msg": f"target {target.name} is at {now['state']!r}",
+            "evidence": {**layout_record(target, now), "token": now, "study": request["study"], "state": request["state"]},
+        }
+
+
+def layout_record(target: Target, now: dict) -> dict:
+    """The part of an observation that says in which layout it was taken."""
+    return {
+        "digest": now["digest"],
+        "filler_files": now["files"],
+        "filler_bytes": now["bytes"],
+        "filler_extents": now["extents"],
+        "capacity_bytes": target.capacity_bytes,
+        "used_bytes": target.capacity_bytes - now["free_bytes"] if target.state_known else now["bytes"],
+        "free_bytes": now["free_bytes"] if target.state_known else target.capacity_bytes - now["bytes"],
+        "state_known": target.state_known,
+        "generations": now["achieved"],
+    }

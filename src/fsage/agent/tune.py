@@ -1,0 +1,56 @@
+"""Client tunables: what was asked, what was there before, what is there now as read back."""
+
+from __future__ import annotations
+
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.files import read_json, write_json
+from fsage.agent.lease import held
+from fsage.agent.target import open_target
+
+
+def tune(spec: dict, request: dict, check: bool) -> dict:
+    """Set the block-queue tunables in `request["tuning"]` on every store, e.g. {"read_ahead_kb": 128, "scheduler": "none"}.
+
+    Lustre's tunables (max_rpcs_in_flight ...) have nothing to act on here and are noted as unsupported.
+    What is set is put back when the target is released: the values before stand in tunables.json.
+    """
+    target = open_target(spec)
+    wanted = request.get("tuning", {})
+    with held(target.home, request):
+        path = target.home / "tunables.json"
+        noted = read_json(path) or {}
+        model = target.model_in_place()
+        changed = False
+        for name, value in sorted(wanted.items()):
+            knobs = [queue / name for queue in target.queues() if (queue / name).exists()]
+            if not knobs:
+                entry = {"asked": value, "unsupported": f"no block queue of target {target.name} has it"}
+            else:
+                before = noted.get(name, {}).get("before") or [_value(knob) for knob in knobs]
+                if not check:
+                    for knob in knobs:
+                        if _value(knob) != str(value):
+                            _set(knob, value)
+                            changed = True
+                now = [_value(knob) for knob in knobs]
+                if not check and any(one != str(value) for one in now):
+                    raise Failure(f"{knobs[0]}: asked {value}, reads back {now}")
+                entry = {"asked": value, "before": before, "now": now}
+            if noted.get(name) != entry:
+                noted[name] = entry
+                changed = True
+        if changed and not check:
+            write_json(path, noted)
+        return {"changed": changed, "msg": f"{len(wanted)} tunables", "tunables": noted, "device_model": model}
+
+
+def _value(knob) -> str:
+    text = knob.read_text().strip()
+    return text.partition("[")[2].partition("]")[0] if "[" in text else text
+
+
+def _set(knob, value) -> None:
+    try:
+        knob.write_text(str(value))
+    except OSError as error:
+        raise Refusal(f"{knob}: {value!r} was refused ({error.strerror}); it holds {knob.read_text().strip()!r}") from error

@@ -1,0 +1,191 @@
+"""fsage: what does age do to a file system? The commands that the DAG's jobs call and that people ask."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fsage import record, results
+from fsage import request as requests
+from fsage.plan import Plan, load_plan
+from fsage.play import PlayFailed, play
+from fsage.progress import Progress
+from fsage.study import StudyError
+from fsage.target import Target, default_target, load_target
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+
+StudyName = Annotated[str, typer.Argument(help="A study: config/<study>.yaml")]
+StateName = Annotated[str, typer.Argument(help="A state of the study, e.g. 70.30@264M")]
+
+
+@dataclass(frozen=True)
+class Where:
+    """What the options before the command say."""
+
+    inventory: Path
+    results: Path
+    studies: Path
+
+    def plan(self, study: str) -> Plan:
+        """The plan of a study. Raises StudyError."""
+        return load_plan(self.studies / f"{study}.yaml", self.inventory, self.results)
+
+    def target(self) -> Target:
+        """The target's declaration. Raises StudyError."""
+        return load_target(self.inventory)
+
+
+@app.callback()
+def where(
+    context: typer.Context,
+    target: Annotated[str, typer.Option(envvar="FSAGE_TARGET", help="inventories/<target>/")] = default_target(),
+    results_root: Annotated[Path, typer.Option("--results", envvar="FSAGE_RESULTS", help="results")] = Path("results"),
+    studies: Annotated[Path, typer.Option(envvar="FSAGE_STUDIES", help="folder of the studies")] = Path("config"),
+    inventories: Annotated[Path, typer.Option(envvar="FSAGE_INVENTORIES", help="folder of the inventories")] = Path(
+        "inventories"
+    ),
+) -> None:
+    """Options of all commands; a path is relative to the project's root."""
+    context.obj = Where(inventories / target, results_root, studies)
+
+
+@app.command()
+def plan(context: typer.Context, study: StudyName) -> None:
+    """Say in one line what a study is and what of it is still to be measured."""
+    print(context.obj.plan(study).line())
+
+
+@app.command()
+def request(context: typer.Context, study: StudyName, state: StateName, cells: bool = True) -> None:
+    """Print the request for a state and its missing cells, to give to playbooks with `-e @file`."""
+    plan = context.obj.plan(study)
+    todo = requests.to_measure(plan, state) if cells else []
+    print(json.dumps(requests.make(plan, state, todo), indent=1))
+
+
+@app.command(name="play")
+def play_state(
+    context: typer.Context,
+    study: StudyName,
+    state: StateName,
+    playbooks: Annotated[list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")],
+) -> None:
+    """Bring the target into a state and, with measure.yml, measure its missing cells and hand over their records."""
+    plan = context.obj.plan(study)
+    measuring = "measure.yml" in playbooks
+    if measuring:  # what a killed run left between the host and the records
+        record.unpack(plan.results.bundle(state), plan.results.root, plan.target.name)
+        record.forget_handed_over(plan, state)
+    todo = requests.to_measure(plan, state) if measuring else []
+    name = f"{'measure' if measuring else 'establish'}_{state}"
+    file = plan.results.request(name)
+    results.write(file, requests.make(plan, state, todo))
+    outbox = Path(plan.claim["home"]) / "outbox" if plan.claim and plan.claim.get("home") else None
+    began = time.monotonic()
+    failed = None
+    if todo or not measuring:
+        plan.results.bundle(state).parent.mkdir(parents=True, exist_ok=True)
+        plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
+        progress = Progress(plan, state, outbox)
+        try:
+            play(playbooks, context.obj.inventory, ["-e", f"@{file}"], plan.results.log(name), progress)
+        except PlayFailed as error:
+            failed = error
+    if not measuring:
+        if failed:
+            raise failed
+        print(f"fsage: {study}: state {state} reached in {time.monotonic() - began:.0f} s", file=sys.stderr)
+        return
+    record.unpack(plan.results.bundle(state), plan.results.root, plan.target.name)
+    if lacking := record.hand_over(plan, state):
+        names = ", ".join(cell.name for cell in lacking[:5]) + (", …" if len(lacking) > 5 else "")
+        raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason given'}")
+    print(f"fsage: {progress() if todo else f'{study}: state {state} handed over'}", file=sys.stderr)
+
+
+@app.command()
+def claim(context: typer.Context) -> None:
+    """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
+    target = context.obj.target()
+    place = results.Results(context.obj.results, target.name, "")
+    place.claim.parent.mkdir(parents=True, exist_ok=True)
+    print(f"fsage: claiming target {target.name} (making its image takes a moment, once)", file=sys.stderr)
+    variables = {"claim_copy": str(place.claim.absolute()), "fsage_request": {"holder": requests.holder()}}
+    log = context.obj.results / "logs" / target.name / "claim.log"
+    play(["local_target.yml", "claim.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
+
+
+@app.command()
+def hold(context: typer.Context) -> None:
+    """Take the target's lease for this run, or refuse naming who holds it."""
+    target = context.obj.target()
+    variables = {"fsage_request": {"holder": requests.holder()}}
+    log = context.obj.results / "logs" / target.name / "hold.log"
+    play(["hold_target.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
+
+
+@app.command()
+def report(context: typer.Context, study: StudyName) -> None:
+    """Make a study's report and tables from its records."""
+    from fsage.conclusion import write_report
+
+    print(f"fsage: report {write_report(context.obj.plan(study))}", file=sys.stderr)
+
+
+@app.command()
+def conclude(context: typer.Context, study: StudyName) -> None:
+    """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
+    from fsage.conclusion import conclude
+
+    lines, code = conclude(context.obj.plan(study))
+    print("\n".join(lines))
+    raise SystemExit(code)
+
+
+@app.command()
+def remeasure(
+    context: typer.Context,
+    study: StudyName,
+    state: Annotated[str | None, typer.Option(help="only this state")] = None,
+    cell: Annotated[str | None, typer.Option(help="only cells of this name")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="only those that failed")] = False,
+) -> None:
+    """Set records aside, so that the next run measures those cells again. Raw output stays."""
+    plan = context.obj.plan(study)
+    if not (failed or state or cell):
+        raise StudyError("say which: --failed, --state STATE and --cell CELL narrow it down (to all: --state of each)")
+    aside = plan.results.root / "aside" / plan.target.name / study
+    moved = 0
+    for where_, one in plan.all_cells():
+        path = plan.results.record(where_, one.name)
+        if (state and where_ != state) or (cell and one.name != cell) or not path.exists():
+            continue
+        found = results.read(path)
+        if failed and found["status"] != "failed":
+            continue
+        place = aside / where_ / f"{one.name}.{found['attempt']}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, place)
+        moved += 1
+    print(f"fsage: {moved} records set aside in {aside}; `snakemake {study}` measures those cells again")
+
+
+def main() -> None:
+    """Run a command; what is wrong is said in a sentence, never by a traceback."""
+    try:
+        app()
+    except (StudyError, PlayFailed, ValueError) as error:
+        print(f"fsage: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("fsage: stopped; what was measured is kept and the same command goes on", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,127 @@
+"""The plan: a study on a target, as states in order with their cells, and what of it is still to be measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from fsage import recipes, results, workloads
+from fsage.results import Results
+from fsage.study import Cell, Study, load_study
+from fsage.target import Target, load_claim, load_target
+
+STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
+CELL_S = 3.0  # a pair before the target was claimed and calibrated: two samples of a second and their fio processes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One study on one target."""
+
+    study: Study
+    target: Target
+    results: Results
+    claim: dict | None
+
+    @cached_property
+    def states(self) -> dict[str, recipes.State]:
+        """States by name, in the order in which they are brought about."""
+        return {state.name: state for state in recipes.expand(self.study)}
+
+    @cached_property
+    def cells(self) -> dict[str, tuple[Cell, ...]]:
+        """State -> its cells in the order of measuring, extras among them."""
+        return {name: tuple(self.study.cells_of(state)) for name, state in self.states.items()}
+
+    @cached_property
+    def missing(self) -> dict[str, tuple[Cell, ...]]:
+        """State -> cells without a record; only states that have any."""
+        there = self.results.existing_records()
+        missing = {
+            state: tuple(cell for cell in cells if cell.name not in there.get(state, ()))
+            for state, cells in self.cells.items()
+        }
+        return {state: cells for state, cells in missing.items() if cells}
+
+    def all_cells(self) -> Iterator[tuple[str, Cell]]:
+        """(state, cell) of the whole plan."""
+        return ((state, cell) for state, cells in self.cells.items() for cell in cells)
+
+    @property
+    def populates(self) -> int:
+        """How many times the target is filled."""
+        return len({state.population for state in self.states.values()})
+
+    def cell_seconds(self, cell: Cell) -> float:
+        """Estimate of one cell, from the claim's calibration where there is one."""
+        if self.claim is None:
+            return CELL_S
+        return workloads.load(cell.params["workload"]).seconds(cell.params, self.claim)
+
+    def seconds(self) -> float:
+        """Estimate of all that is still to be measured, states included."""
+        cells = sum(self.cell_seconds(cell) for cells in self.missing.values() for cell in cells)
+        return cells + STATE_S * len(self.missing)
+
+    def bytes_written(self) -> int | None:
+        """Bytes that the missing cells write; None before the target was claimed."""
+        if self.claim is None:
+            return None
+        return sum(
+            workloads.load(cell.params["workload"]).bytes_written(cell.params, self.claim)
+            for cells in self.missing.values()
+            for cell in cells
+        )
+
+    def compared_records(self, wildcards: object = None) -> list[str]:
+        """Records of another study that this one's report sets beside its own, as far as they exist."""
+        compare = self.study.compare
+        if compare is None:
+            return []
+        return sorted(map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json")))
+
+    def line(self) -> str:
+        """One line for people and programs: counts, what is still to be measured, hours, bytes."""
+        planned = sum(cell.kind == "planned" for _, cell in self.all_cells())
+        extra = sum(len(cells) for cells in self.cells.values()) - planned
+        todo = sum(len(cells) for cells in self.missing.values())
+        written = self.bytes_written()
+        return (
+            f"plan {self.study.name}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
+            f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
+            + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
+        )
+
+
+def load_plan(study_file: Path, inventory: Path, results_root: Path) -> Plan:
+    """Read a study and a target and lay out the plan. Raises StudyError for whatever is wrong in either."""
+    study = load_study(study_file)
+    target = load_target(inventory)
+    where = Results(results_root, target.name, study.name)
+    return Plan(study, target, where, load_claim(where.claim))
+
+
+def load_plans(studies: Path, inventory: Path, results_root: Path) -> dict[str, Plan]:
+    """Plans of all studies in a folder, by name. Raises StudyError."""
+    return {path.stem: load_plan(path, inventory, results_root) for path in sorted(studies.glob("*.yaml"))}
+
+
+def freeze(plans: dict[str, Plan], folder: Path) -> Path:
+    """Note which cells are missing now, in a file of this process; return it."""
+    path = folder / f"missing-{os.getpid()}.json"
+    results.write(path, {n: {s: [c.name for c in cs] for s, cs in p.missing.items()} for n, p in plans.items()})
+    return path
+
+
+def thaw(plans: dict[str, Plan], frozen: Path) -> dict[str, Plan]:
+    """The plans with the missing cells that `frozen` notes, whatever has come about since."""
+    noted = results.read(frozen) or {}
+    for name, plan in plans.items():
+        vars(plan)["missing"] = {
+            state: tuple(cell for cell in plan.cells[state] if cell.name in set(names))
+            for state, names in noted.get(name, {}).items()
+        }
+    return plans

@@ -1,0 +1,44 @@
+"""How far a study is and how long it will still take."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from fsage.plan import STATE_S, Plan
+from fsage.play import duration
+
+
+class Progress:
+    """Counts the observations of a visit as they appear, against the plan's estimate."""
+
+    def __init__(self, plan: Plan, state: str, outbox: Path | None) -> None:
+        """`outbox`: the target's outbox where it lies on this machine, else only the time is told."""
+        self.plan, self.state = plan, state
+        self.folder = outbox / plan.study.name / state if outbox else None
+        self.began = time.monotonic()
+        self.at_start = self._waiting()
+        self.total = sum(len(cells) for cells in plan.cells.values())
+        self.missing = {name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()}
+        self.here = len(self.missing.get(state, ()))
+        self.left_s = sum(plan.cell_seconds(cell) for cells in self.missing.values() for cell in cells)
+        self.left_s += STATE_S * len(self.missing)
+
+    def _stored(self, state: str, cell: str) -> bool:
+        return self.plan.results.stored(state, cell).exists()
+
+    def _waiting(self) -> int:
+        try:
+            return sum(1 for _ in self.folder.glob("*.json")) if self.folder else 0
+        except OSError:
+            return 0
+
+    def __call__(self) -> str:
+        """One line."""
+        done = self._waiting() - self.at_start
+        before = self.total - sum(len(cells) for cells in self.missing.values())
+        left = max(0.0, self.left_s - (time.monotonic() - self.began))
+        return (
+            f"{self.plan.study.name}: {before + done} of {self.total} cells, state {self.state}: "
+            f"{done} of {self.here}; about {duration(left)} left"
+        )

@@ -1,0 +1,88 @@
+"""The request: all that a playbook is told about a state and its cells, as one JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterable
+
+from fsage import results, workloads
+from fsage.plan import Plan
+from fsage.study import Cell, StudyError
+
+HOLDER = "FSAGE_HOLDER"  # environment variable: the run on whose behalf jobs work, set by the Snakefile
+SCHEMA = 1
+
+
+def seed_of(plan: Plan) -> int:
+    """The study's seed; drawn once and recorded where the study declares none."""
+    if plan.study.states.seed is not None:
+        return plan.study.states.seed
+    noted = results.read(plan.results.seed)
+    if noted is None:
+        noted = {"seed": random.SystemRandom().randrange(10**5, 10**6)}
+        results.write(plan.results.seed, noted)
+    return noted["seed"]
+
+
+def holder() -> dict | None:
+    """The run that this process belongs to."""
+    text = os.environ.get(HOLDER)
+    return json.loads(text) if text else None
+
+
+def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
+    """The request for a state with `cells` to measure in it (none: only bring the state about).
+
+    Raises StudyError when the state is not in the study or a cell cannot be run on this target.
+    """
+    if state_name not in plan.states:
+        raise StudyError(f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}")
+    state = plan.states[state_name]
+    run = holder()
+    return {
+        "fsage_request": {
+            "schema": SCHEMA,
+            "study": plan.study.name,
+            "state": state_name,
+            "nominal": state.nominal,
+            "run": run["run"] if run else None,
+            "holder": run,
+            "tuning": plan.study.tuning,
+            "reuse": plan.study.states.reuse,
+            "steps": state.steps(plan.target.scale.file_size, seed_of(plan)),
+            "cells": [_cell(plan, state_name, cell) for cell in cells],
+            "bundle": str(plan.results.bundle(state_name).absolute()),
+            "evidence": str(plan.results.state(state_name).absolute()),
+        }
+    }
+
+
+def to_measure(plan: Plan, state_name: str) -> list[Cell]:
+    """Cells of a state with neither a record nor an observation in the store, in planned order."""
+    return [
+        cell
+        for cell in plan.missing.get(state_name, ())
+        if not plan.results.stored(state_name, cell.name).exists()
+    ]
+
+
+def _cell(plan: Plan, state: str, cell: Cell) -> dict:
+    if plan.claim is None:
+        raise StudyError(
+            f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
+            f"`ansible-playbook -i inventories/{plan.target.name} local_target.yml claim.yml` claims it"
+        )
+    try:
+        phases = workloads.load(cell.params["workload"]).commands(cell.params, plan.claim)
+    except ValueError as error:
+        raise StudyError(f"study {plan.study.name}, state {state}, cell {cell.name}: {error}") from error
+    return {
+        "name": cell.name,
+        "kind": cell.kind,
+        "order": cell.order,
+        "attempt": plan.results.attempts(state, cell.name) + 1,
+        "params": cell.params,
+        "phases": phases,
+    }

@@ -1,0 +1,81 @@
+"""A target as an inventory declares it, and as its claim found it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fsage import results
+from fsage.study import StudyError, explain
+
+Positive = Annotated[int, Field(gt=0)]
+
+
+class Scale(BaseModel):
+    """How the studies' nominal sizes shrink on a small target; transfer sizes never do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    file_size: Annotated[float, Field(gt=0, le=1)] = 1.0
+    tasks: Positive = 1
+
+
+class DeviceModel(BaseModel):
+    """The kernel's IOCost model laid over a loop device (Documentation/admin-guide/cgroup-v2.rst, IO)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: Literal["iocost"]
+    bytes_per_s: Positive
+    sequential_iops: Positive
+    random_iops: Positive
+    allow_moving: tuple[str, ...] = ()
+
+
+class Target(BaseModel):
+    """`fsage_target` of an inventory. Sizes in GiB and MiB as named."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+    kind: Literal["loop", "directory"]
+    filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
+    stores: Positive = 1
+    size_gib: Positive = 16
+    minimum_gib: Positive = 4
+    image_dir: str | None = None
+    mount_dir: str = "/run/fsage/mnt"
+    directory: str | None = None
+    budget_gib: Annotated[float, Field(gt=0)] = 2
+    home: str | None = None
+    scale: Scale = Scale()
+    allocator_reset: Literal["remount", "none"] = "remount"
+    amount_mib: Positive | None = None
+    device_model: DeviceModel | None = None
+
+
+def default_target() -> str:
+    """`local` (a loop-backed file system) for root, else `directory`."""
+    return "local" if os.geteuid() == 0 else "directory"
+
+
+def load_target(inventory: Path) -> Target:
+    """The declaration in `<inventory>/group_vars/all/target.yml`. Raises StudyError naming file, key and value."""
+    path = inventory / "group_vars" / "all" / "target.yml"
+    try:
+        declared = yaml.safe_load(path.read_text())
+    except OSError as error:
+        known = sorted(p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists())
+        raise StudyError(f"target {inventory.name!r}: {path}: {error.strerror}; there are {', '.join(known)}") from error
+    except yaml.YAMLError as error:
+        raise StudyError(f"{path}: not YAML: {error}") from error
+    try:
+        return Target.model_validate((declared or {}).get("fsage_target"))
+    except ValidationError as error:
+        raise StudyError(explain(path, error, Target)) from error
+
+
+def load_claim(path: Path) -> dict | None:
+    """The copy of the claim, or None before the target was claimed."""
+    return results.read(path)
