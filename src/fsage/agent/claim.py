@@ -56,7 +56,12 @@ def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
     images = _images(spec, known)
-    begun = bool(known or journal.entries(home) or any(loops.devices_of(image) for image in images))
+    begun = bool(
+        known
+        or journal.entries(journal.path_of(home))
+        or journal.left_over()
+        or any(loops.devices_of(image) for image in images)
+    )
     if check or not begun:
         return {
             "changed": begun,
@@ -170,7 +175,11 @@ def _set_up(target: Target) -> None:
     ours["device_model"] = _choose_model(declared, lower_mib_s, stores)
     target.save()
     target.make()
-    target.model_in_place()
+    try:
+        target.model_in_place()
+    except Refusal as why:  # found out only after a controller was moved
+        journal.undo(target.home)
+        ours["device_model"] = _none(str(why))
     _measure_empty(target)
     if ours["device_model"]["kind"] == "none":
         guess_mib_s = lower_mib_s

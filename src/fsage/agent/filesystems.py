@@ -33,7 +33,13 @@ class Mount(NamedTuple):
     point: str
     type: str
     source: str
-    options: str
+    mount_options: str
+    super_options: str
+
+    @property
+    def options(self) -> str:
+        """All options, those of the mount and those of the file system."""
+        return f"{self.mount_options},{self.super_options}"
 
 
 def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
@@ -43,9 +49,7 @@ def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
         left, _, right = line.partition(" - ")
         _, _, device, root, point, options = left.split(" ")[:6]
         kind, source, super_options = right.split(" ")[:3]
-        found.append(
-            Mount(device, _plain(root), _plain(point), kind, _plain(source), f"{options},{super_options}")
-        )
+        found.append(Mount(device, _plain(root), _plain(point), kind, _plain(source), options, super_options))
     return found
 
 

@@ -1,15 +1,67 @@
-"""What is changed outside a target."""
+"""What fsage changes outside a target: noted before it is done, so that whoever comes next can undo it.
+
+What belongs to one target (its control group, its device's cost model) stands in `<home>/<target>/journal.json`. What
+all targets of this machine share (a controller moved from cgroup v1, `io` handed to the groups) stands in
+`/run/fsage/shared.json` and is undone with the last group of any target. A reboot voids both.
+"""
+
+from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from fsage.agent import files, iocost
+
+SHARED = Path("/run/fsage/shared.json")
+SHARED_LOCK = Path("/run/fsage/shared.lock")
+
+Entry = dict[str, Any]
 
 
-def settle(home: Path) -> None:
-    return
+def path_of(home: Path) -> Path:
+    """The journal of the target whose home this is."""
+    return home / "journal.json"
+
+
+def entries(path: Path) -> list[Entry]:
+    """What has been changed since boot, oldest first."""
+    noted = files.read_json(path)
+    return noted["entries"] if noted and noted["boot_id"] == files.boot_id() else []
+
+
+def note(path: Path, entry: Entry) -> None:
+    """Note a change that is about to be made; one that is noted already is not noted twice."""
+    known = entries(path)
+    if entry not in known:
+        files.write_json(path, {"boot_id": files.boot_id(), "entries": [*known, entry]})
+
+
+def strike(path: Path, entry: Entry) -> None:
+    """Forget a change that has been undone."""
+    left = [other for other in entries(path) if other != entry]
+    if left:
+        files.write_json(path, {"boot_id": files.boot_id(), "entries": left})
+    else:
+        files.remove(path)
 
 
 def undo(home: Path) -> list[str]:
-    return []
+    """Undo everything that was changed for this target, newest first, and what is shared if no other target needs it.
+
+    Returns what has been verified, a sentence each. `Failure` says what could not be put back; it stays noted.
+    """
+    proof = []
+    with files.locked(SHARED_LOCK):
+        for path in (path_of(home), SHARED):
+            if path == SHARED and iocost.groups():
+                break
+            for entry in reversed(entries(path)):
+                proof.append(iocost.UNDO[entry["kind"]](entry))
+                strike(path, entry)
+            files.remove(path)  # void entries of an earlier boot
+    return proof
 
 
-def entries(home: Path) -> list[dict]:
-    return []
+def left_over() -> bool:
+    """Whether something shared is still changed although no target needs it."""
+    return bool(entries(SHARED)) and not iocost.groups()

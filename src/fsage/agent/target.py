@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any, Callable
 
-from fsage.agent import declaration, directories, files, filesystems, iocost, journal, loops
+from fsage.agent import declaration, directories, files, filesystems, iocost, loops
 from fsage.agent.errors import Failure, Refusal
 
 
@@ -71,6 +71,10 @@ class Target:
             filesystems.unmount(point)
             filesystems.mount(self.spec["filesystem"], device, point)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+
+    def queues(self) -> list[Path]:
+        """The block-queue directory in sysfs of each store's device."""
+        return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
 
     def enter_model(self) -> Callable[[], None] | None:
         """A `preexec_fn` that moves the child into the model's control group; None without a model."""
@@ -212,6 +216,5 @@ def open_target(spec: dict[str, Any]) -> Target:
         target.attach()
         target.identify()
         target.mount()
-        journal.settle(target.home)
         target.model_in_place()
     return target
