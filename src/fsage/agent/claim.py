@@ -78,12 +78,12 @@ def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
         for image in images:
             for device in loops.devices_of(image):
                 _unmount_all(device)
-        proof += journal.undo(home)
         for image in images:
             for device in loops.devices_of(image):
                 _wipe(device, known)
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
+        proof += journal.undo(home)  # after the loop devices, which hold on to the control group
         for store in (known or {}).get("stores", []) if spec["kind"] == "loop" else []:
             if filesystems.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")

@@ -14,14 +14,16 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from fsage.agent import files, filesystems, journal
+from fsage.agent import files, filesystems, journal, loops
 from fsage.agent.errors import Failure, Refusal
 
 PREFIX = "fsage-"
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample of one
 # second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
 LATENCY_US = 5000
-PUT_BACK_PATIENCE_S = 60.0  # the kernel frees the groups' remains in the background
+PUT_BACK_PATIENCE_S = (
+    130.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
+)
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
@@ -265,6 +267,9 @@ def _cost_off(entry: journal.Entry) -> str:
         if (root / file).exists():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 _write(root / file, f"{entry['device']} {line}", missing_ok=True)
+    name = Path(f"/sys/dev/block/{entry['device']}").resolve().name
+    if name.startswith("loop"):
+        loops.renew(f"/dev/{name}")
     return f"device {entry['device']} has no cost model"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -11,7 +12,7 @@ from typing import Any
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
 
-LOOP_GET_STATUS64 = 0x4C05
+LOOP_GET_STATUS64, LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C05, 0x4C80, 0x4C81
 LO_FLAGS_DIRECT_IO = 16
 CLEAR = "ansible-playbook local_target.yml -e fsage_local_target_state=absent"
 
@@ -113,3 +114,19 @@ def detach(image: dict[str, Any]) -> None:
             f"{', '.join(devices_of(image))} still holds {image['image']} after losetup --detach: another mount "
             "namespace has it mounted"
         )
+
+
+def renew(device: str) -> None:
+    """Take a free loop device away and make it again, as new: nothing of its use outlives it.
+
+    Its idle workers would otherwise keep the control groups they worked for for another minute or two. A device that
+    somebody else has taken meanwhile is left alone.
+    """
+    number = int(Path(device).name[len("loop") :])
+    control = os.open("/dev/loop-control", os.O_RDWR)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
+            fcntl.ioctl(control, LOOP_CTL_ADD, number)
+    finally:
+        os.close(control)
