@@ -1,0 +1,67 @@
+"""What a state is made of. One module a recipe, found by its name: `fsage.recipes.<name>`.
+
+A recipe module offers
+- `States`: typed model of a study's block `states:`, with `recipe: Literal[<name>]`, `seed` and `reuse`;
+- `expand(states) -> list[State]`: the states in the order in which they are brought about.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from fsage.study import Study
+
+BLOCK_BYTES = 4096
+
+
+class State(NamedTuple):
+    """What a target must be before it is measured.
+
+    `name` is safe as a file name. States of one `population` share its populate and come one after the other,
+    each reached by deleting more. `axes` are the levels that `only`, `exclude` and `compare` speak of;
+    `nominal` goes into the records. `parts` are the steps at nominal file sizes (`steps()` gives those of a
+    target), `playbooks` what brings them about.
+    """
+
+    name: str
+    population: str
+    axes: dict[str, Any]
+    nominal: dict[str, Any]
+    parts: tuple[dict[str, Any], ...]
+    playbooks: tuple[str, ...]
+
+    def steps(self, scale_file_size: float, seed: int) -> list[dict[str, Any]]:
+        """Return the steps of a request: file sizes scaled to whole 4 KiB, `seed` where none is named."""
+        steps = []
+        for part in self.parts:
+            step = {**part, "seed": seed if part["seed"] is None else part["seed"]}
+            if "file_bytes" in part:
+                step["file_bytes"] = [
+                    _scaled(size_bytes, scale_file_size) for size_bytes in part["file_bytes"]
+                ]
+            steps.append(step)
+        return steps
+
+
+def _scaled(size_bytes: int, scale: float) -> int:
+    return max(1, round(size_bytes * scale / BLOCK_BYTES)) * BLOCK_BYTES
+
+
+def names() -> list[str]:
+    """Return the names of the recipes there are."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def load(name: str) -> ModuleType:
+    """Return the module of one recipe, which must be one of `names()`."""
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def expand(study: Study) -> list[State]:
+    """Return the states of a study in planned order, without those that its filters leave no cell."""
+    states = load(study.states.recipe).expand(study.states)
+    return [state for state in states if study.combinations(state)]

@@ -1,0 +1,136 @@
+"""PaF: populate a share of the capacity with files, then delete each with a probability (fsage.notation)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, model_validator
+
+from fsage.notation import Generation, PaF, parse
+from fsage.recipes import State
+from fsage.sizes import format_size
+from fsage.strict import Levels, Problem, Size, Strict, refuse, show
+
+Capacity = Annotated[int, Field(ge=1, le=99, strict=True)]
+Fragmentation = Annotated[int, Field(ge=0, le=99, strict=True)]
+AXES = ("capacity", "fragmentation", "file_size")
+
+
+def _structure(value: Any) -> PaF:
+    if not isinstance(value, str):
+        raise ValueError(
+            f"{show(value)} is not a structure; write it as text, such as 'PAF:70.30,20.40@264M'"
+        )
+    return replace(parse(value), kblocks=None)  # the capacity is measured, whatever it was elsewhere
+
+
+Structure = Annotated[PaF, PlainValidator(_structure, json_schema_input_type=str)]
+
+
+class States(Strict):
+    """Block `states:` of a study: one generation along three axes, or explicit structures in `notation`."""
+
+    recipe: Literal["paf"] = "paf"
+    capacity: Annotated[tuple[Capacity, ...], Levels()] = Field(
+        (), description="AA: files worth AA% of the empty target are added"
+    )
+    fragmentation: Annotated[tuple[Fragmentation, ...], Levels()] = Field(
+        (), description="BB: each is then deleted with probability BB%"
+    )
+    file_size: Annotated[tuple[Size, ...], Levels()] = Field(
+        (), description="nominal size of a file; the target's scale applies"
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="null: drawn once and recorded")
+    reuse: Literal["nested", "fresh"] = Field(
+        "nested",
+        description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",
+    )
+    filler: Literal["fallocate", "write"] = Field("fallocate", description="how files get their blocks")
+    notation: Annotated[tuple[Structure, ...], Levels(least=0)] = Field(
+        (), description="structures instead of the axes"
+    )
+
+    @model_validator(mode="after")
+    def _axes_or_notation(self) -> States:
+        wrong = [axis for axis in AXES if bool(getattr(self, axis)) == bool(self.notation)]
+        text = "goes without 'notation', which names whole structures" if self.notation else "is missing"
+        if wrong:
+            refuse(Problem((axis,), text) for axis in wrong)
+        return self
+
+
+def expand(states: States) -> list[State]:
+    """Return a state for each structure; within a population in order of BB, so that each deletes more."""
+    structures = states.notation or [
+        PaF((Generation(capacity, fragmentation),), None, (size_bytes,))
+        for size_bytes in states.file_size
+        for capacity in sorted(states.capacity)
+        for fragmentation in sorted(states.fragmentation)
+    ]
+    made = [_state(structure, states) for structure in structures]
+    if states.notation:  # as written, but the states of one population together
+        first = {state.population: place for place, state in reversed(list(enumerate(made)))}
+        made.sort(
+            key=lambda state: (
+                first[state.population],
+                state.axes["notation"].generations[-1].fragmentation_percent,
+            )
+        )
+    return made
+
+
+def _state(structure: PaF, states: States) -> State:
+    generations = structure.generations
+    sizes = ",".join(map(format_size, structure.sizes_bytes))
+    seed = "" if structure.seed is None else f"+{structure.seed}"
+    name = f"{','.join(map(str, generations))}{seed}@{sizes}"
+    grown = [*map(str, generations[:-1]), f"{generations[-1].capacity_percent:02d}"]
+    population = f"{','.join(grown)}{seed}@{sizes}" if states.reuse == "nested" else name
+
+    axes: dict[str, Any] = {"notation": structure}
+    if len(generations) == len(structure.sizes_bytes) == 1:
+        axes |= {
+            "capacity": generations[0].capacity_percent,
+            "fragmentation": generations[0].fragmentation_percent,
+            "file_size": structure.sizes_bytes[0],
+        }
+    nominal = {
+        "recipe": "paf",
+        "notation": str(structure),
+        # Of a structure that lies on no plane of Series 1, these three say nothing: see `generations`.
+        "capacity_percent": axes.get("capacity"),
+        "fragmentation_percent": axes.get("fragmentation"),
+        "file_size_bytes": axes.get("file_size"),
+        "fullness_percent": structure.fullness_percent,
+        "generations": [
+            {
+                "capacity_percent": generation.capacity_percent,
+                "fragmentation_percent": generation.fragmentation_percent,
+                "file_sizes_bytes": list(structure.sizes_of(number)),
+            }
+            for number, generation in enumerate(generations)
+        ],
+    }
+    parts = [part for number in range(len(generations)) for part in _parts(structure, number, states.filler)]
+    playbooks = ["tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts)]
+    return State(name, population, axes, nominal, tuple(parts), tuple(playbooks))
+
+
+def _parts(structure: PaF, number: int, filler: str) -> list[dict[str, Any]]:
+    generation = structure.generations[number]
+    populate = {
+        "kind": "populate",
+        "generation": number + 1,
+        "percent": generation.capacity_percent,
+        "file_bytes": list(structure.sizes_of(number)),
+        "seed": structure.seed,
+        "method": filler,
+    }
+    fragment = {
+        "kind": "fragment",
+        "generation": number + 1,
+        "percent": generation.fragmentation_percent,
+        "seed": structure.seed,
+    }
+    return [populate, fragment] if generation.fragmentation_percent else [populate]

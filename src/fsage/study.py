@@ -1,0 +1,277 @@
+"""A study: a question with its matrix, read from `config/<study>.yaml` and validated before it is planned."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, Field, PlainValidator, ValidationError, field_validator, model_validator
+from pydantic_core.core_schema import ValidationInfo
+
+from fsage import recipes, workloads
+from fsage.cells import Cell, CellAxes, Combination, Sentinels, in_order
+from fsage.cells import schema as cells_schema
+from fsage.filters import Axes, Filter, any_matches, levels_of_states, of_cells, read_axis
+from fsage.recipes import State
+from fsage.strict import (
+    Problem,
+    Strict,
+    block_of,
+    choice_of,
+    nearest,
+    noting,
+    problems_of,
+    refuse,
+    scalar_of,
+    show,
+    unknown_key,
+)
+
+NAME = r"^[a-z][a-z0-9_]{0,31}$"
+
+
+class StudyError(ValueError):
+    """A study, or what is asked of it, is not possible: one sentence a line, no traceback needed."""
+
+
+class Headline(Strict):
+    """What a report says first: `state` against `against`, each 'AA.BB' or the whole name of a state."""
+
+    label: str
+    state: str
+    against: str
+
+
+@dataclass(frozen=True)
+class Compare:
+    """The study whose records stand beside ours, and the levels by which its states differ from ours."""
+
+    study: str
+    levels: dict[str, Any]
+
+    @classmethod
+    def read(cls, block: Any, states: BaseModel) -> Compare:
+        """Return what a block names; raises ValidationError for axes that the states do not have."""
+        known = [key for key in levels_of_states(states) if key != "notation"]
+        problems: list[Problem] = []
+        levels = {}
+        if not isinstance(block_of(block).get("study"), str):
+            problems.append(Problem(("study",), "is missing: the name of the study to compare with"))
+        for key, value in block.items():
+            with noting(problems, key):
+                if key != "study" and key not in known:
+                    raise ValueError(unknown_key(key, ["study", *known]))
+                if key != "study":
+                    levels[key], *others = read_axis(type(states), key, value)
+                    if others:
+                        raise ValueError("has several levels: give one")
+        if problems:
+            refuse(problems)
+        return cls(block["study"], levels)
+
+
+def _read_states(block: Any) -> BaseModel:
+    model = recipes.load(choice_of(block_of(block), "recipe", recipes.names())).States
+    try:
+        return model.model_validate(block)
+    except ValidationError as error:
+        refuse(problems_of(error, model))
+
+
+class Study(Strict):
+    """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
+
+    name: Annotated[str, Field(pattern=NAME, description="as the file is called; names results too")]
+    title: str
+    question: str
+    states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
+    cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
+    sentinels: Any = Field(None, description="extra cells, counted apart, never pooled; null: none")
+    only: list[dict[str, Any]] = Field(
+        [], description="keep the combinations that match one of these; []: all"
+    )
+    exclude: list[dict[str, Any]] = Field(
+        [], description="leave out the combinations that match one of these"
+    )
+    tuning: dict[str, Annotated[Any, PlainValidator(scalar_of)]] = Field({}, description="client tunables")
+    order_seed: int = Field(1, description="seed of the order of cells within a state")
+    headline: list[Headline] = Field([], description="what the report says first")
+    compare: Any = Field(None, description="a study whose records stand beside ours; null: none")
+
+    # What depends on other blocks is read only where these are in order: their own problems are said first.
+
+    @field_validator("sentinels", mode="plain")
+    @classmethod
+    def _read_sentinels(cls, block: Any, info: ValidationInfo) -> Sentinels | None:
+        planned = info.data.get("cells")
+        return Sentinels.read(block, planned) if planned and block is not None else None
+
+    @field_validator("only", "exclude", mode="plain")
+    @classmethod
+    def _read_filters(cls, block: Any, info: ValidationInfo) -> list[Filter]:
+        if not isinstance(block, list):
+            raise ValueError(f"{show(block)} is not a list, such as [{{capacity: 80}}]")
+        if not block or not {"states", "cells"} <= info.data.keys():
+            return []
+        axes = Axes(info.data["states"], info.data["cells"])
+        filters: list[Filter] = []
+        problems: list[Problem] = []
+        for index, entry in enumerate(block):
+            with noting(problems, index):
+                filters.append(axes.read(entry))
+        if problems:
+            refuse(problems)
+        return filters
+
+    @field_validator("compare", mode="plain")
+    @classmethod
+    def _read_compare(cls, block: Any, info: ValidationInfo) -> Compare | None:
+        states = info.data.get("states")
+        return Compare.read(block, states) if states and block is not None else None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Study:
+        names = [state.name for state in recipes.expand(self)]
+        if not names:
+            refuse([Problem(("only",), "together with 'exclude' this leaves no cell to measure")])
+        problems: list[Problem] = []
+        for index, line in enumerate(self.headline):
+            for key in ("state", "against"):
+                with noting(problems, "headline", index, key):
+                    _find(getattr(line, key), names)
+        if problems:
+            refuse(problems)
+        return self
+
+    def combinations(self, state: State) -> tuple[Combination, ...]:
+        """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
+        every = self.cells.combinations
+        if not self.only and not self.exclude:
+            return every
+        only, exclude = of_cells(self.only, state), of_cells(self.exclude, state)
+        return tuple(
+            cell
+            for cell in every
+            if (not self.only or any_matches(only, cell)) and not any_matches(exclude, cell)
+        )
+
+    def cells_of(self, state: State) -> list[Cell]:
+        """Return the cells of a state in the order of measuring, sentinels among them."""
+        return in_order(self.combinations(state), self.sentinels, self.order_seed, state.name)
+
+    def state_named(self, text: str) -> State:
+        """Return the state that 'AA.BB' or a whole name means; ValueError if there is none, or several."""
+        states = {state.name: state for state in recipes.expand(self)}
+        return states[_find(text, list(states))]
+
+    def counterparts(self, other: Study) -> dict[tuple[str, str], tuple[str, str] | None]:
+        """Return for each planned (state, cell) that of `other`, the study in `compare`; None: not planned.
+
+        It is the cell of the same name in the state on the same levels, except those that `compare` names.
+        """
+        theirs = [
+            (state, {cell.name for cell in other.combinations(state)}) for state in recipes.expand(other)
+        ]
+        pairs: dict[tuple[str, str], tuple[str, str] | None] = {}
+        for state in recipes.expand(self):
+            levels = {key: level for key, level in state.axes.items() if key != "notation"} or state.axes
+            wanted = (levels | self.compare.levels).items() if self.compare else levels.items()
+            beside = [(there.name, names) for there, names in theirs if wanted <= there.axes.items()]
+            for cell in self.combinations(state):
+                found = next((name for name, names in beside if cell.name in names), None)
+                pairs[state.name, cell.name] = (found, cell.name) if found else None
+        return pairs
+
+
+def load_study(path: Path | str) -> Study:
+    """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed."""
+    path = Path(path)
+    block = _read_yaml(path)
+    try:
+        study = Study.model_validate(block)
+    except ValidationError as error:
+        raise StudyError(explain(path, error, Study)) from None
+    if study.name != path.stem:
+        raise StudyError(f"{path}: name: {study.name!r} is not what the file is called; allowed: {path.stem}")
+    if study.compare and not path.with_stem(study.compare.study).exists():
+        raise StudyError(f"{path}: compare.study: {_no_study(study.compare.study, path.parent)}")
+    return study
+
+
+def explain(path: Path, error: ValidationError, model: type[BaseModel]) -> str:
+    """Return what is wrong with the `model` read from a file, one problem a line."""
+    return "\n".join(f"{path}: {found}" for found in problems_of(error, model))
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a study file, with every recipe and workload there is."""
+    whole = Study.model_json_schema()
+    blocks = [cells_schema(name) for name in workloads.names()]
+    whole["properties"] |= {
+        "states": {"anyOf": [_required(recipes.load(name).States, "recipe") for name in recipes.names()]},
+        "cells": {"anyOf": [cells for cells, _ in blocks]},
+        "sentinels": {"anyOf": [*(sentinels for _, sentinels in blocks), {"type": "null"}], "default": None},
+        "compare": {"type": ["object", "null"], "required": ["study"], "default": None},
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+
+
+def _required(model: type[BaseModel], key: str) -> dict[str, Any]:
+    described = model.model_json_schema()
+    return {**described, "required": [key, *described.get("required", ())]}
+
+
+def _find(text: str, names: list[str]) -> str:
+    found = [name for name in names if text in (name, name.partition("@")[0])]
+    if not found:
+        raise ValueError(
+            f"{show(text)} is no state here;{nearest(text, names)} they go from {names[0]} to {names[-1]}"
+        )
+    if len(found) > 1:
+        raise ValueError(f"{show(text)} may mean {' or '.join(found)}: give the whole name")
+    return found[0]
+
+
+def _no_study(name: str, directory: Path) -> str:
+    there = sorted(found.stem for found in directory.glob("*.yaml"))
+    known = ", ".join(there) or "none"
+    return f"there is no study {name!r} in {directory};{nearest(name, there)} there are: {known}"
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is ten times faster
+    """PyYAML's safe loader, but a key that is there twice is an error instead of the last one winning."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark
+                )
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: {_no_study(path.stem, path.parent)}") from None
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise StudyError(f"{path}: {where}{error.problem}") from None
+    except (yaml.YAMLError, ValueError) as error:  # characters and dates that YAML does not know
+        raise StudyError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+
+
+if __name__ == "__main__":  # python -m fsage.study > config/study.schema.json
+    json.dump(schema(), sys.stdout, indent=2)
+    print()
