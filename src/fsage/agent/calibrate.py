@@ -8,8 +8,9 @@ import math
 import os
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from fsage.agent import files
 from fsage.agent.declaration import MIB, tasks_of

@@ -38,16 +38,15 @@ def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             "msg": "; ".join(target.notes) or f"target {spec['name']} is claimed and intact",
             "claim": target.claim,
         }
-    if known and known["phase"] == "releasing" and not check:
+    if known and not check:  # interrupted halfway, either way: begin with a clean slate
         release(spec, request, check)
-        known = None
     if spec["amount_mib"] is None and not shutil.which("fio"):
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
     if spec["kind"] == "directory":
-        return _claim_directory(spec, home, known, check)
-    return _claim_loop(spec, home, known, check)
+        return _claim_directory(spec, home, check)
+    return _claim_loop(spec, home, check)
 
 
 def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -56,12 +55,10 @@ def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
     images = _images(spec, known)
-    begun = bool(
-        known
-        or journal.entries(journal.path_of(home))
-        or journal.left_over()
-        or any(loops.devices_of(image) for image in images)
-    )
+    begun = bool(known)
+    if spec["kind"] == "loop":
+        begun |= any(loops.devices_of(image) for image in images)
+        begun |= bool(journal.entries(journal.path_of(home))) or journal.left_over()
     if check or not begun:
         return {
             "changed": begun,
@@ -83,7 +80,8 @@ def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
                 _wipe(device, known)
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
-        proof += journal.undo(home)  # after the loop devices, which hold on to the control group
+        if spec["kind"] == "loop":  # after the loop devices, which hold on to the control group
+            proof += journal.undo(home)
         for store in (known or {}).get("stores", []) if spec["kind"] == "loop" else []:
             if filesystems.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")
@@ -93,6 +91,7 @@ def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
                     directory.rmdir()
         if known:
             files.write_json(home / "released" / f"{files.utc_now()}.json", known)
+            files.remove(home / "tunables.json")  # the loop devices that had them are as new
             files.remove(home / "claim.json")
             proof.append(f"{home}/claim.json is gone")
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}
@@ -108,9 +107,7 @@ def forget(spec: dict[str, Any]) -> None:
         home.rmdir()
 
 
-def _claim_loop(
-    spec: dict[str, Any], home: Path, known: dict[str, Any] | None, check: bool
-) -> dict[str, Any]:
+def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]:
     if os.geteuid() != 0:
         raise Refusal(
             f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename}; become root, or declare "
@@ -134,7 +131,7 @@ def _claim_loop(
             "changed": True,
             "msg": f"would make {spec['filesystem']} on {len(images)} images and claim {spec['name']}",
         }
-    ours = known or _new(
+    ours = _new(
         spec,
         [
             {
@@ -151,12 +148,7 @@ def _claim_loop(
     target = Target(spec, ours)
     with files.locked(home / "open.lock"):
         target.attach()
-        if known:  # an interrupted claim starts again from its own claim file
-            journal.undo(home)
-            for store, device, point in target.stores():
-                if (there := filesystems.mounted_at(point)) and os.path.realpath(there.source) == device:
-                    filesystems.unmount(point)
-        for store, device, point in target.stores():
+        for _, device, point in target.stores():
             filesystems.refuse_occupied(point, device)
             filesystems.refuse_if_in_use(device)
         target.save()
@@ -216,18 +208,15 @@ def _measure_empty(target: Target) -> None:
         target.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
 
 
-def _claim_directory(
-    spec: dict[str, Any], home: Path, known: dict[str, Any] | None, check: bool
-) -> dict[str, Any]:
+def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]:
     place = Path(spec["directory"])
-    if known is None:
-        directories.create(spec, check=True)  # refuses what is not ours to take
+    directories.create(spec, check=True)  # refuses what is not ours to take
     if not place.is_dir():
         raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
     if check:
         return {"changed": True, "msg": f"would claim {place}"}
     stat = place.stat()
-    ours = known or _new(
+    ours = _new(
         spec,
         [
             {
@@ -245,8 +234,6 @@ def _claim_directory(
     with files.locked(home / "open.lock"):
         target.save()
         target.stamp(0)
-        directories.verify(place, ours)
-        directories.clear(place, keep_mark=True)
         _measure_empty(target)
         _calibrate(target, {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}, 500.0)
     return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": ours}
@@ -321,9 +308,12 @@ def _clear_directory(known: dict[str, Any]) -> list[str]:
     place = Path(known["stores"][0]["directory"])
     if not place.is_dir():
         return [f"{place} is gone"]
-    if known["phase"] == "releasing" and not (place / ".fsage").exists():
+    if not directories.anything_ours(place):
         return [f"nothing of fsage's is in {place}"]
-    directories.verify(place, known)
+    try:
+        directories.verify(place, known)
+    except Refusal as why:
+        return [f"left {place} as it is: {why}"]
     others = directories.clear(place, keep_mark=False)
     return [
         f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")

@@ -96,14 +96,24 @@ def clear(place: Path, keep_mark: bool) -> list[str]:
         tree = place / name
         if tree.is_symlink():
             raise Refusal(f"{tree} is a symbolic link, which fsage never makes; nothing below it was touched")
-        if name == ".fsage" and keep_mark:
-            for entry in tree.iterdir():
-                if entry.name != "claim.json":
-                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-        else:
+        if name != ".fsage":
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(tree)
+    marks = place / ".fsage"
+    for entry in marks.iterdir():
+        if entry.name != "claim.json":  # which goes last: without it nothing here could be told to be ours
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    if not keep_mark:
+        files.remove(marks / "claim.json")
+        marks.rmdir()
     return sorted(entry.name for entry in place.iterdir() if entry.name not in OURS)
+
+
+def anything_ours(place: Path) -> bool:
+    """Whether there is any of the trees that fsage makes; an empty `.fsage` is the last trace of a release."""
+    with contextlib.suppress(OSError):
+        (place / ".fsage").rmdir()
+    return any(os.path.lexists(place / name) for name in OURS)
 
 
 def _claimed(spec: dict[str, Any], place: Path) -> bool:

@@ -6,9 +6,10 @@ import contextlib
 import fcntl
 import json
 import os
-from datetime import datetime, timezone
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from fsage.agent.errors import Failure
 
@@ -67,7 +68,8 @@ def locked(path: Path | str) -> Iterator[None]:
 
 def utc_now() -> str:
     """This moment, ISO 8601, UTC."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    now = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
 
 
 def boot_id() -> str:

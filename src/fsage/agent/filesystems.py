@@ -18,8 +18,8 @@ from fsage.agent.shell import run
 MS_NOATIME = 1024
 # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
 MOUNT_OPTIONS = {"ext4": "nodiscard", "xfs": "nodiscard", "btrfs": "nodiscard"}
-# An unmount waits this long for whoever looks at the mount just now (blkid, a monitor).
-UMOUNT_PATIENCE_S = 5.0
+# Whoever looks at a mount or a device just now (blkid, a monitor, a namespace in the making) gets this long to end.
+PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -143,7 +143,7 @@ def refuse_occupied(point: Path, device: str) -> None:
 
 def unmount(point: Path) -> None:
     """Unmount whatever is at `point`; `Failure` names who holds it."""
-    deadline = time.monotonic() + UMOUNT_PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while _libc.umount2(os.fsencode(os.path.realpath(point)), 0) != 0:
         code = ctypes.get_errno()
         if code == errno.EINVAL:  # not a mount point
@@ -189,15 +189,25 @@ def refuse_if_in_use(device: str) -> None:
     for mount in mounts():
         if mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device):
             raise Refusal(f"{device} is mounted at {mount.point}; unmount it first")
+    deadline = time.monotonic() + PATIENCE_S
+    while not _exclusive(device):
+        if time.monotonic() > deadline:
+            raise Refusal(
+                f"{device} is in use although nothing here has mounted it{_namespaces(name)}; end what holds it, or "
+                "unmount it there (nsenter -t PID -m umount ...)"
+            )
+        time.sleep(0.02)
+
+
+def _exclusive(device: str) -> bool:
+    """Whether nobody else holds the device: a mount anywhere, or another exclusive user, makes the kernel say no."""
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
     except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise
-        raise Refusal(
-            f"{device} is in use although nothing here has mounted it{_namespaces(name)}; end what holds it, or "
-            "unmount it there (nsenter -t PID -m umount ...)"
-        ) from error
+        if error.errno == errno.EBUSY:
+            return False
+        raise
+    return True
 
 
 def _namespaces(device: str) -> str:

@@ -96,9 +96,14 @@ def remove(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     spec = declaration.complete(spec)
     released = claim.release(spec, request, check)
     if spec["kind"] == "directory":
-        return directories.remove(spec, check, released)
+        removed = directories.remove(spec, check, released)
+        if not check:
+            claim.forget(spec)
+        return removed
     known = files.read_json(_journal(spec))
     if known is None:
+        if not check:
+            claim.forget(spec)
         return {
             "changed": released["changed"],
             "msg": f"{spec['name']} has no images here",
@@ -193,7 +198,7 @@ def _stop_copying(descriptor: int) -> bool:
     """chattr +C on an empty file of btrfs: overwriting an image must not move it about. True when it was done."""
     if space.fs_type(Path(f"/proc/self/fd/{descriptor}")) != "btrfs":
         return False
-    flags = ctypes.c_long.from_buffer_copy(fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, bytes(8))).value
+    flags = int.from_bytes(fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, bytes(8)), "little")
     fcntl.ioctl(descriptor, FS_IOC_SETFLAGS, (flags | FS_NOCOW_FL).to_bytes(8, "little"))
     return True
 

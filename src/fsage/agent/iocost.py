@@ -11,10 +11,11 @@ import contextlib
 import errno
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
-from fsage.agent import files, filesystems, journal, loops
+from fsage.agent import files, filesystems, journal
 from fsage.agent.errors import Failure, Refusal
 
 PREFIX = "fsage-"
@@ -128,7 +129,8 @@ def _lines(model: dict[str, Any]) -> dict[str, str]:
 
 def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
     """Device -> file -> key -> value, as the kernel has them."""
-    root, found = _root(), {}
+    root = _root()
+    found: dict[str, dict[str, dict[str, str]]] = {}
     for device in devices:
         number = _number(device)
         found[device] = {file: {} for file in ("io.cost.model", "io.cost.qos")}
@@ -267,9 +269,6 @@ def _cost_off(entry: journal.Entry) -> str:
         if (root / file).exists():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 _write(root / file, f"{entry['device']} {line}", missing_ok=True)
-    name = Path(f"/sys/dev/block/{entry['device']}").resolve().name
-    if name.startswith("loop"):
-        loops.renew(f"/dev/{name}")
     return f"device {entry['device']} has no cost model"
 
 

@@ -97,7 +97,14 @@ def attach(image: dict[str, Any]) -> str:
     present = device_of(image)
     if present:
         return present
-    device = run(["losetup", "--find", "--show", "--direct-io=on", image["image"]]).stdout.strip()
+    argv = ["losetup", "--find", "--show", "--direct-io=on", image["image"]]
+    device = run(argv).stdout.strip()
+    info = loop_info(device)
+    if info is None or not info.flags & LO_FLAGS_DIRECT_IO:
+        run(["losetup", "--detach", device])
+        raise Refusal(
+            f"{image['image']}: the loop device on it does not get direct I/O; declare another image_dir"
+        )
     if device_of(image) != device:
         raise Failure(
             f"losetup named {device} for {image['image']}, but the kernel has {device_of(image)} on it"
@@ -106,9 +113,10 @@ def attach(image: dict[str, Any]) -> str:
 
 
 def detach(image: dict[str, Any]) -> None:
-    """Detach every loop device from this image and prove it."""
+    """Detach every loop device from this image, leave it as new, and prove it."""
     for device in devices_of(image):
         run(["losetup", "--detach", device])
+        renew(device)
     if devices_of(image):
         raise Failure(
             f"{', '.join(devices_of(image))} still holds {image['image']} after losetup --detach: another mount "
@@ -117,10 +125,10 @@ def detach(image: dict[str, Any]) -> None:
 
 
 def renew(device: str) -> None:
-    """Take a free loop device away and make it again, as new: nothing of its use outlives it.
+    """Take a free loop device away and make it again: nothing of its use (tunables, cost model) outlives it.
 
-    Its idle workers would otherwise keep the control groups they worked for for another minute or two. A device that
-    somebody else has taken meanwhile is left alone.
+    Its idle workers would otherwise hold on to the control group that they served for up to two minutes more. A
+    device that somebody else has taken meanwhile is left alone.
     """
     number = int(Path(device).name[len("loop") :])
     control = os.open("/dev/loop-control", os.O_RDWR)

@@ -13,7 +13,13 @@ CANDIDATES = ("/var/lib/fsage/images", "/var/tmp", "/srv", "/home", "/opt")
 
 
 def why_no_direct_io(directory: Path) -> str | None:
-    """Why files in `directory` cannot be written with O_DIRECT, found by trying; None when they can."""
+    """Why files in `directory` cannot be written with O_DIRECT to a disk, found by trying; None when they can."""
+    if fs_type(directory) in (
+        "tmpfs",
+        "ramfs",
+        "rootfs",
+    ):  # newer kernels take O_DIRECT there, and mean nothing by it
+        return f"{directory} is on {fs_type(directory)}, which is memory, not a disk"
     probe = directory / f".fsage-direct-{os.getpid()}"
     buffer = mmap.mmap(-1, 4096)
     try:
@@ -59,8 +65,6 @@ def places(declared: str | None) -> tuple[list[Path], list[str]]:
             continue
         if not os.access(parent, os.W_OK):
             bad.append(f"{place} cannot be written")
-        elif fs_type(parent) in ("tmpfs", "ramfs"):
-            bad.append(f"{place} is on {fs_type(parent)}, which is memory, not a disk")
         elif why := why_no_direct_io(parent):
             bad.append(why)
         else:

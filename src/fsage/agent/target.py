@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from fsage.agent import declaration, directories, files, filesystems, iocost, loops
 from fsage.agent.errors import Failure, Refusal
@@ -69,12 +70,10 @@ class Target:
             return
         for store, device, point in self.stores():
             filesystems.unmount(point)
+            # Where another namespace pins the mount, this one only seems to end, and nothing would start anew.
+            filesystems.refuse_if_in_use(device)
             filesystems.mount(self.spec["filesystem"], device, point)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
-
-    def queues(self) -> list[Path]:
-        """The block-queue directory in sysfs of each store's device."""
-        return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
 
     def enter_model(self) -> Callable[[], None] | None:
         """A `preexec_fn` that moves the child into the model's control group; None without a model."""
@@ -164,7 +163,7 @@ class Target:
         """Claim entry, loop device and mount point of each store."""
         if len(self.devices) != len(self.mounts):
             raise Failure(f"target {self.name} is not attached")
-        return list(zip(self.claim["stores"], self.devices, self.mounts))
+        return [(store, self.devices[i], self.mounts[i]) for i, store in enumerate(self.claim["stores"])]
 
     def _has_model(self) -> bool:
         return self.claim.get("device_model", {}).get("kind") == "iocost"
