@@ -1,13 +1,13 @@
 """Text of a tool in, values out: parsers of what fio, IOR and mdtest print.
 
 Each parser takes `stdout, stderr, rc` and returns a frozen dataclass whose names carry the units, or raises
-`BadOutput` with a plain reason. A parser never returns a number for a run that failed or did not reach its end.
-MiB is 2^20 bytes; conversion happens here and nowhere else.
+`BadOutput` with a plain reason. A parser never returns a number for a run that failed or did not reach its
+end. MiB is 2^20 bytes; conversion happens here and nowhere else.
 """
 
 from __future__ import annotations
 
-import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MIB = 2**20
@@ -26,17 +26,21 @@ class Transfer:
     bw_mib_s: float
 
 
-def check_exit(tool: str, rc: int | None, said: str = "") -> None:
-    """Raise `BadOutput` unless the return code is 0; `said` is what the tool itself gave as a reason."""
-    if rc == 0:
-        return
+def check_end(tool: str, rc: int | None, said: Iterable[str]) -> None:
+    """Raise `BadOutput` unless the return code is 0 and nothing was said that tells of trouble.
+
+    `said`: the lines of the output that tell of trouble. fio, IOR and mdtest all have ways to go wrong with
+    rc 0.
+    """
+    lines = list(dict.fromkeys(line.strip() for line in said if line.strip()))
+    reason = "; ".join(lines[:3]) + (f"; and {len(lines) - 3} lines more" if len(lines) > 3 else "")
     if rc is None:
-        how = "has no return code: it never ended"
+        ended = "never ended"
+    elif rc < 0:
+        ended = f"was killed by signal {-rc}"
     else:
-        number = -rc if rc < 0 else rc - 128 if 128 < rc < 192 else 0
-        try:
-            killed = f" ({signal.Signals(number).name})" if number else ""
-        except ValueError:
-            killed = ""
-        how = f"ended with code {rc}{killed}"
-    raise BadOutput(f"{tool} {how}" + (f": {said}" if said else ""))
+        ended = f"ended with code {rc}"
+    if rc != 0:
+        raise BadOutput(f"{tool} {ended}" + (f": {reason}" if reason else ""))
+    if reason:
+        raise BadOutput(f"{tool} {ended} but tells of trouble: {reason}")

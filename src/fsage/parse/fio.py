@@ -14,42 +14,47 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fsage.parse import MIB, BadOutput, Transfer, check_exit
+from fsage.parse import MIB, BadOutput, Transfer, check_end
 
-# What fio says when something went wrong although its return code may be 0.
-TROUBLE = re.compile(
-    r"signal[ =]\d|\berr(or)?=|verify:|not a directory|disallowed|fio: .*(fail|error|unable|cannot)", re.I
-)
+
+@dataclass(frozen=True)
+class FioTransfer(Transfer):
+    """What one direction moved, and in how many operations."""
+
+    operations: int
 
 
 @dataclass(frozen=True)
 class FioRun:
-    """One run of fio: what all its jobs together wrote and read (None: nothing), and the options it echoes."""
+    """One run of fio: what all its jobs together wrote and read (None: nothing), the options it echoes."""
 
     version: str
-    write: Transfer | None
-    read: Transfer | None
+    write: FioTransfer | None
+    read: FioTransfer | None
     options: Mapping[str, str]
 
 
 def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
-    """Values of one fio run; `BadOutput` if it failed, was stopped or its output is not one JSON document.
+    """Values of one fio run; `BadOutput` if it failed, was stopped, or its output is not one JSON document.
 
-    Bandwidth is all bytes over the runtime of the slowest job, as in fio's own group line; runtime is in whole ms.
+    Bandwidth is all bytes over the runtime of the slowest job, as in fio's own group line. fio gives the
+    runtime in whole milliseconds.
     """
     before, document, after = _split(stdout)
-    said = [line.strip() for line in (before + "\n" + stderr).splitlines() if TROUBLE.search(line)]
-    check_exit("fio", rc, "; ".join(dict.fromkeys(said)))
-    if said:
-        raise BadOutput("fio ended with code 0 but reports trouble: " + "; ".join(dict.fromkeys(said)))
+    said = [line for line in before.splitlines() if line.startswith("fio: ")]
+    said += [line for line in stderr.splitlines() if not line.startswith("note: ")]
+    check_end("fio", rc, said)
     if document is None:
         raise BadOutput("fio's output holds no whole JSON document: it was cut short or is of another format")
-    if after.lstrip().startswith("{"):
+    if re.search(r"^\{", after, re.M):
         raise BadOutput("fio's output holds several JSON documents: run it without --status-interval")
     try:
-        return _values(document)
+        run = _values(document)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise BadOutput(f"fio's JSON lacks what every fio 3 document has: {error!r}") from error
+        raise BadOutput(f"fio's JSON is not that of a fio 3: {error!r}") from error
+    if run.write is None and run.read is None:
+        raise BadOutput("fio moved nothing")
+    return run
 
 
 def _split(stdout: str) -> tuple[str, dict | None, str]:
@@ -78,11 +83,12 @@ def _values(document: dict) -> FioRun:
     )
 
 
-def _transfer(parts: list[dict]) -> Transfer | None:
+def _transfer(parts: list[dict]) -> FioTransfer | None:
     moved_bytes = sum(int(part["io_bytes"]) for part in parts)
     seconds = max(int(part["runtime"]) for part in parts) / 1000
     if moved_bytes == 0:
         return None
     if seconds <= 0:
-        raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, its clock's step: no bandwidth")
-    return Transfer(moved_bytes, seconds, moved_bytes / MIB / seconds)
+        raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, the step of its clock")
+    operations = sum(int(part["total_ios"]) for part in parts)
+    return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations)

@@ -3,9 +3,10 @@
 A workload module offers
 - `Params`: pydantic model of a cell's parameters;
 - `commands(params, claim) -> list[phase]`: what to run on a claimed target, as plain dicts
-  `{"name": str, "argv": [str], "reads": bool}` and optionally `"env": {str: str}`;
+  `{"name": str, "argv": [str], "reads": bool}` and optionally `"env": {str: str}`; `ValueError` if it cannot;
 - `read(observation) -> Outcome`: did it run right, and only then its numbers;
 - `seconds(params, claim)`, `bytes_written(params, claim)`: estimates for the plan.
+Modules with a leading underscore are what they share.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Outcome:
 
 def names() -> list[str]:
     """Names of the workloads there are."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
 
 
 def load(name: str) -> ModuleType:

@@ -1,24 +1,27 @@
-"""Sequential bandwidth: each task writes, then reads, a file of its own (fio or IOR), with O_DIRECT or without.
+"""Sequential bandwidth: each task writes, then reads, a file of its own, by O_DIRECT or through the cache.
 
-File i lies on store i mod stores, in `<mount>/measured/`. Writing and reading are two processes, so that caches can
-be dropped in between and each is judged on its own. The agent makes the directories and deletes the files.
+File i lies on store i mod stores, in `<mount>/measured/`. Writing and reading are two processes, so that
+caches can be dropped in between and each is judged on its own. The agent makes the directories and deletes
+the files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fsage.parse import MIB, BadOutput, Transfer, fio
-from fsage.workloads import Outcome
+from fsage.parse import MIB, BadOutput, Transfer, ior
+from fsage.workloads import Outcome, _shared
 
 
 class Params(BaseModel):
     """Parameters of one cell. `transfer_size` in bytes.
 
-    `passes`: how often the file is gone over, where the amount is too little for a sample of a second. The first
-    pass of a write allocates, the later ones write over what is there: do not compare samples of different passes.
+    `passes`: how often the file is gone over, where the amount is too little for a sample of a second; what
+    the target's claim says if not given. The first pass of a write allocates, later ones write over what is
+    there: samples of different passes are not comparable.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,135 +32,155 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
     phases: tuple[Literal["write", "read"], ...] = ("write", "read")
     direct: bool = True
-    passes: int = Field(default=1, ge=1)
+    passes: int | None = Field(default=None, ge=1)
 
     @field_validator("phases")
     @classmethod
     def _in_order(cls, phases: tuple[str, ...]) -> tuple[str, ...]:
         if phases not in (("write",), ("read",), ("write", "read")):
-            raise ValueError(f"phases {list(phases)}: use [write], [read] or [write, read]")
+            raise ValueError(f"phases {list(phases)}: allowed are [write], [read] and [write, read]")
         return phases
 
 
-def commands(params: Params | dict, claim: dict) -> list[dict]:
+def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     """The phases of one cell on a claimed target; `ValueError` if the parameters do not fit it.
 
     A cell that only reads writes its files first, in a phase `prepare` that is checked but gives no numbers.
     """
     params = Params.model_validate(params)
-    block_bytes = _block_bytes(params, claim)
+    block_bytes, passes = _block_bytes(params, claim), _passes(params, claim)
+    tool = _shared.choose_tool(params.tool, "ior", claim)
+    if tool == "ior" and passes > 1:
+        raise ValueError(
+            f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio, "
+            "or a target that holds an amount_mib which lasts a second"
+        )
     return [
-        {"name": name, "argv": _fio(params, claim, block_bytes, direction), "reads": direction == "read"}
-        for name, direction in _steps(params)
+        {
+            "name": name,
+            "argv": _ior(params, claim, block_bytes, name == "read")
+            if tool == "ior"
+            else _fio(params, claim, block_bytes, name == "read", passes),
+            "reads": name == "read",
+        }
+        for name in _steps(params)
     ]
 
 
-def bytes_written(params: Params | dict, claim: dict) -> int:
-    """Bytes that the cell's files take on the target."""
-    return _block_bytes(Params.model_validate(params), claim) * claim.get("tasks", 1)
-
-
-def seconds(params: Params | dict, claim: dict) -> float:
-    """Estimate of what one cell takes, from the claim's calibration."""
+def bytes_written(params: Params | dict, claim: Mapping) -> int:
+    """Bytes that one cell writes, all passes and tasks."""
     params = Params.model_validate(params)
-    mib = bytes_written(params, claim) * params.passes / MIB
-    calibration = claim["calibration"]
-    total = calibration["cell_overhead_s"] + mib / calibration["write_mib_s"]
-    return total + (mib / calibration["read_mib_s"] if "read" in params.phases else 0)
+    return _block_bytes(params, claim) * _shared.tasks(claim) * _passes(params, claim)
 
 
-def read(observation: dict) -> Outcome:
-    """Numbers of one observation: `<phase>_bw_mib_s`, `_seconds` (the tool's clock), `_bytes`; or why not."""
-    if observation["status"] != "done":
-        return Outcome(observation["status"], observation["why"])
-    try:
-        params = Params.model_validate(observation["params"])
-        taken = {phase["name"]: phase for phase in observation["phases"]}
-        metrics: dict[str, float | int] = {}
-        for name, _ in _steps(params):
-            if name not in taken:
-                raise BadOutput(f"the phase {name} is missing; there are {', '.join(taken) or 'none'}")
-            moved = _judge(params, taken[name])
-            if name != "prepare":
-                metrics |= {
-                    f"{name}_bw_mib_s": moved.bw_mib_s,
-                    f"{name}_seconds": moved.seconds,
-                    f"{name}_bytes": moved.moved_bytes,
-                }
-    except ValidationError as error:
-        return Outcome("failed", f"not the parameters of a sequential cell: {error}")
-    except BadOutput as error:
-        return Outcome("failed", str(error))
-    return Outcome("valid", None, metrics)
+def seconds(params: Params | dict, claim: Mapping) -> float:
+    """Estimate of what one cell takes, from the claim's calibration."""
+    params, calibration = Params.model_validate(params), claim["calibration"]
+    mib = bytes_written(params, claim) / MIB
+    reading = mib / calibration["read_mib_s"] if "read" in params.phases else 0
+    return calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
 
 
-def _steps(params: Params) -> list[tuple[str, str]]:
-    """Name and direction of each process to run."""
-    steps = [("write" if "write" in params.phases else "prepare", "write"), ("read", "read")]
-    return steps if "read" in params.phases else steps[:1]
+def read(observation: Mapping) -> Outcome:
+    """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why there are
+    none."""
+    return _shared.judge(observation, Params, _steps, _judge)
 
 
-def _block_bytes(params: Params, claim: dict) -> int:
-    if params.tool == "ior":
-        raise ValueError("tool: ior is not yet offered by this workload: use fio or auto")
+def _steps(params: Params) -> list[str]:
+    first = "write" if "write" in params.phases else "prepare"
+    return [first, "read"] if "read" in params.phases else [first]
+
+
+def _passes(params: Params, claim: Mapping) -> int:
+    return params.passes or claim.get("passes", 1)
+
+
+def _block_bytes(params: Params, claim: Mapping) -> int:
     block_bytes = claim["amount_mib"] * MIB
     if block_bytes % params.transfer_size:
         raise ValueError(
-            f"transfer_size {params.transfer_size} does not divide the {block_bytes} bytes a task moves "
+            f"transfer_size {params.transfer_size} does not divide the {block_bytes} bytes that a task moves "
             f"(amount_mib: {claim['amount_mib']}): use a transfer_size that divides it, "
             "or declare another amount_mib for the target"
         )
     return block_bytes
 
 
-# The cheapest start and end of fio (measured): no clock calibration, no forks, no progress timer.
-FIO = ("fio", "--output-format=json", "--clocksource=clock_gettime", "--thread", "--eta=never")
-
-
-def _fio(params: Params, claim: dict, block_bytes: int, direction: str) -> list[str]:
-    directories = ":".join(f"{store['mount']}/measured".replace(":", "\\:") for store in claim["stores"])
-    argv = [
-        *FIO,
-        "--name=measured",
-        f"--directory={directories}",
-        f"--rw={direction}",
+def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes: int) -> list[str]:
+    argv = _shared.fio_argv(
+        claim,
+        f"--rw={'read' if reading else 'write'}",
         f"--size={block_bytes}",
         f"--bs={params.transfer_size}",
-        f"--numjobs={claim.get('tasks', 1)}",
         f"--direct={int(params.direct)}",
         "--ioengine=psync",
         "--fallocate=none",
-        "--group_reporting",
-    ]
-    if params.passes > 1:
-        argv.append(f"--loops={params.passes}")
-    if direction == "read":
+    )
+    if passes > 1:
+        argv.append(f"--loops={passes}")
+    if reading:
         argv.append("--allow_file_create=0")  # fio would make a missing file, and then read that
     elif not params.direct:
         argv.append("--end_fsync=1")
     return argv
 
 
-def _judge(params: Params, phase: dict) -> Transfer:
-    """What a phase moved, after checking that it moved what its command asked for and nothing else."""
-    name, argv = phase["name"], phase["argv"]
-    run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
-    asked = dict(word.removeprefix("--").partition("=")[::2] for word in argv if word.startswith("--"))
-    for option in ("rw", "size", "bs", "numjobs", "direct", "loops", "directory"):
-        if option in asked and run.options.get(option) != asked[option]:
-            raise BadOutput(
-                f"{name}: the output is not of this command: "
-                f"--{option} was {asked[option]}, fio reports {run.options.get(option)}"
-            )
-    if int(asked["bs"]) != params.transfer_size:
-        raise BadOutput(f"{name}: ran with --bs={asked['bs']}, the cell's is {params.transfer_size}")
-    expected = int(asked["size"]) * int(asked["numjobs"]) * int(asked.get("loops", 1))
-    written, read = (moved.moved_bytes if moved else 0 for moved in (run.write, run.read))
-    moved = run.read if asked["rw"] == "read" else run.write
-    if moved is None or moved.moved_bytes != expected or written + read != expected:
-        raise BadOutput(
-            f"{name}: asked to {asked['rw']} {expected} bytes, fio reports {written} written and {read} read"
-        )
-    if phase.get("cached_pages") and asked["rw"] == "read" and not params.direct:
-        raise BadOutput(f"{name}: {phase['cached_pages']} pages of the files were still cached before it")
+def _ior(params: Params, claim: Mapping, block_bytes: int, reading: bool) -> list[str]:
+    # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
+    version = tuple(int(part) for part in claim["tools"]["ior"].removeprefix("IOR-").split(".")[:2])
+    direct = ["-B" if version < (3, 3) else "--posix.odirect"] if params.direct else []
+    action = ["-r"] if reading else ["-w"] if params.direct else ["-w", "-e"]
+    path = "@".join(f"{place}/f" for place in _shared.directories(claim, "@").split("@"))
+    sizes = ["-t", str(params.transfer_size), "-b", str(block_bytes)]
+    return [*_shared.mpirun(claim), "ior", "-v", "-F", *sizes, *action, "-k", *direct, "-o", path]
+
+
+def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
+    moved = (_judge_fio if phase["argv"][0] == "fio" else _judge_ior)(params, phase)
+    name = phase["name"]
+    if name == "prepare":
+        return {}
+    return {
+        f"{name}_bw_mib_s": moved.bw_mib_s,
+        f"{name}_seconds": moved.seconds,
+        f"{name}_bytes": moved.moved_bytes,
+    }
+
+
+def _judge_fio(params: Params, phase: Mapping) -> Transfer:
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
+    expected_bytes = int(asked["size"]) * int(asked["numjobs"]) * int(asked.get("loops", 1))
+    moved, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
+    if other:
+        raise BadOutput(f"fio moved {other.moved_bytes} bytes in the other direction")
+    _check(params, int(asked["bs"]), expected_bytes, moved)
     return moved
+
+
+def _judge_ior(params: Params, phase: Mapping) -> Transfer:
+    run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
+    asked_tasks, block_bytes = (int(argv[argv.index(option) + 1]) for option in ("-np", "-b"))
+    # The echo is the only sign of O_DIRECT. The paths, last, are left out: an echo may be cut at their
+    # length.
+    options = " ".join(argv[argv.index("ior") + 1 : argv.index("-o")])
+    if f" {options} -o" not in run.command:
+        raise BadOutput(f"the output is not of this command: asked for {options}, IOR reports {run.command}")
+    if (run.tasks, run.block_bytes) != (asked_tasks, block_bytes):
+        raise BadOutput(
+            f"{run.tasks} tasks of {run.block_bytes} bytes, not {asked_tasks} of {block_bytes}, ran"
+        )
+    done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
+    if len(done) != 1 or other:
+        raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
+    _check(params, run.transfer_bytes, asked_tasks * block_bytes, done[0])
+    return done[0]
+
+
+def _check(params: Params, transfer_bytes: int, expected_bytes: int, moved: Transfer | None) -> None:
+    if transfer_bytes != params.transfer_size:
+        raise BadOutput(
+            f"ran with transfers of {transfer_bytes} bytes, the cell's are {params.transfer_size}"
+        )
+    if moved is None or moved.moved_bytes != expected_bytes:
+        raise BadOutput(f"moved {moved.moved_bytes if moved else 0} bytes of {expected_bytes} asked for")

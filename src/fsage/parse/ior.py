@@ -1,0 +1,139 @@
+"""IOR's text output, versions 3.0.1, 3.2.1, 3.3.0, 4.0.0 and the 4.1 development line.
+
+The columns of both tables differ between versions and are found by the tables' headers. Traps that this
+reader knows (all seen): 3.3.0 ends with code 0 after an unknown option, having measured nothing; the exit
+code counts errors modulo 256, so that wrong data may end with 0; after `-T` the summary holds `-nan`;
+another rank's warning may be spliced into a row, which is then missed. `Finished` is the one sign of a run
+that reached its end.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from statistics import mean
+
+from fsage.parse import MIB, BadOutput, Transfer, check_end
+
+TAG = re.compile(r"^\[\d+,\d+\]<std(out|err)>: ?")  # mpirun --tag-output
+# What IOR, mdtest and mpirun say of trouble, whatever the return code.
+TROUBLE = re.compile(
+    r"WARNING|ERROR|FAILED|error could not|[Ii]nvalid (options|argument)|Unrecognized|signal \d"
+    r"|mpirun (was unable|has detected)"
+)
+# Says nothing about the numbers: a file of an earlier run was deleted before the clock started.
+HARMLESS = re.compile(r"exists already and will be deleted")
+# With -D a run ends before its amount is moved; the bandwidth is of what was moved, and so is the summary's
+# amount.
+STONEWALL = re.compile(
+    r"WARNING: (Expected aggregate|Stat\(\) of aggregate|Using actual aggregate|[Mm]aybe caused by deadline)"
+)
+
+
+@dataclass(frozen=True)
+class IorRun:
+    """One test of IOR. `write` and `read` have one `Transfer` per repetition, in order; empty if not done.
+
+    `moved_bytes` of every repetition is what the summary gives for the first.
+    """
+
+    version: str
+    command: str
+    tasks: int
+    block_bytes: int
+    transfer_bytes: int
+    write: tuple[Transfer, ...]
+    read: tuple[Transfer, ...]
+
+
+def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
+    """Values of one IOR run; `BadOutput` if it failed, warned, was cut short, or is not a single test as
+    text."""
+    lines = [TAG.sub("", line) for line in stdout.splitlines()]
+    stonewalled = any(re.match(r"stonewallingTime\s*:", line) for line in lines)
+    check_end("IOR", rc, [line for line in lines + stderr.splitlines() if _is_trouble(line, stonewalled)])
+    if not any(re.match(r"Finished\s*:", line) for line in lines):
+        raise BadOutput(
+            "IOR's output lacks its last line, Finished: it was cut short or is of another format"
+        )
+    try:
+        return _values(lines)
+    except (KeyError, ValueError) as error:
+        raise BadOutput(f"IOR's output is not that of a known version: {error!r}") from error
+
+
+def _is_trouble(line: str, stonewalled: bool) -> bool:
+    if not TROUBLE.search(line) or HARMLESS.search(line) or line.startswith("Command line"):
+        return False
+    return not (stonewalled and STONEWALL.search(line))
+
+
+def _values(lines: list[str]) -> IorRun:
+    rows = _table(lines, "access", ("write", "read"))
+    summary = _table(lines, "Operation", ("write", "read"))
+    if not summary:
+        raise BadOutput("IOR's summary is empty: nothing was measured")
+    first = summary[0]
+    return IorRun(
+        version=_after(lines, r"(IOR-\S+): MPI Coordinated"),
+        command=_after(lines, r"Command line(?: used)?\s*: (.*)"),
+        tasks=int(first["#Tasks"]),
+        block_bytes=int(first["blksiz"]),
+        transfer_bytes=int(first["xsize"]),
+        write=_transfers("write", rows, summary),
+        read=_transfers("read", rows, summary),
+    )
+
+
+def _after(lines: list[str], pattern: str) -> str:
+    for line in lines:
+        if found := re.match(pattern, line):
+            return found[1]
+    raise BadOutput(f"IOR's output has no line {pattern.split('(')[0] or 'IOR-<version>'!r}")
+
+
+def _table(lines: list[str], first_column: str, kinds: tuple[str, ...]) -> list[dict[str, str]]:
+    """Rows of the table whose header begins with `first_column`, as column → text."""
+    header: list[str] = []
+    rows = []
+    for line in lines:
+        words = line.split()
+        if words[:1] == [first_column]:
+            header = words
+        elif words and words[0] in kinds and len(words) == len(header):
+            rows.append(dict(zip(header, words, strict=True)))
+    return rows
+
+
+def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, str]]) -> tuple[Transfer, ...]:
+    """The repetitions of one kind, after checking that they are all there and agree with the summary."""
+    totals = [row for row in summary if row["Operation"] == kind]
+    rows = [row for row in rows if row["access"] == kind]
+    if not totals and not rows:
+        return ()
+    if len(totals) != 1:
+        raise BadOutput(f"IOR's summary has {len(totals)} rows of {kind}: one test per run is read, no more")
+    total = totals[0]
+    repetitions = int(total["reps"])
+    if [int(row["iter"]) for row in rows] != list(range(repetitions)):
+        raise BadOutput(f"IOR shows {len(rows)} of its {repetitions} repetitions of {kind}")
+    bandwidths = [_positive(row["bw(MiB/s)"]) for row in rows]
+    # The table rounds to whole MiB/s from 3600 on, else to 2 digits; the summary has 2 digits always.
+    rounding = 0.51 if max(bandwidths) >= 3600 else 0.0101
+    for statistic, column in ((max, "Max(MiB)"), (min, "Min(MiB)"), (mean, "Mean(MiB)")):
+        shown, summed = statistic(bandwidths), _positive(total[column])
+        if abs(shown - summed) > rounding:
+            raise BadOutput(f"IOR's table gives {shown} MiB/s of {kind} where its summary gives {summed}")
+    moved_bytes = int(total["aggsize"]) if "aggsize" in total else round(_positive(total["aggs(MiB)"]) * MIB)
+    if repetitions == 1:  # the summary has the finer digits
+        return (Transfer(moved_bytes, _positive(total["Mean(s)"]), _positive(total["Max(MiB)"])),)
+    seconds = [_positive(row["total(s)"]) for row in rows]
+    return tuple(Transfer(moved_bytes, s, bw) for s, bw in zip(seconds, bandwidths, strict=True))
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number) or number <= 0:
+        raise BadOutput(f"IOR gives {text} where a number above 0 must be")
+    return number

@@ -1,0 +1,126 @@
+"""Metadata rates: each task creates, looks up and removes empty files in a directory of its own.
+
+With mdtest, or with fio's engines filecreate, filestat and filedelete, each operation a process of its own.
+fio looks every file up three times before it takes the time of `stat` (seen with strace, 3.33): its
+`stat_per_s` is of a warm cache, mdtest's after the caches were dropped is not. Do not compare rates of
+different tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from fsage.parse import BadOutput, mdtest
+from fsage.workloads import Outcome, _shared
+
+# operation: fio's engine, mdtest's option, mdtest's row
+OPERATIONS = {
+    "create": ("filecreate", "-C", "File creation"),
+    "stat": ("filestat", "-T", "File stat"),
+    "remove": ("filedelete", "-r", "File removal"),
+}
+ASSUMED_PER_S = 5000  # for estimates only: the claim has no calibration of metadata
+
+
+class Params(BaseModel):
+    """Parameters of one cell. `files_per_task`: how many empty files each task makes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Literal["metadata"] = "metadata"
+    tool: Literal["auto", "fio", "mdtest"] = "auto"
+    files_per_task: int = Field(gt=0)
+    iteration: int = Field(ge=1)
+    operations: tuple[Literal["create", "stat", "remove"], ...] = ("create", "stat", "remove")
+
+    @field_validator("operations")
+    @classmethod
+    def _in_order(cls, operations: tuple[str, ...]) -> tuple[str, ...]:
+        if "create" not in operations or operations != tuple(o for o in OPERATIONS if o in operations):
+            raise ValueError(
+                f"operations {list(operations)}: allowed are create, [stat], [remove], in this order"
+            )
+        return operations
+
+
+def commands(params: Params | dict, claim: Mapping) -> list[dict]:
+    """The phases of one cell on a claimed target; `ValueError` if they cannot run on it."""
+    params = Params.model_validate(params)
+    files, free = params.files_per_task * _shared.tasks(claim), claim.get("free_inodes_empty")
+    if free and files > free:
+        raise ValueError(
+            f"files_per_task: {params.files_per_task} for {_shared.tasks(claim)} tasks are {files} files, "
+            f"the empty target has room for {free}"
+        )
+    tool = _shared.choose_tool(params.tool, "mdtest", claim)
+    make = _mdtest if tool == "mdtest" else _fio
+    return [
+        {"name": operation, "argv": make(params, claim, operation), "reads": operation == "stat"}
+        for operation in params.operations
+    ]
+
+
+def bytes_written(params: Params | dict, claim: Mapping) -> int:
+    """0: the files are empty."""
+    Params.model_validate(params)
+    return 0
+
+
+def seconds(params: Params | dict, claim: Mapping) -> float:
+    """Rough estimate of what one cell takes."""
+    params = Params.model_validate(params)
+    done = params.files_per_task * _shared.tasks(claim) * len(params.operations)
+    return claim["calibration"]["cell_overhead_s"] + done / ASSUMED_PER_S
+
+
+def read(observation: Mapping) -> Outcome:
+    """`<operation>_per_s` of all tasks together, `<operation>_seconds`, `<operation>_files`; or why not."""
+    return _shared.judge(observation, Params, lambda params: params.operations, _judge)
+
+
+def _fio(params: Params, claim: Mapping, operation: str) -> list[str]:
+    return _shared.fio_argv(
+        claim,
+        f"--ioengine={OPERATIONS[operation][0]}",
+        f"--nrfiles={params.files_per_task}",
+        "--filesize=1",  # counts the files: the engines move no data
+        "--bs=1",
+        "--openfiles=1",
+        "--create_on_open=1",  # or fio lays out, as data, the files that it should only look up or remove
+    )
+
+
+def _mdtest(params: Params, claim: Mapping, operation: str) -> list[str]:
+    places = _shared.directories(claim, "@")
+    options = ["-n", str(params.files_per_task), "-F", "-u", OPERATIONS[operation][1]]
+    return [*_shared.mpirun(claim), "mdtest", *options, "-d", places]
+
+
+def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
+    name = phase["name"]
+    files, taken_s, expected = (_judge_fio if phase["argv"][0] == "fio" else _judge_mdtest)(phase)
+    if files != expected or expected % params.files_per_task:
+        raise BadOutput(f"{files} files, with {expected} asked for, {params.files_per_task} by each task")
+    return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files}
+
+
+def _judge_fio(phase: Mapping) -> tuple[int, float, int]:
+    """Files, seconds, files asked for."""
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
+    if not run.read or run.write or asked["ioengine"] != OPERATIONS[phase["name"]][0]:
+        raise BadOutput(f"fio ran {asked['ioengine']} and moved data, or did nothing")
+    return run.read.operations, run.read.seconds, int(asked["nrfiles"]) * int(asked["numjobs"])
+
+
+def _judge_mdtest(phase: Mapping) -> tuple[int, float, int]:
+    run = mdtest.parse(phase["stdout"], phase["stderr"], phase["rc"])
+    argv, row = phase["argv"], OPERATIONS[phase["name"]][2]
+    if run.iterations != 1 or set(run.per_s) != {row}:
+        raise BadOutput(f"mdtest did {', '.join(run.per_s)} {run.iterations} times, not {row} once")
+    asked_tasks, asked_files = (int(argv[argv.index(option) + 1]) for option in ("-np", "-n"))
+    if run.tasks != asked_tasks:
+        raise BadOutput(f"{run.tasks} tasks ran of {asked_tasks} asked for")
+    return run.files, run.files / run.per_s[row], asked_tasks * asked_files

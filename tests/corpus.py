@@ -1,0 +1,68 @@
+"""320 recorded runs of fio, IOR and mdtest with what is right to say of each (data/corpus/README.md)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fsage.parse import fio, ior, mdtest
+
+HERE = Path(__file__).parent / "data" / "corpus"
+PARSERS: dict[str, ModuleType] = {"fio": fio, "ior": ior, "mdtest": mdtest}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recorded run: `<tool>-<version>/<name>`, its return code, and the verdict on it."""
+
+    name: str
+    rc: int
+    verdict: str  # good | bad
+    expected: str  # good: numbers as JSON; bad: a pattern of the reason
+
+    @property
+    def tool(self) -> str:
+        return self.name.split("-")[0]
+
+    @cached_property
+    def stdout(self) -> str:
+        return self._read("stdout")
+
+    @cached_property
+    def stderr(self) -> str:
+        return self._read("stderr")
+
+    def parse(self, stdout: str | None = None) -> Any:
+        """What the tool's parser makes of the run, or of other text in place of its stdout."""
+        return PARSERS[self.tool].parse(self.stdout if stdout is None else stdout, self.stderr, self.rc)
+
+    def numbers(self) -> dict[str, float]:
+        return json.loads(self.expected)
+
+    def _read(self, stream: str) -> str:
+        path = HERE / f"{self.name}.{stream}"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _table(name: str) -> list[dict[str, str]]:
+    with open(HERE / name, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+CODES = {row["case"]: int(row["rc"]) for row in _table("INDEX.tsv")}
+CASES = [
+    Case(row["case"], CODES[row["case"]], row["verdict"], row["expected"]) for row in _table("EXPECTED.tsv")
+]
+GOOD = [case for case in CASES if case.verdict == "good"]
+BAD = [case for case in CASES if case.verdict == "bad"]
+BY_NAME = {case.name: case for case in CASES}
+
+
+def of(cases: list[Case], tool: str) -> list[Case]:
+    """The cases of one tool."""
+    return [case for case in cases if case.tool == tool]

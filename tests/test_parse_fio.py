@@ -1,0 +1,93 @@
+"""fio's JSON: every recorded run comes out as it should, and nothing cut or bent gives another number."""
+
+import json
+
+import pytest
+from corpus import BAD, BY_NAME, GOOD, of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fsage.parse import MIB, BadOutput, fio
+
+RUN = BY_NAME["fio-3.33/write-bs1m-nj4-group"]
+DOCUMENT = json.loads(RUN.stdout)
+
+
+@pytest.mark.parametrize("case", of(GOOD, "fio"), ids=lambda case: case.name)
+def test_good(case):
+    run, expected = case.parse(), case.numbers()
+    for direction, transfer in (("write", run.write), ("read", run.read)):
+        assert (transfer is not None) == (f"{direction}_bytes" in expected)
+        if transfer:
+            assert transfer.moved_bytes == expected[f"{direction}_bytes"]
+            assert transfer.bw_mib_s == pytest.approx(expected[f"{direction}_mib_s"], abs=0.01)
+            assert transfer.bw_mib_s == pytest.approx(transfer.moved_bytes / MIB / transfer.seconds)
+
+
+@pytest.mark.parametrize("case", of(BAD, "fio"), ids=lambda case: case.name)
+def test_bad(case):
+    with pytest.raises(BadOutput, match=case.expected):
+        case.parse()
+
+
+@given(st.sampled_from(of(GOOD, "fio")), st.floats(0, 1))
+def test_cut_short(case, share):
+    end = case.stdout.rindex("\n}") + 2
+    with pytest.raises(BadOutput, match="no whole JSON document"):
+        case.parse(case.stdout[: int(share * (end - 1))])
+
+
+@settings(max_examples=200)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-2, 2) | st.text(max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["jobs", "read", "write", "error", "io_bytes", "runtime", "job options"]),
+                inner,
+            )
+        ),
+    )
+)
+def test_json_of_another_shape(document):
+    with pytest.raises(BadOutput):
+        fio.parse("{\n" + json.dumps({"x": 1, "jobs": document})[1:], "", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        (("jobs", 0, "error"), 5, "job j reports error 5"),
+        (("jobs", 0, "write", "runtime"), 0, "less than 1 ms"),
+        (("jobs", 0, "write", "io_bytes"), 0, "moved nothing"),
+        (("jobs",), [], "not that of a fio 3"),
+        (("jobs", 0, "write"), {}, "not that of a fio 3"),
+    ],
+)
+def test_a_document_that_is_whole_but_wrong(path, value, reason):
+    document = json.loads(RUN.stdout)
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(BadOutput, match=reason):
+        fio.parse(json.dumps(document, indent=2), "", 0)
+
+
+@pytest.mark.parametrize(
+    ("rc", "reason"),
+    [
+        (None, "never ended"),
+        (-15, "killed by signal 15"),
+        (127, "ended with code 127: fio: command not found"),
+    ],
+)
+def test_return_codes(rc, reason):
+    with pytest.raises(BadOutput, match=reason):
+        fio.parse(RUN.stdout, "fio: command not found", rc)
+
+
+def test_options_are_echoed():
+    assert RUN.parse().options["numjobs"] == "4"
+    assert RUN.parse().version == DOCUMENT["fio version"] == "fio-3.33"

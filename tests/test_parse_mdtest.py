@@ -1,0 +1,61 @@
+"""mdtest's text, three versions: each recorded run comes out as it should, nothing cut gives other numbers."""
+
+import pytest
+from corpus import BAD, BY_NAME, GOOD, of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsage.parse import BadOutput
+
+RUN = BY_NAME["mdtest-main/u-F-i3"]
+
+
+@pytest.mark.parametrize("case", of(GOOD, "mdtest"), ids=lambda case: case.name)
+def test_good(case):
+    run, expected = case.parse(), case.numbers()
+    assert run.files == expected.pop("files")
+    assert dict(run.per_s) == expected
+    assert run.tasks == 2
+
+
+@pytest.mark.parametrize("case", of(BAD, "mdtest"), ids=lambda case: case.name)
+def test_bad(case):
+    with pytest.raises(BadOutput, match=case.expected):
+        case.parse()
+
+
+@given(st.sampled_from(of(GOOD, "mdtest")), st.floats(0, 1))
+def test_cut_short(case, share):
+    try:
+        run = case.parse(case.stdout[: int(share * len(case.stdout))])
+    except BadOutput:
+        return
+    assert run == case.parse()
+
+
+@given(st.sampled_from(of(GOOD, "mdtest")), st.data())
+def test_another_rank_writes_into_a_line(case, data):
+    at = data.draw(st.integers(0, len(case.stdout)))
+    try:
+        run = case.parse(case.stdout[:at] + "unable to stt/ext4/md" + case.stdout[at:])
+    except BadOutput:
+        return
+    # A row may be missed, and is then missing; it is never another number.
+    assert run.per_s.items() <= case.parse().per_s.items()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("43994.734", "-nan", "File creation is nan"),
+        ("43994.734", "-1.000", "File creation is -1.0"),
+        ("43994.734", "abc", "File creation is not a number"),
+        ("Max            Min", "Min            Max", "columns Operation Min Max Mean"),
+        ("   Operation", "   Operations", "columns Operations"),
+        ("2 tasks, 2000 files", "", "no line like"),
+    ],
+)
+def test_a_run_that_looks_whole_but_is_not(old, new, reason):
+    assert old in RUN.stdout
+    with pytest.raises(BadOutput, match=reason):
+        RUN.parse(RUN.stdout.replace(old, new))

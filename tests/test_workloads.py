@@ -1,0 +1,424 @@
+"""Workloads: what they run, for real with fio; no observation of a run gone wrong becomes a number."""
+
+import copy
+import re
+import shutil
+import subprocess
+
+import pytest
+from corpus import BY_NAME
+from pydantic import ValidationError
+
+from fsage import workloads
+from fsage.parse import MIB
+from fsage.workloads import metadata, sequential
+
+needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+FIO_ONLY = {"fio": "fio-3.33", "ior": None, "mdtest": None, "mpirun": None}
+ALL = {"fio": "fio-3.33", "ior": "IOR-3.3.0", "mdtest": "mdtest-3.3.0", "mpirun": "mpirun (Open MPI) 4.1.4"}
+CLAIM = {
+    "stores": [{"mount": "/m/0"}, {"mount": "/m/1"}],
+    "amount_mib": 32,
+    "tasks": 2,
+    "tools": FIO_ONLY,
+    "free_inodes_empty": 1000,
+    "calibration": {"cell_overhead_s": 1.0, "write_mib_s": 128.0, "read_mib_s": 64.0},
+}
+SEQUENTIAL = {"workload": "sequential", "transfer_size": 4 * MIB, "iteration": 1}
+METADATA = {"workload": "metadata", "files_per_task": 50, "iteration": 1}
+
+
+# The registry
+
+
+def test_workloads_are_found_by_name():
+    assert workloads.names() == ["metadata", "sequential"]
+    for name in workloads.names():
+        module = workloads.load(name)
+        assert all(
+            hasattr(module, part) for part in ("Params", "commands", "read", "seconds", "bytes_written")
+        )
+
+
+def test_an_unknown_workload_is_refused():
+    with pytest.raises(ValueError, match=r"'sequental': available are .*; did you mean 'sequential'\?"):
+        workloads.load("sequental")
+    with pytest.raises(ValueError, match="available are"):
+        workloads.load("_shared")
+
+
+# Commands
+
+
+def arguments(params, claim=CLAIM):
+    return [" ".join(phase["argv"]) for phase in workloads.load(params["workload"]).commands(params, claim)]
+
+
+def test_fio_writes_and_reads_in_processes_of_their_own():
+    write, read = sequential.commands(SEQUENTIAL, CLAIM)
+    assert (write["name"], write["reads"], read["name"], read["reads"]) == ("write", False, "read", True)
+    assert write["argv"][:2] == [
+        "fio",
+        "--output-format=json",
+    ]  # before --name, or a banner precedes the JSON
+    for option in ("--rw=write", "--directory=/m/0/measured:/m/1/measured", "--size=33554432", "--bs=4194304",
+                   "--numjobs=2", "--direct=1", "--group_reporting", "--fallocate=none"):  # fmt: skip
+        assert option in write["argv"]
+    assert "--allow_file_create=0" in read["argv"]
+    assert not any(word.startswith(("--loops", "--end_fsync")) for word in write["argv"] + read["argv"])
+
+
+@pytest.mark.parametrize(
+    ("change", "claim", "in_write", "in_read"),
+    [
+        ({"direct": False}, {}, "--direct=0", "--direct=0"),
+        ({"direct": False}, {}, "--end_fsync=1", "--rw=read"),
+        ({"passes": 3}, {}, "--loops=3", "--loops=3"),
+        ({}, {"passes": 4}, "--loops=4", "--loops=4"),
+        ({}, {"tools": ALL}, "mpirun --allow-run-as-root --oversubscribe -np 2 ior ", " -r -k "),
+        ({}, {"tools": ALL}, " -t 4194304 -b 33554432 -w -k --posix.odirect -o ", " --posix.odirect "),
+        ({}, {"tools": {**ALL, "ior": "IOR-4.1.0+dev"}}, " --posix.odirect ", " --posix.odirect "),
+        ({}, {"tools": {**ALL, "ior": "IOR-3.2.1"}}, " -w -k -B -o ", " -r -k -B -o "),
+        ({"direct": False}, {"tools": ALL}, " -w -e -k -o ", " -r -k -o /m/0/measured/f@/m/1/measured/f"),
+        ({"tool": "fio"}, {"tools": ALL}, "fio ", "fio "),
+    ],
+)
+def test_options_follow_parameters_and_claim(change, claim, in_write, in_read):
+    write, read = arguments({**SEQUENTIAL, **change}, {**CLAIM, **claim})
+    assert in_write in write
+    assert in_read in read
+
+
+def test_a_cell_that_only_reads_prepares_its_files():
+    names = [p["name"] for p in sequential.commands({**SEQUENTIAL, "phases": ["read"]}, CLAIM)]
+    assert names == ["prepare", "read"]
+
+
+@pytest.mark.parametrize(
+    ("params", "claim", "reason"),
+    [
+        (
+            {"transfer_size": 3 * MIB},
+            {},
+            "3145728 does not divide the 33554432 bytes .*: use a transfer_size that",
+        ),
+        ({"transfer_size": 64 * MIB}, {}, "67108864 does not divide"),
+        ({"tool": "ior"}, {}, r"tool: ior needs ior and mpirun, not found .*there are fio\)"),
+        ({"tool": "ior"}, {"tools": {**ALL, "mpirun": None}}, "needs mpirun, not found"),
+        ({}, {"tools": {"fio": None}}, "tool: auto needs fio, not found .*there are none"),
+        ({"passes": 2}, {"tools": ALL}, "passes: 2 needs fio"),
+        ({}, {"stores": [{"mount": "/m:0"}]}, "/m:0/measured holds ':'"),
+        ({}, {"stores": [{"mount": "/m@0"}], "tools": ALL}, "/m@0/measured holds '@'"),
+    ],
+)
+def test_what_cannot_run_is_refused(params, claim, reason):
+    with pytest.raises(ValueError, match=reason):
+        sequential.commands({**SEQUENTIAL, **params}, {**CLAIM, **claim})
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "reason"),
+    [
+        (SEQUENTIAL, {"phases": ["read", "write"]}, r"allowed are \[write\], \[read\] and \[write, read\]"),
+        (SEQUENTIAL, {"transfer_size": 0}, "greater than 0"),
+        (SEQUENTIAL, {"passes": 0}, "greater than or equal to 1"),
+        (SEQUENTIAL, {"transfersize": 1}, "not permitted"),
+        (METADATA, {"operations": ["stat", "create"]}, "in this order"),
+        (METADATA, {"operations": ["remove"]}, "allowed are create"),
+    ],
+)
+def test_parameters_are_checked(base, change, reason):
+    with pytest.raises(ValidationError, match=reason):
+        workloads.load(base["workload"]).Params.model_validate({**base, **change})
+
+
+def test_metadata_commands():
+    create, stat, remove = arguments(METADATA)
+    assert "--ioengine=filecreate --nrfiles=50 " in create
+    assert "--ioengine=filestat" in stat
+    assert "--ioengine=filedelete" in remove
+    create, stat, remove = arguments(METADATA, {**CLAIM, "tools": ALL})
+    assert create.endswith(" mdtest -n 50 -F -u -C -d /m/0/measured@/m/1/measured")
+    assert " -T " in stat
+    assert " -r " in remove
+    with pytest.raises(
+        ValueError, match="600 for 2 tasks are 1200 files, the empty target has room for 1000"
+    ):
+        metadata.commands({**METADATA, "files_per_task": 600}, CLAIM)
+
+
+def test_estimates():
+    assert sequential.bytes_written(SEQUENTIAL, CLAIM) == 64 * MIB
+    assert sequential.bytes_written({**SEQUENTIAL, "passes": 2}, CLAIM) == 128 * MIB
+    assert sequential.seconds(SEQUENTIAL, CLAIM) == pytest.approx(1 + 0.5 + 1)
+    assert sequential.seconds({**SEQUENTIAL, "phases": ["write"]}, CLAIM) == pytest.approx(1 + 0.5)
+    assert metadata.bytes_written(METADATA, CLAIM) == 0
+    assert 1 < metadata.seconds(METADATA, CLAIM) < 2
+
+
+# For real
+
+
+def measure(params, tmp_path, **claim):
+    """An observation as the agent makes it, of a run in this directory."""
+    claim = {**CLAIM, "stores": [{"mount": str(tmp_path / name)} for name in "ab"], **claim}
+    for store in claim["stores"]:
+        (tmp_path / store["mount"] / "measured").mkdir(parents=True, exist_ok=True)
+    phases = []
+    for phase in workloads.load(params["workload"]).commands(params, claim):
+        done = subprocess.run(phase["argv"], capture_output=True, text=True, errors="replace", check=False)
+        phases.append({"name": phase["name"], "argv": phase["argv"], "rc": done.returncode} | vars_of(done))
+    return {"status": "done", "why": None, "params": params, "phases": phases}
+
+
+def vars_of(done):
+    return {"stdout": done.stdout, "stderr": done.stderr}
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory):
+    """A sequential cell, really measured."""
+    if shutil.which("fio") is None:
+        pytest.skip("fio is not installed")
+    return measure({**SEQUENTIAL, "direct": False}, tmp_path_factory.mktemp("observed"))
+
+
+def test_a_sequential_cell(observed):
+    outcome = sequential.read(observed)
+    assert (outcome.status, outcome.why) == ("valid", None)
+    metrics = outcome.metrics
+    assert sorted(metrics) == sorted(
+        f"{p}_{m}" for p in ("write", "read") for m in ("bw_mib_s", "seconds", "bytes")
+    )
+    assert metrics["write_bytes"] == metrics["read_bytes"] == 64 * MIB
+    for phase in ("write", "read"):
+        assert metrics[f"{phase}_bw_mib_s"] * metrics[f"{phase}_seconds"] == pytest.approx(64)
+
+
+@needs_fio
+def test_passes_and_reading_only(tmp_path):
+    outcome = sequential.read(measure({**SEQUENTIAL, "phases": ["read"], "passes": 2}, tmp_path))
+    assert outcome.status == "valid", outcome.why
+    assert set(outcome.metrics) == {"read_bw_mib_s", "read_seconds", "read_bytes"}
+    assert outcome.metrics["read_bytes"] == 128 * MIB
+    assert sorted(p.name for p in tmp_path.rglob("measured.*")) == ["measured.0.0", "measured.1.0"]
+
+
+@needs_fio
+def test_files_that_are_not_there_are_not_made_and_read(tmp_path):
+    claim = {**CLAIM, "stores": [{"mount": str(tmp_path)}]}
+    (tmp_path / "measured").mkdir()
+    read = sequential.commands(SEQUENTIAL, claim)[1]
+    done = subprocess.run(read["argv"], capture_output=True, text=True, check=False)
+    phase = {"name": "read", "argv": read["argv"], "rc": done.returncode, **vars_of(done)}
+    outcome = sequential.read({"status": "failed", "why": "x", "params": SEQUENTIAL, "phases": [phase]})
+    assert outcome == workloads.Outcome("failed", "x")  # its write is missing, and the host said why
+    outcome = sequential.read(
+        {"status": "done", "params": SEQUENTIAL, "phases": [{**phase, "name": "write"}]}
+    )
+    assert "file creation disallowed" in outcome.why
+    assert list((tmp_path / "measured").iterdir()) == []
+
+
+@needs_fio
+def test_a_metadata_cell(tmp_path):
+    observation = measure({**METADATA, "files_per_task": 300}, tmp_path)
+    outcome = metadata.read(observation)
+    assert outcome.status == "valid", outcome.why
+    for operation in ("create", "stat", "remove"):
+        assert outcome.metrics[f"{operation}_files"] == 600
+        assert outcome.metrics[f"{operation}_per_s"] * outcome.metrics[
+            f"{operation}_seconds"
+        ] == pytest.approx(600)
+    assert list(tmp_path.rglob("measured.*")) == []
+
+
+@needs_fio
+def test_metadata_of_files_that_are_not_there(tmp_path):
+    observation = measure(METADATA, tmp_path)
+    again = metadata.commands(METADATA, {**CLAIM, "stores": [{"mount": str(tmp_path / "a")}]})
+    done = subprocess.run(again[1]["argv"], capture_output=True, text=True, check=False)
+    observation["phases"][1] |= {"argv": again[1]["argv"], "rc": done.returncode, **vars_of(done)}
+    outcome = metadata.read(observation)
+    assert outcome.status == "failed"
+    assert "err=2" in outcome.why  # fio cuts its own message at 128 characters
+
+
+# Lies
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"rc": 1}, "write: fio ended with code 1"),
+        (
+            {"stderr": "fio: pid=18810, got signal=9\n"},
+            "write: fio ended with code 0 but tells of trouble: .*signal=9",
+        ),
+        ({"stdout": ""}, "write: fio's output holds no whole JSON"),
+        ({"stdout": BY_NAME["fio-3.33/write-bs8m-nj1"].stdout}, "write: the output is not of this command"),
+    ],
+)
+def test_a_phase_that_went_wrong(observed, change, reason):
+    observation = copy.deepcopy(observed)
+    observation["phases"][0] |= change
+    outcome = sequential.read(observation)
+    assert (outcome.status, outcome.metrics) == ("failed", {})
+    assert re.search(reason, outcome.why)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"io_bytes" : 67108864', '"io_bytes" : 67104768', "write: moved 67104768 bytes of 67108864"),
+        ('"numjobs" : "2"', '"numjobs" : "1"', "--numjobs was 2, fio reports 1"),
+        ('"bs" : "4194304"', '"bs" : "4096"', "--bs was 4194304, fio reports 4096"),
+        ('"error" : 0', '"error" : 28', "error 28"),
+    ],
+)
+def test_fio_tells_of_another_run(observed, old, new, reason):
+    observation = copy.deepcopy(observed)
+    assert old in observation["phases"][0]["stdout"]
+    observation["phases"][0]["stdout"] = observation["phases"][0]["stdout"].replace(old, new)
+    assert reason in sequential.read(observation).why
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        (
+            {"status": "unsupported", "why": "no such scheduler", "phases": []},
+            "unsupported",
+            "no such scheduler",
+        ),
+        ({"status": "failed", "why": "read: exit code 1", "phases": []}, "failed", "read: exit code 1"),
+        ({"status": "failed", "why": "the lease was lost"}, "failed", "the lease was lost"),
+        ({"phases": []}, "failed", "phase write is missing; there are none"),
+        ({"status": "odd"}, "failed", "status is 'odd'"),
+        ({"phases": [{"name": "write", "argv": ["fio"], "rc": 0}]}, "failed", "not whole: it lacks 'stdout'"),
+        ({"params": {"workload": "sequential"}}, "failed", "no parameters of the workload"),
+        (
+            {"params": {**SEQUENTIAL, "transfer_size": 8 * MIB}},
+            "failed",
+            "ran with transfers of 4194304 bytes",
+        ),
+    ],
+)
+def test_observations_that_are_no_samples(observed, change, status, reason):
+    outcome = sequential.read({**copy.deepcopy(observed), **change})
+    assert (outcome.status, outcome.metrics) == (status, {})
+    assert reason in outcome.why
+
+
+# IOR and mdtest, from recorded runs: they are not on every machine
+
+
+def recorded(case_name, name, params, claim, **change):
+    """A phase with a recorded output whose echo of the command line is that of our command."""
+    case = BY_NAME[case_name]
+    module = workloads.load(params["workload"])
+    argv = next(p["argv"] for p in module.commands(params, claim) if p["name"] == name)
+    ours = " ".join(argv[argv.index("ior") + 1 :]) if "ior" in argv else ""
+    lines = [
+        f"Command line        : /bin/ior {ours}" if line.startswith("Command line") and ours else line
+        for line in case.stdout.splitlines()
+    ]
+    return {
+        "name": name,
+        "argv": argv,
+        "rc": case.rc,
+        "stderr": case.stderr,
+        "stdout": "\n".join(lines),
+        **change,
+    }
+
+
+def ior_cell(write="ior-3.3.0/w-only-nokeep", claim=CLAIM, **params):
+    claim, params = {**claim, "tools": ALL}, {**SEQUENTIAL, "phases": ["write"], **params}
+    return {"status": "done", "params": params, "phases": [recorded(write, "write", params, claim)]}
+
+
+def test_ior():
+    outcome = sequential.read(ior_cell())
+    assert outcome == workloads.Outcome(
+        "valid", None, {"write_bw_mib_s": 5867.61, "write_seconds": 0.01091, "write_bytes": 64 * MIB}
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        (
+            ior_cell("ior-3.3.0/fail-optB"),
+            "write: IOR ended with code 0 but tells of trouble: .*argument: -B",
+        ),
+        (ior_cell("ior-3.3.0/multi-dir-at"), "write: 4 tasks of 33554432 bytes, not 2 of 33554432, ran"),
+        (ior_cell("ior-3.3.0/N2-of-4", {**CLAIM, "tasks": 4}), "write: 2 tasks"),
+        (ior_cell("ior-3.3.0/exists-warning"), "IOR reports writes: 1, reads: 1, not one of them"),
+        (ior_cell("ior-3.3.0/multiFile-m-i3-keep"), "IOR reports writes: 3"),
+        (ior_cell(transfer_size=8 * MIB), "ran with transfers of 4194304 bytes, the cell's are 8388608"),
+        (
+            ior_cell("ior-3.3.0/D1-wearout-statusfile", {**CLAIM, "amount_mib": 600}, transfer_size=65536),
+            "moved 92274688 bytes of 1258291200",
+        ),
+        (ior_cell("ior-main/fail-jsonfile-enospc"), "code 134: .*No space left on device"),
+    ],
+)
+def test_ior_that_did_not_do_as_asked(cell, reason):
+    outcome = sequential.read(cell)
+    assert outcome.status == "failed"
+    assert re.search(reason, outcome.why), outcome.why
+
+
+def test_ior_of_another_command():
+    cell = ior_cell()
+    cell["phases"][0]["stdout"] = cell["phases"][0]["stdout"].replace(" --posix.odirect", "")
+    assert "not of this command" in sequential.read(cell).why
+
+
+def mdtest_cell(version, **change):
+    claim, params = {**CLAIM, "free_inodes_empty": None, "tools": ALL}, {**METADATA, "files_per_task": 1000}
+    names = {"create": "phase-C", "stat": "phase-T", "remove": "phase-r", **change}
+    return {
+        "status": "done",
+        "params": params,
+        "phases": [recorded(f"mdtest-{version}/{case}", name, params, claim) for name, case in names.items()],
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "create_per_s"), [("3.3.0", 94448.64), ("4.0.0", 114843.218), ("main", 124316.192)]
+)
+def test_mdtest(version, create_per_s):
+    outcome = metadata.read(mdtest_cell(version))
+    assert outcome.status == "valid", outcome.why
+    assert outcome.metrics["create_per_s"] == pytest.approx(create_per_s)
+    assert outcome.metrics["create_files"] == outcome.metrics["stat_files"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"stat": "fail-stat-without-create"},
+            "stat: mdtest ended with code 0 but tells of trouble: .*unable to stat",
+        ),
+        ({"create": "fail-leftover-second-run"}, "create: .*unable to create tree directory"),
+        ({"create": "fail-no-n"}, "create: mdtest measured nothing"),
+        ({"create": "phase-T"}, "create: mdtest did File stat 1 times, not File creation once"),
+        ({"create": "C-T-r"}, "File creation, File stat, File removal 3 times"),
+        ({"create": "fail-inodes-enospc"}, "No space left on device"),
+    ],
+)
+def test_mdtest_that_did_not_do_as_asked(change, reason):
+    outcome = metadata.read(mdtest_cell("main", **change))
+    assert outcome.status == "failed"
+    assert re.search(reason, outcome.why), outcome.why
+
+
+def test_mdtest_with_fewer_files():
+    cell = mdtest_cell("main")
+    cell["phases"][0]["stdout"] = cell["phases"][0]["stdout"].replace(
+        "2 tasks, 2000 files", "2 tasks, 1000 files"
+    )
+    assert "create: 1000 files, with 2000 asked for" in metadata.read(cell).why
