@@ -7,7 +7,7 @@ from corpus import BAD, BY_NAME, GOOD, of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.parse import MIB, BadOutput
+from fsage.parse import MIB, BadOutput, ior
 
 SWEEP = BY_NAME["ior-3.3.0/sweep-np2-t1m"]
 
@@ -64,6 +64,13 @@ def test_a_line_is_lost(case, data):
 def test_another_rank_writes_into_a_line(case, data):
     at = data.draw(st.integers(0, len(case.stdout)))
     unchanged_or_refused(case, case.stdout[:at] + "unable to stt/ext4/md" + case.stdout[at:])
+
+
+def test_a_program_that_is_not_there():
+    with pytest.raises(
+        BadOutput, match=r"ended with code 127: .Errno 2. No such file or directory: 'mpirun'"
+    ):
+        ior.parse("", "[Errno 2] No such file or directory: 'mpirun'", 127)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""mdtest's text, three versions: each recorded run comes out as it should, nothing cut gives other numbers."""
+"""mdtest's text, three versions: each recorded run comes out right, and nothing cut gives other numbers."""
 
 import pytest
 from corpus import BAD, BY_NAME, GOOD, of

@@ -26,13 +26,15 @@ class Transfer:
     bw_mib_s: float
 
 
-def check_end(tool: str, rc: int | None, said: Iterable[str]) -> None:
+def check_end(tool: str, rc: int | None, said: Iterable[str], stderr: str = "") -> None:
     """Raise `BadOutput` unless the return code is 0 and nothing was said that tells of trouble.
 
-    `said`: the lines of the output that tell of trouble. fio, IOR and mdtest all have ways to go wrong with
-    rc 0.
+    `said`: the lines of the output that tell of trouble, for all three tools can go wrong with rc 0. `stderr`
+    gives the reason of another rc where there are none.
     """
     lines = list(dict.fromkeys(line.strip() for line in said if line.strip()))
+    if rc != 0 and not lines:
+        lines = [line for line in stderr.splitlines() if line.strip(" -")]
     reason = "; ".join(lines[:3]) + (f"; and {len(lines) - 3} lines more" if len(lines) > 3 else "")
     if rc is None:
         ended = "never ended"

@@ -24,8 +24,7 @@ TROUBLE = re.compile(
 )
 # Says nothing about the numbers: a file of an earlier run was deleted before the clock started.
 HARMLESS = re.compile(r"exists already and will be deleted")
-# With -D a run ends before its amount is moved; the bandwidth is of what was moved, and so is the summary's
-# amount.
+# With -D a run ends before its amount is moved; bandwidth and the summary's amount are of what was moved.
 STONEWALL = re.compile(
     r"WARNING: (Expected aggregate|Stat\(\) of aggregate|Using actual aggregate|[Mm]aybe caused by deadline)"
 )
@@ -48,15 +47,13 @@ class IorRun:
 
 
 def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
-    """Values of one IOR run; `BadOutput` if it failed, warned, was cut short, or is not a single test as
-    text."""
+    """Values of one IOR run; `BadOutput` if it failed, warned, was cut short, or is not one test as text."""
     lines = [TAG.sub("", line) for line in stdout.splitlines()]
     stonewalled = any(re.match(r"stonewallingTime\s*:", line) for line in lines)
-    check_end("IOR", rc, [line for line in lines + stderr.splitlines() if _is_trouble(line, stonewalled)])
+    said = [line for line in lines + stderr.splitlines() if _is_trouble(line, stonewalled)]
+    check_end("IOR", rc, said, stderr)
     if not any(re.match(r"Finished\s*:", line) for line in lines):
-        raise BadOutput(
-            "IOR's output lacks its last line, Finished: it was cut short or is of another format"
-        )
+        raise BadOutput("IOR's output lacks its last line, Finished: it was cut short or is no text table")
     try:
         return _values(lines)
     except (KeyError, ValueError) as error:

@@ -25,8 +25,7 @@ HARMLESS = re.compile(r"WARNING: Read bytes is 0")
 
 @dataclass(frozen=True)
 class MdtestRun:
-    """One run of mdtest: `files` of all tasks, `per_s` by operation as mdtest names it ('File creation',
-    ...).
+    """One run of mdtest. `files`: of all tasks; `per_s`: by operation as mdtest names it.
 
     Operations that were not done are left out.
     """
@@ -41,7 +40,7 @@ class MdtestRun:
 def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     """Values of one mdtest run; `BadOutput` if it failed, warned, was cut short, or measured nothing."""
     lines = [TAG.sub("", line) for line in stdout.splitlines()]
-    check_end("mdtest", rc, [line for line in lines + stderr.splitlines() if _is_trouble(line)])
+    check_end("mdtest", rc, [line for line in lines + stderr.splitlines() if _is_trouble(line)], stderr)
     text = "\n".join(lines)
     if not re.search(r"^-- finished at .* --$", text, re.M):
         raise BadOutput("mdtest's output lacks its last line, finished at: it was cut short")

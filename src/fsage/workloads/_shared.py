@@ -54,8 +54,11 @@ def mpirun(claim: Mapping) -> list[str]:
 
 
 def fio_argv(claim: Mapping, *options: str) -> list[str]:
-    """A run of fio with one job per task, with the cheapest start and end (measured): no clock calibration,
-    threads and not processes, no progress timer. What one task makes is named `measured.<task>.<file>`."""
+    """A run of fio with one job per task; what a task makes is named `measured.<task>.<file>`.
+
+    It has the cheapest start and end (measured): no clock calibration, threads in place of processes, no
+    progress timer.
+    """
     return [
         "fio",
         "--output-format=json",
@@ -95,8 +98,7 @@ def judge(
     steps: Callable[..., Sequence[str]],
     judge_phase: Callable[..., Metrics],
 ) -> Outcome:
-    """The outcome of an observation: `judge_phase(params, phase)` of each of the phases `steps(params)`
-    names.
+    """The outcome of an observation: `judge_phase(params, phase)` of each phase that `steps(params)` names.
 
     An observation that failed on its host stays failed; the reason is what the tool says, if it says any.
     """

@@ -7,6 +7,7 @@ the files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -55,16 +56,15 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
             f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio, "
             "or a target that holds an amount_mib which lasts a second"
         )
-    return [
-        {
-            "name": name,
-            "argv": _ior(params, claim, block_bytes, name == "read")
-            if tool == "ior"
-            else _fio(params, claim, block_bytes, name == "read", passes),
-            "reads": name == "read",
-        }
-        for name in _steps(params)
-    ]
+    phases = []
+    for name in _steps(params):
+        reads = name == "read"
+        if tool == "ior":
+            argv = _ior(params, claim, block_bytes, reads)
+        else:
+            argv = _fio(params, claim, block_bytes, reads, passes)
+        phases.append({"name": name, "argv": argv, "reads": reads})
+    return phases
 
 
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
@@ -82,8 +82,7 @@ def seconds(params: Params | dict, claim: Mapping) -> float:
 
 
 def read(observation: Mapping) -> Outcome:
-    """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why there are
-    none."""
+    """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not."""
     return _shared.judge(observation, Params, _steps, _judge)
 
 
@@ -128,10 +127,10 @@ def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes
 
 def _ior(params: Params, claim: Mapping, block_bytes: int, reading: bool) -> list[str]:
     # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
-    version = tuple(int(part) for part in claim["tools"]["ior"].removeprefix("IOR-").split(".")[:2])
-    direct = ["-B" if version < (3, 3) else "--posix.odirect"] if params.direct else []
+    old = re.match(r"IOR-([0-2]\.|3\.[0-2]\.)", claim["tools"]["ior"])
+    direct = ["-B" if old else "--posix.odirect"] if params.direct else []
     action = ["-r"] if reading else ["-w"] if params.direct else ["-w", "-e"]
-    path = "@".join(f"{place}/f" for place in _shared.directories(claim, "@").split("@"))
+    path = _shared.directories(claim, "@").replace("@", "/f@") + "/f"
     sizes = ["-t", str(params.transfer_size), "-b", str(block_bytes)]
     return [*_shared.mpirun(claim), "ior", "-v", "-F", *sizes, *action, "-k", *direct, "-o", path]
 
@@ -150,37 +149,36 @@ def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
 
 def _judge_fio(params: Params, phase: Mapping) -> Transfer:
     run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
-    expected_bytes = int(asked["size"]) * int(asked["numjobs"]) * int(asked.get("loops", 1))
-    moved, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
-    if other:
-        raise BadOutput(f"fio moved {other.moved_bytes} bytes in the other direction")
-    _check(params, int(asked["bs"]), expected_bytes, moved)
-    return moved
+    done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
+    if done is None or other:
+        raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
+    asked_bytes = int(asked["size"]) * int(asked["numjobs"]) * int(asked.get("loops", 1))
+    _check(params, int(asked["bs"]), done, asked_bytes)
+    return done
 
 
 def _judge_ior(params: Params, phase: Mapping) -> Transfer:
     run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
     asked_tasks, block_bytes = (int(argv[argv.index(option) + 1]) for option in ("-np", "-b"))
-    # The echo is the only sign of O_DIRECT. The paths, last, are left out: an echo may be cut at their
-    # length.
+    # The echo is the only sign of O_DIRECT. The paths come last and are left out: an echo may be cut there.
     options = " ".join(argv[argv.index("ior") + 1 : argv.index("-o")])
     if f" {options} -o" not in run.command:
         raise BadOutput(f"the output is not of this command: asked for {options}, IOR reports {run.command}")
     if (run.tasks, run.block_bytes) != (asked_tasks, block_bytes):
         raise BadOutput(
-            f"{run.tasks} tasks of {run.block_bytes} bytes, not {asked_tasks} of {block_bytes}, ran"
+            f"{run.tasks} tasks of {run.block_bytes} bytes ran, not {asked_tasks} of {block_bytes}"
         )
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
-    _check(params, run.transfer_bytes, asked_tasks * block_bytes, done[0])
+    _check(params, run.transfer_bytes, done[0], asked_tasks * block_bytes)
     return done[0]
 
 
-def _check(params: Params, transfer_bytes: int, expected_bytes: int, moved: Transfer | None) -> None:
+def _check(params: Params, transfer_bytes: int, moved: Transfer, asked_bytes: int) -> None:
     if transfer_bytes != params.transfer_size:
         raise BadOutput(
             f"ran with transfers of {transfer_bytes} bytes, the cell's are {params.transfer_size}"
         )
-    if moved is None or moved.moved_bytes != expected_bytes:
-        raise BadOutput(f"moved {moved.moved_bytes if moved else 0} bytes of {expected_bytes} asked for")
+    if moved.moved_bytes != asked_bytes:
+        raise BadOutput(f"moved {moved.moved_bytes} bytes of {asked_bytes} asked for")
