@@ -1,0 +1,164 @@
+"""The study's answer in plain sentences, for the terminal and for the top of the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fsage.report.groups import measure_label, measures, params_labels, samples
+from fsage.statistics import Ratio, ratio
+
+PUBLISHED_LOSS_PERCENT = {"paf": (2, 35)}
+"""What the source of a recipe found; writes lost more than reads there (studies.md, section 1)."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One state against another in one measure, at one set of parameters."""
+
+    label: str
+    state: str
+    against: str
+    measure: str
+    params: str
+    ratio: Ratio
+
+    @property
+    def what(self) -> str:
+        """'write_bw_mib_s' -> 'writes'."""
+        return measure_label(self.measure)[0] + "s"
+
+    @property
+    def sentence(self) -> str:
+        """E.g. 'Fullness: at 80.00 writes reach 0.71x of 10.00 (0.69-0.73, 96.8%, n=5+5), a loss of 29%.'"""
+        result, loss = self.ratio, self.ratio.loss_percent
+        if result.value is None or loss is None:
+            pair = f"{self.what} at {self.state} against {self.against}"
+            return f"{self.label.capitalize()}: {pair} are not known ({result.why})."
+        if result.interval:
+            interval = f"{result.interval.low:.2f}-{result.interval.high:.2f}, {result.interval.level:.1%}, "
+        else:
+            interval = "no interval, "
+        reach = f"at {self.state} {self.what} reach {result.value:.2f}x of {self.against}"
+        n = f"n={result.n}+{result.n_reference}"
+        return f"{self.label.capitalize()}: {reach} ({interval}{n}), {self.verdict}."
+
+    @property
+    def signed(self) -> str:
+        """The change as a figure, '-29%' with a true minus sign."""
+        loss = self.ratio.loss_percent
+        return "not known" if loss is None else f"{-loss:+.0f}%".replace("-", "\u2212")
+
+    @property
+    def verdict(self) -> str:
+        """'a loss of 29%'; where the interval holds 1, that too."""
+        loss = self.ratio.loss_percent or 0.0
+        size = f"{'a loss' if loss >= 0 else 'a gain'} of {abs(loss):.0f}%"
+        if self.ratio.interval and self.ratio.direction == 0:
+            return f"{size} that could be chance"
+        return size
+
+
+def headline(frame: pd.DataFrame, study: Any) -> list[str]:
+    """What the study's `headline:` asks for, how it stands to what was published, on what it was taken."""
+    compared = comparisons(frame, study)
+    return [
+        *(one.sentence for one in compared),
+        *published_sentences(frame, compared),
+        f"Taken on: {stamp(frame)}.",
+    ]
+
+
+def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
+    """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
+    mine = samples(frame)
+    if mine["transfer_size_bytes"].notna().any():
+        mine = mine[mine["transfer_size_bytes"] == mine["transfer_size_bytes"].max()]
+    labels = params_labels(mine["params"])
+    found = []
+    for pair in study.headline:
+        for params in labels:
+            for measure in measures(mine):
+                rows = mine[mine["params"] == params]
+                values, reference = (_values(rows, state, measure) for state in (pair.state, pair.against))
+                result = ratio(values, reference)
+                found.append(
+                    Comparison(pair.label, pair.state, pair.against, measure, labels[params], result)
+                )
+    return found
+
+
+def published_sentences(frame: pd.DataFrame, compared: list[Comparison]) -> list[str]:
+    """Where sign or size differ from what was published for the recipe, in words."""
+    recipe = next(iter(frame["recipe"].dropna()), None)
+    if recipe not in PUBLISHED_LOSS_PERCENT:
+        return []
+    low, high = PUBLISHED_LOSS_PERCENT[recipe]
+    findings = [
+        f"{label} {finding}"
+        for label in dict.fromkeys(one.label for one in compared)
+        if (finding := _against_published([one for one in compared if one.label == label], low, high))
+    ]
+    if not findings:
+        return []
+    return [f"The published loss is {low}-{high}%, writes more than reads; here " + "; ".join(findings) + "."]
+
+
+def stamp(frame: pd.DataFrame) -> str:
+    """On what the numbers were taken: the device model or that there is none, and what is not known."""
+    taken = frame[frame["status"] == "valid"]
+    words = sorted(taken["device_model"].dropna().unique()) or ["no device model"]
+    words += sorted(taken["filesystem"].dropna().unique())
+    if (taken["state_known"] == False).any():  # noqa: E712 - a nullable column
+        words.append("file-system state unknown (plain directory)")
+    return " · ".join(words)
+
+
+def _values(rows: pd.DataFrame, state: str, measure: str) -> list[float]:
+    """Samples of a state named in full ('80.00@264M') or, where that is one state, in part ('80.00')."""
+    named = rows["state"] == state
+    if not named.any():
+        named = rows["state"].str.split("@").str[0] == state
+    return rows.loc[named, measure].dropna().tolist()
+
+
+def _against_published(mine: list[Comparison], low: float, high: float) -> str:
+    """'agrees', or in what it does not; nothing where no interval is known."""
+    known = [one for one in mine if one.ratio.interval]
+    chance = [one.what for one in known if one.ratio.direction == 0]
+    differences = [text for one in known if (text := _difference(one, low, high))] + _order(known)
+    findings = [f"differs: {', '.join(differences)}"] if differences else []
+    if chance:
+        findings.append(f"shows no loss beyond chance in {' and '.join(chance)}")
+    return " and ".join(findings) or ("agrees" if known else "")
+
+
+def _difference(one: Comparison, low: float, high: float) -> str | None:
+    loss = one.ratio.loss_percent or 0.0
+    if one.ratio.direction > 0:
+        return f"{one.what} gain {-loss:.0f}%"
+    if one.ratio.direction < 0 and loss > high:
+        return f"{one.what} lose {loss:.0f}%"
+    return f"{one.what} lose only {loss:.1f}%" if one.ratio.direction < 0 and loss < low else None
+
+
+def _order(mine: list[Comparison]) -> list[str]:
+    """Whether reads lose as much as writes or more, where both lose; else the differences say enough."""
+    write, read = (
+        next((one.ratio for one in mine if one.what == what), None) for what in ("writes", "reads")
+    )
+    if (
+        not write
+        or not read
+        or not write.interval
+        or not read.interval
+        or max(write.direction, read.direction) > -1
+    ):
+        return []
+    if write.interval.high < read.interval.low:
+        return []
+    if read.interval.high < write.interval.low:
+        return ["reads lose more"]
+    return ["writes and reads lose alike within their intervals"]
