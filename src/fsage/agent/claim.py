@@ -188,7 +188,7 @@ def _calibrate(target: Target, raw: dict[str, Any], guess_mib_s: float) -> None:
         "commands": raw["commands"] + found["calibration"]["commands"],
     }
     target.claim.update(found)
-    _measure_empty(target)
+    target.remount()  # XFS frees what was deleted in the background; nothing of the calibration outlives an unmount
     target.claim["phase"] = "claimed"
     target.save()
 

@@ -48,12 +48,10 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
     """`spec` with every key present. `Refusal` for an unknown key, a value not allowed, or an unsafe name."""
     _known("fsage_target", spec, DEFAULTS)
     full = {**DEFAULTS, **{key: value for key, value in spec.items() if value is not None}}
-    if not isinstance(full["name"], str) or not re.fullmatch(
-        r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", full["name"]
-    ):
+    if not isinstance(full["name"], str) or not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", full["name"]):
         raise Refusal(
-            f"fsage_target.name is {full['name']!r}: letters, digits, '_', '.', '-' are allowed (at most 64, "
-            "a letter or digit first), because directories and a control group are named after it"
+            f"fsage_target.name is {full['name']!r}: at most 32 of a-z, 0-9, '_' and '-' are allowed, a letter "
+            "first, because directories and a control group are named after it"
         )
     for key, choices in ALLOWED.items():
         if full[key] not in choices:

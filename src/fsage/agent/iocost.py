@@ -107,7 +107,7 @@ def _in_place(name: str, devices: list[str], model: dict[str, Any]) -> bool:
     root = _root()
     if root is None or not (_group(root, name) / "io.stat").exists():
         return False
-    wanted = {file: dict(word.split("=") for word in line.split()) for file, line in _lines(model).items()}
+    wanted = {file: _pairs(line.split()) for file, line in _lines(model).items()}
     return all(
         wanted[file].items() <= read.items()
         for found in _read_back(devices).values()
@@ -138,7 +138,7 @@ def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
             with contextlib.suppress(FileNotFoundError):
                 for line in ((root or Path()) / file).read_text(encoding="ascii").splitlines():
                     if line.split()[0] == number:
-                        read.update(word.split("=") for word in line.split()[1:])
+                        read.update(_pairs(line.split()[1:]))
     return found
 
 
@@ -166,47 +166,55 @@ def _provide_io(allow_moving: list[str]) -> Path:
 
 
 def _plan_move(allow_moving: list[str]) -> journal.Entry:
-    """How blkio leaves its cgroup v1 hierarchy: as a journal entry. `Refusal` says why it may not or cannot."""
+    root = _root()
+    return plan_move(
+        Path("/proc/cgroups").read_text(encoding="ascii"),
+        filesystems.mounts(),
+        _words(root / "cgroup.subtree_control") if root else [],
+        allow_moving,
+    )
+
+
+def plan_move(
+    cgroups: str, mounts: list[filesystems.Mount], used_in_v2: list[str], allow_moving: list[str]
+) -> journal.Entry:
+    """How blkio leaves its cgroup v1 hierarchy, as a journal entry. `Refusal` says why it may not or cannot.
+
+    `cgroups` is the text of /proc/cgroups. A hierarchy keeps its other controllers; one that has no other gets one
+    that nobody uses as a place-holder, because the kernel allows none without.
+    """
     table = {}
-    for line in Path("/proc/cgroups").read_text(encoding="ascii").splitlines()[1:]:
+    for line in cgroups.splitlines()[1:]:
         controller, hierarchy, count, enabled = line.split()
         table[controller] = (int(hierarchy), int(count), enabled == "1")
     if "blkio" not in table or not table["blkio"][2]:
         raise Refusal("this kernel has no block I/O controller, or it is switched off")
-    held = [
-        m
-        for m in filesystems.mounts()
-        if m.type == "cgroup" and m.root == "/" and "blkio" in m.options.split(",")
-    ]
+    held = [m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")]
     if not held:
         raise Refusal("the block I/O controller is in a cgroup v1 hierarchy that is not mounted here")
-    if table["blkio"][1] > 1 and "blkio" not in allow_moving:
+    mount, foreign = held[0], table["blkio"][1] - 1
+    if foreign and "blkio" not in allow_moving:
         raise Refusal(
-            f"cgroup v1 holds blkio at {held[0].point} and {table['blkio'][1] - 1} foreign groups use it; "
-            "device_model.allow_moving: [blkio] would move it all the same"
+            f"cgroup v1 holds blkio at {mount.point} and {foreign} foreign groups use it; "
+            "device_model.allow_moving: [blkio] would try to move it all the same"
         )
-    mount = held[0]
     options = [word for word in mount.super_options.split(",") if word not in ("rw", "ro")]
     stays = [word for word in options if word != "blkio"]
-    if not any(word in table for word in stays):  # a hierarchy cannot be without any controller
-        busy = _words((_root() or Path()) / "cgroup.subtree_control")
+    if not any(word in table for word in stays):
         free = [
             word
             for word in PLACE_HOLDERS
-            if table.get(word, (1, 0, False))[::2] == (0, True) and word not in busy
+            if word not in used_in_v2 and word in table and (table[word][0], table[word][2]) == (0, True)
         ]
         if not free:
-            raise Refusal(
-                f"cgroup v1 holds blkio at {mount.point}, and no free controller can take its place"
-            )
+            raise Refusal(f"cgroup v1 holds blkio at {mount.point}, and no free controller can take its place")
         stays.append(free[0])
-    flags = sum(MOUNT_FLAGS.get(word, 0) for word in mount.mount_options.split(","))
     return {
         "kind": "moved",
         "mount": mount.point,
         "before": ",".join(options),
         "after": ",".join(stays),
-        "flags": flags,
+        "flags": sum(MOUNT_FLAGS.get(word, 0) for word in mount.mount_options.split(",")),
     }
 
 
@@ -300,6 +308,11 @@ def _charges_writeback() -> bool:
 def _number(device: str) -> str:
     stat = os.stat(device)
     return f"{os.major(stat.st_rdev)}:{os.minor(stat.st_rdev)}"
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    """`a=1 b=2` as a dictionary."""
+    return {key: value for key, _, value in (word.partition("=") for word in words)}
 
 
 def _words(path: Path) -> list[str]:

@@ -1,0 +1,119 @@
+"""What tests with real file systems share: a mount namespace of their own, local targets, and proof that nothing stays.
+
+Targets are made below /var/tmp and the test's own directory, under names that no other session has; nothing that
+another target of this machine uses is touched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsage.agent import filesystems, images, iocost, journal, loops
+
+CLONE_NEWNS = 0x20000
+MS_REC_PRIVATE = (1 << 14) | (1 << 18)
+PREFIX = f"t{os.getpid()}-"
+_numbers = itertools.count(1)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Move the session into a private mount namespace, and give up the copies of other targets' mounts at once.
+
+    A copy of a mount in a namespace pins the file system: its owner could neither format nor remount it.
+    """
+    if os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC_PRIVATE), None):
+        raise OSError(ctypes.get_errno(), "a private mount namespace is needed for these tests")
+    for mount in reversed(filesystems.mounts()):
+        if mount.source.startswith("/dev/loop"):
+            filesystems.unmount(Path(mount.point))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `root` are skipped, with the reason, where there is none."""
+    if os.geteuid() != 0:
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason="needs root (loop devices, mounts, cgroups)"))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Nothing of this session's targets may be left on the machine."""
+    left = traces(PREFIX)
+    if left:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        print(f"\nleft behind by this session: {'; '.join(left)}")
+
+
+def traces(name: str) -> list[str]:
+    """Loop devices, mounts, control groups and images whose names begin with a target's name."""
+    found = [f"mount {m.point}" for m in filesystems.mounts() if f"/{name}" in m.point]
+    found += [f"group {group}" for group in iocost.groups() if group.startswith(iocost.PREFIX + name)]
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        if f"/fsage-{name}" in (path := backing.read_text(encoding="utf-8").strip()):
+            found.append(f"/dev/{backing.parts[3]} on {path}")
+    return found + [str(path) for path in Path("/var/tmp").glob(f"fsage-test-{name}*")]
+
+
+@pytest.fixture
+def local_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """The declaration of a loop target of 1 GiB, not yet created; whatever becomes of it is removed afterwards."""
+    name = f"{PREFIX}{next(_numbers)}"
+    place = Path(tempfile.mkdtemp(prefix=f"fsage-test-{name}-", dir="/var/tmp"))
+    spec: dict[str, Any] = {
+        "name": name,
+        "kind": "loop",
+        "filesystem": "ext4",
+        "stores": 1,
+        "size_gib": 1,
+        "minimum_gib": 1,
+        "image_dir": str(place / "images"),
+        "mount_dir": str(tmp_path / "mnt"),
+        "home": str(tmp_path / "home"),
+        "scale": {"file_size": 0.125, "tasks": 1},
+        "allocator_reset": "remount",
+        "amount_mib": 64,
+        "device_model": None,
+    }
+    try:
+        yield spec
+        images.remove(spec, {}, False)
+        home = Path(spec["home"]) / name
+        assert not (home / "claim.json").exists() and not (home / "images.json").exists()
+        assert not journal.path_of(home).exists()
+    finally:
+        for backing in place.glob("images/*"):  # a test that failed halfway
+            found = loops.identity(str(backing)) or {}
+            for device in loops.devices_of(found):
+                for mount in reversed(filesystems.mounts()):
+                    if mount.source == device:
+                        filesystems.unmount(Path(mount.point))
+            loops.detach({"image": str(backing), **found})
+        shutil.rmtree(place)
+    assert not traces(name)
+
+
+@pytest.fixture
+def directory_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """The declaration of a plain-directory target of at most 1 GiB, removed afterwards."""
+    place = Path(tempfile.mkdtemp(prefix=f"fsage-test-{PREFIX}directory-", dir="/var/tmp"))
+    yield {
+        "name": f"{PREFIX}{next(_numbers)}",
+        "kind": "directory",
+        "directory": str(place / "target"),
+        "home": str(place / "home"),
+        "budget_gib": 1,
+        "amount_mib": 64,
+    }
+    shutil.rmtree(place)
