@@ -195,13 +195,13 @@ def check_division(transfer_sizes: Iterable[int]) -> None:
     """Raise ValidationError unless each divides the largest: what a cell moves is a multiple of that one."""
     sizes = list(transfer_sizes)
     largest = max(sizes, default=1)
-    refused = [
-        f"{format_size(size)} does not divide {format_size(largest)}, the largest; cells move multiples of that"
-        for size in sizes
-        if largest % size
-    ]
-    if refused:
-        refuse(Problem(("transfer_size",), text) for text in refused)
+    odd = ", ".join(format_size(size) for size in sizes if largest % size)
+    if odd:
+        verb = "do" if "," in odd else "does"
+        text = (
+            f"{odd} {verb} not divide {format_size(largest)}, the largest; a cell moves multiples of that one"
+        )
+        refuse([Problem(("transfer_size",), text)])
 
 
 def level_text(key: str, level: Any) -> str:
@@ -223,7 +223,7 @@ def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         else {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
         for key, shape in one.items()
     }
-    count = {"type": "integer", "minimum": 1}
+    count = {"type": "integer", "minimum": 1, "maximum": 10_000}
     closed = {"type": "object", "additionalProperties": False}
     needed = [key for key in described.get("required", ()) if key in many]
     cells = {"workload": {"const": name}, **many, "iterations": {**count, "default": 1}}

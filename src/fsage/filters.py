@@ -36,10 +36,9 @@ class Axes:
                 if key not in self.levels:
                     raise ValueError(unknown_key(key, self.levels))
                 found[key] = self._read(key, value)
-                known = [level_text(key, level) for level in self.levels[key]]
                 for level in found[key]:
                     if level not in self.levels[key]:
-                        raise ValueError(unknown_value(level_text(key, level), known))
+                        raise ValueError(self._unknown(key, level))
         if problems:
             refuse(problems)
         return found
@@ -50,6 +49,16 @@ class Axes:
         if key in self._states.model_fields:
             return read_axis(self._states, key, value)
         return self._cells.read_levels(key, value)
+
+    def _unknown(self, key: str, level: Any) -> str:
+        texts = [level_text(key, known) for known in self.levels[key]]
+        if not all(isinstance(known, int) for known in (level, *self.levels[key])):
+            return unknown_value(level_text(key, level), texts)
+        near = min(self.levels[key], key=lambda known: abs(known - level))
+        return (
+            f"{level_text(key, level)} is no level of this study; the nearest is {level_text(key, near)}; "
+            f"allowed: {', '.join(texts)}"
+        )
 
 
 def levels_of_states(states: Any) -> dict[str, list[Any]]:

@@ -38,8 +38,12 @@ class Problem(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.loc)
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{_word(part)}" for part in self.loc)
         return f"{path.lstrip('.')}: {self.text}" if path else self.text
+
+
+def _word(key: str) -> str:
+    return key if key.isprintable() and key else repr(key)
 
 
 def refuse(problems: Iterable[Problem]) -> NoReturn:
@@ -79,9 +83,9 @@ def block_of(value: object) -> dict:
 
 
 def count_of(value: object) -> int:
-    """Return `value` if it is a whole number of at least 1; raises ValueError if not."""
-    if type(value) is not int or value < 1:  # True is an int elsewhere
-        raise ValueError(f"{show(value)} is not a whole number of at least 1")
+    """Return `value` if it is a whole number from 1 to 10000; raises ValueError if not."""
+    if type(value) is not int or not 1 <= value <= 10_000:  # True is an int elsewhere
+        raise ValueError(f"{show(value)} is not a whole number from 1 to 10000")
     return value
 
 

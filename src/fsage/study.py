@@ -228,9 +228,8 @@ def _required(model: type[BaseModel], key: str) -> dict[str, Any]:
 def _find(text: str, names: list[str]) -> str:
     found = [name for name in names if text in (name, name.partition("@")[0])]
     if not found:
-        raise ValueError(
-            f"{show(text)} is no state here;{nearest(text, names)} they go from {names[0]} to {names[-1]}"
-        )
+        hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
+        raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
     if len(found) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(found)}: give the whole name")
     return found[0]
@@ -248,11 +247,10 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
         for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(
-                    problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark
-                )
-            if isinstance(key, yaml.ScalarNode):
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    text = f"the key {key.value!r} is there twice"
+                    raise yaml.constructor.ConstructorError(problem=text, problem_mark=key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
