@@ -89,13 +89,12 @@ def play_state(
     name = f"{'measure' if measuring else 'establish'}_{state}"
     file = plan.results.request(name)
     results.write(file, requests.make(plan, state, todo))
-    outbox = Path(plan.claim["home"]) / "outbox" if plan.claim and plan.claim.get("home") else None
     began = time.monotonic()
     failed = None
     if todo or not measuring:
         plan.results.bundle(state).parent.mkdir(parents=True, exist_ok=True)
         plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
-        progress = Progress(plan, state, outbox)
+        progress = Progress(plan, state)
         try:
             play(playbooks, context.obj.inventory, ["-e", f"@{file}"], plan.results.log(name), progress)
         except PlayFailed as error:

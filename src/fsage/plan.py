@@ -57,9 +57,7 @@ class Plan:
 
     def cell_seconds(self, cell: Cell) -> float:
         """Estimate of one cell, from the claim's calibration where there is one."""
-        if self.claim is None:
-            return CELL_S
-        return workloads.load(cell.params["workload"]).seconds(cell.params, self.claim)
+        return self._estimates(cell)[0]
 
     def seconds(self) -> float:
         """Estimate of all that is still to be measured, states included."""
@@ -70,11 +68,21 @@ class Plan:
         """Bytes that the missing cells write; None before the target was claimed."""
         if self.claim is None:
             return None
-        return sum(
-            workloads.load(cell.params["workload"]).bytes_written(cell.params, self.claim)
-            for cells in self.missing.values()
-            for cell in cells
-        )
+        return sum(self._estimates(cell)[1] for cells in self.missing.values() for cell in cells)
+
+    def _estimates(self, cell: Cell) -> tuple[float, int]:
+        """Seconds and bytes of a cell; asked of its workload once for all its iterations."""
+        if self.claim is None:
+            return CELL_S, 0
+        key = str({**cell.params, "iteration": 0})
+        if key not in self._known:
+            workload = workloads.load(cell.params["workload"])
+            self._known[key] = (workload.seconds(cell.params, self.claim), workload.bytes_written(cell.params, self.claim))
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[float, int]]:
+        return {}
 
     def compared_records(self, wildcards: object = None) -> list[str]:
         """Records of another study that this one's report sets beside its own, as far as they exist."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from fsage.plan import STATE_S, Plan
 from fsage.play import duration
@@ -12,10 +11,9 @@ from fsage.play import duration
 class Progress:
     """Counts the observations of a visit as they appear, against the plan's estimate."""
 
-    def __init__(self, plan: Plan, state: str, outbox: Path | None) -> None:
-        """`outbox`: the target's outbox where it lies on this machine, else only the time is told."""
+    def __init__(self, plan: Plan, state: str) -> None:
         self.plan, self.state = plan, state
-        self.folder = outbox / plan.study.name / state if outbox else None
+        self.folder = plan.target.outbox / plan.study.name / state  # on another machine: empty, only the time is told
         self.began = time.monotonic()
         self.at_start = self._waiting()
         self.total = sum(len(cells) for cells in plan.cells.values())
@@ -28,10 +26,7 @@ class Progress:
         return self.plan.results.stored(state, cell).exists()
 
     def _waiting(self) -> int:
-        try:
-            return sum(1 for _ in self.folder.glob("*.json")) if self.folder else 0
-        except OSError:
-            return 0
+        return sum(1 for _ in self.folder.glob("*.json"))
 
     def __call__(self) -> str:
         """One line."""

@@ -7,37 +7,36 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from fsage import results
+from fsage.agent.declaration import complete, home_of
+from fsage.strict import Strict
 from fsage.study import StudyError, explain
 
 Positive = Annotated[int, Field(gt=0)]
 
 
-class Scale(BaseModel):
+class Scale(Strict):
     """How the studies' nominal sizes shrink on a small target; transfer sizes never do."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     file_size: Annotated[float, Field(gt=0, le=1)] = 1.0
     tasks: Positive = 1
 
 
-class DeviceModel(BaseModel):
+class DeviceModel(Strict):
     """The kernel's IOCost model laid over a loop device (Documentation/admin-guide/cgroup-v2.rst, IO)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["iocost"]
     bytes_per_s: Positive
     sequential_iops: Positive
     random_iops: Positive
-    allow_moving: tuple[str, ...] = ()
+    allow_moving: list[str] = []
 
 
-class Target(BaseModel):
+class Target(Strict):
     """`fsage_target` of an inventory. Sizes in GiB and MiB as named."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
     kind: Literal["loop", "directory"]
     filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
@@ -53,6 +52,11 @@ class Target(BaseModel):
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
     device_model: DeviceModel | None = None
+
+    @property
+    def outbox(self) -> Path:
+        """Where observations wait on the launcher host, until they are fetched (see fsage.agent.outbox)."""
+        return home_of(complete(self.model_dump())) / "outbox"
 
 
 def default_target() -> str:

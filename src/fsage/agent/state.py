@@ -9,7 +9,7 @@ import os
 import shutil
 from typing import Any
 
-from fsage.agent import structure, token
+from fsage.agent import caches, structure, token
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held
@@ -81,12 +81,9 @@ def remove_measured(target: Target) -> None:
 
 
 def settle(target: Target) -> None:
-    """Make the file systems' books final: flush data, metadata and deferred frees."""
+    """Make the file systems' books final: flush data, metadata and deferred frees, of ours only."""
     for mount in target.mounts:
-        fd = os.open(mount, os.O_RDONLY)
-        os.fsync(fd)
-        os.close(fd)
-    os.sync()
+        caches.flush(mount)
 
 
 def due(target: Target, request: dict, kind: str) -> dict | None:

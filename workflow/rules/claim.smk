@@ -1,0 +1,13 @@
+"""Takes nothing; gives the copy of the target's claim: its capacity, calibration and tools."""
+
+
+rule claim_target:
+    output:
+        f"{RESULTS}/targets/{os.environ['FSAGE_TARGET']}.json",
+    resources:
+        target=1,
+    priority: 10**9
+    message:
+        "Claim and calibrate the target"
+    shell:
+        "fsage claim"

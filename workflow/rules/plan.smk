@@ -1,0 +1,71 @@
+"""Takes config/*.yaml, the target's inventory and the records that exist; gives PLANS: what is still to be measured."""
+
+import atexit
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from fsage.agent.files import boot_id
+from fsage.agent.lease import start_of
+from fsage.plan import freeze, load_plans, thaw
+from fsage.request import HOLDER
+from fsage.study import StudyError
+from fsage.target import default_target
+
+# Also read by the `fsage` commands that the jobs call.
+for name, default in {
+    "target": default_target(),
+    "results": "results",
+    "studies": "config",
+    "inventories": "inventories",
+}.items():
+    os.environ[f"FSAGE_{name.upper()}"] = str(config.get(name, os.environ.get(f"FSAGE_{name.upper()}", default)))
+
+RESULTS = os.environ["FSAGE_RESULTS"]
+
+try:
+    PLANS = load_plans(Path(os.environ["FSAGE_STUDIES"]), Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"], Path(RESULTS))
+except StudyError as error:
+    raise WorkflowError(str(error)) from None
+
+# What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
+if workflow.is_main_process:
+    os.environ["FSAGE_FROZEN"] = str(freeze(PLANS, Path(".snakemake/fsage")))
+    os.environ[HOLDER] = json.dumps(
+        {
+            "run": f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}",
+            "host": os.uname().nodename,
+            "boot_id": boot_id(),
+            "pid": os.getpid(),
+            "pid_start": start_of(os.getpid()),
+            "command": " ".join(["snakemake", *sys.argv[1:]]),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+        }
+    )
+    atexit.register(Path(os.environ["FSAGE_FROZEN"]).unlink, missing_ok=True)
+else:
+    PLANS = thaw(PLANS, Path(os.environ["FSAGE_FROZEN"]))
+
+ASKED = {}  # study -> plan, filled when Snakemake asks for a study's records: so in dry runs too
+
+
+def records_of(plan):
+    """All records of a plan; the first time, say the plan in one line."""
+
+    def records(wildcards):
+        if plan.study.name not in ASKED:
+            ASKED[plan.study.name] = plan
+            if workflow.is_main_process:
+                print(plan.line(), flush=True)
+        return [str(plan.results.record(state, cell.name)) for state, cell in plan.all_cells()]
+
+    return records
+
+
+onstart:
+    if any(plan.missing for plan in ASKED.values()):
+        shell("fsage hold")

@@ -1,0 +1,47 @@
+"""Takes the claim; gives, state by state in planned order, the state's evidence and its missing records.
+
+Only what is missing has a rule: a record that exists cannot be measured again, whatever was edited.
+"""
+
+for number, plan in enumerate(PLANS.values()):
+    for position, name in enumerate(plan.missing):
+        state = plan.states[name]
+        priority_of_state = 10**8 - 10**6 * number - 2 * position
+
+        rule:
+            name:
+                f"{Path(state.playbooks[-1]).stem}_{plan.study.name}_{name}"
+            input:
+                ancient(rules.claim_target.output),
+            output:
+                str(plan.results.state(name)),
+            params:
+                study=plan.study.name,
+                state=name,
+                playbooks=state.playbooks,
+            resources:
+                target=1,
+            priority: priority_of_state
+            message:
+                f"Bring the target into state {name}"
+            shell:
+                "fsage play {params.study:q} {params.state:q} {params.playbooks} evidence.yml"
+
+        rule:
+            name:
+                f"measure_{plan.study.name}_{name}"
+            input:
+                ancient(str(plan.results.state(name))),
+            output:
+                [str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
+            params:
+                study=plan.study.name,
+                state=name,
+                playbooks=state.playbooks,
+            resources:
+                target=1,
+            priority: priority_of_state + 1
+            message:
+                f"Measure {len(plan.missing[name])} cells in state {name}"
+            shell:
+                "fsage play {params.study:q} {params.state:q} {params.playbooks} measure.yml"
