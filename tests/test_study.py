@@ -462,6 +462,8 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
             {"study": "smal"},
             "compare.study: there is no study 'smal' in here; did you mean 'small'? there are: small",
         ),
+        ("compare", {"study": "a/b"}, "compare.study: 'a/b' is not the name of a study"),
+        ("compare", {"capacity": 10}, "compare.study: null is not the name of a study"),
         (
             "compare",
             {"study": "small", "file_sze": "1M"},

@@ -91,8 +91,7 @@ class CellAxes:
         fixed = {key: found[0] for key, found in levels.items() if key not in axes}
         cells = cls(workload, model, iterations, fixed, axes)
         check_division(cells.levels_of("transfer_size"))
-        if not cells.combinations:  # made here, so that what is wrong with one is said here
-            raise ValueError("these levels make no cell")
+        _ = cells.combinations  # made here, so that what is wrong with one is said here
         return cells
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,8 +60,9 @@ class Compare:
         known = [key for key in levels_of_states(states) if key != "notation"]
         problems: list[Problem] = []
         levels = {}
-        if not isinstance(block_of(block).get("study"), str):
-            problems.append(Problem(("study",), "is missing: the name of the study to compare with"))
+        study = block_of(block).get("study")
+        if not isinstance(study, str) or not re.match(NAME, study):
+            problems.append(Problem(("study",), f"{show(study)} is not the name of a study"))
         for key, value in block.items():
             with noting(problems, key):
                 if key != "study" and key not in known:
@@ -71,7 +73,7 @@ class Compare:
                         raise ValueError("has several levels: give one")
         if problems:
             refuse(problems)
-        return cls(block["study"], levels)
+        return cls(study, levels)
 
 
 def _read_states(block: Any) -> BaseModel:
