@@ -8,6 +8,7 @@ A local connection runs it from the working tree. Any other gets it once, as <ho
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import hashlib
 import io
@@ -28,7 +29,13 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class ActionModule(ActionBase):
-    """Arguments: verb (required), input (more keys for the agent; wins over target and request)."""
+    """Arguments.
+
+    verb: what the agent shall do (required).
+    input: more keys for the agent; they win over target and request.
+    save: {key: path}, puts what the answer holds under `key` as JSON into a file on the controller.
+    fetch: {key: path}, copies the host's file that the answer names under `key` to the controller.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = True
@@ -39,7 +46,12 @@ class ActionModule(ActionBase):
         """Run the verb and return the agent's answer."""
         result = super().run(tmp, task_vars)
         _, given = self.validate_argument_spec(
-            {"verb": {"type": "str", "required": True}, "input": {"type": "dict", "default": {}}}
+            {
+                "verb": {"type": "str", "required": True},
+                "input": {"type": "dict", "default": {}},
+                "save": {"type": "dict", "default": {}},
+                "fetch": {"type": "dict", "default": {}},
+            }
         )
         question = {
             "target": self._variable("fsage_target", task_vars),
@@ -51,8 +63,13 @@ class ActionModule(ActionBase):
                 "fsage_target is not defined for this host: an inventory declares it in group_vars/all/target.yml."
             )
         answer = self._ask(given["verb"], question, task_vars)
-        if not answer.get("failed") and answer.get("msg"):
+        if not answer["failed"]:
             self._display.display(f"{task_vars['inventory_hostname']}: {answer['msg']}")
+            if not self._task.check_mode:
+                for key, path in given["save"].items():
+                    keep(path, json.dumps(answer[key], indent=1).encode() + b"\n")
+                for key, path in given["fetch"].items():
+                    keep(path, self._fetch(answer[key]))
         return {**result, **answer}
 
     def _variable(self, name, task_vars):
@@ -79,6 +96,12 @@ class ActionModule(ActionBase):
     def _execute(self, line, stdin):
         return self._low_level_execute_command(line, in_data=stdin)
 
+    def _fetch(self, path):
+        ran = self._execute(f"exec base64 {shlex.quote(path)}", None)
+        if ran["rc"] != 0:
+            raise AnsibleActionFail(f"{path} could not be fetched: {ran['stderr'].strip()}")
+        return base64.b64decode(ran["stdout"])
+
     def _install(self, code, library):
         place, path = shlex.quote(str(Path(library).parent)), shlex.quote(library)
         ran = self._execute(f"mkdir -p {place} && cat > {path}.$$ && mv {path}.$$ {path}", code)
@@ -101,6 +124,18 @@ def answer_of(verb, ran):
             "stderr": ran["stderr"],
         }
     return {**answer, "failed": bool(answer.get("failed")) or ran["rc"] != 0, "rc": ran["rc"]}
+
+
+def keep(path, content):
+    """Put `content` into a file on the controller: all of it and safe on disk, or not at all."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with open(part, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 def die_with_parent():
