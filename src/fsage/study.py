@@ -60,7 +60,7 @@ class Compare:
         known = [key for key in levels_of_states(states) if key != "notation"]
         problems: list[Problem] = []
         levels = {}
-        study = block_of(block).get("study")
+        study: Any = block_of(block).get("study")
         if not isinstance(study, str) or not re.match(NAME, study):
             problems.append(Problem(("study",), f"{show(study)} is not the name of a study"))
         for key, value in block.items():
