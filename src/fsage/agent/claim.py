@@ -54,7 +54,7 @@ def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
     spec = declaration.complete(spec)
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
-    images = _images(spec, known)
+    images = [image for image in _images(spec, known) if "ino" in image]
     begun = bool(known)
     if spec["kind"] == "loop":
         begun |= any(loops.devices_of(image) for image in images)
@@ -282,7 +282,7 @@ def _none(why: str) -> dict[str, Any]:
 def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Every image of this target with an identity: those `create` noted, and those the claim names."""
     created = files.read_json(declaration.home_of(spec) / "images.json") or {"images": []}
-    images = {image["image"]: image for image in created["images"] if known is None or "ino" in image}
+    images = {image["image"]: image for image in created["images"]}
     for store in (known or {}).get("stores", []):
         if "image" in store:
             images.setdefault(

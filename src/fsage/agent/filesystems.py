@@ -90,6 +90,8 @@ def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
         "xfs": ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"],
         "btrfs": ["mkfs.btrfs", "-q", "-K", "-f", "-U", fs_uuid],
     }[filesystem]
+    if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
+        run(["wipefs", "--all", "--quiet", device])
     run([*argv, device])
     found = uuid_on(device)
     if found != fs_uuid:

@@ -189,7 +189,9 @@ def plan_move(
         table[controller] = (int(hierarchy), int(count), enabled == "1")
     if "blkio" not in table or not table["blkio"][2]:
         raise Refusal("this kernel has no block I/O controller, or it is switched off")
-    held = [m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")]
+    held = [
+        m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")
+    ]
     if not held:
         raise Refusal("the block I/O controller is in a cgroup v1 hierarchy that is not mounted here")
     mount, foreign = held[0], table["blkio"][1] - 1
@@ -207,7 +209,9 @@ def plan_move(
             if word not in used_in_v2 and word in table and (table[word][0], table[word][2]) == (0, True)
         ]
         if not free:
-            raise Refusal(f"cgroup v1 holds blkio at {mount.point}, and no free controller can take its place")
+            raise Refusal(
+                f"cgroup v1 holds blkio at {mount.point}, and no free controller can take its place"
+            )
         stays.append(free[0])
     return {
         "kind": "moved",
