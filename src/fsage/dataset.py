@@ -72,6 +72,7 @@ COLUMNS = {
     "tools": "str",
     "commands": "str",
 }
+TYPES: dict[str, Any] = {"str": str, "Int64": int, "float64": (int, float), "boolean": bool}
 SORTED_BY = [
     "study",
     "target",
@@ -105,7 +106,11 @@ def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        return _row(json.loads(path.read_bytes()))
+        row = _row(json.loads(path.read_bytes()))
+        for name, value in row.items():
+            if value is not None and not isinstance(value, TYPES[COLUMNS.get(name, "float64")]):
+                raise TypeError(f"{name} is {value!r}")
+        return row
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -143,7 +148,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         **record["metrics"],
         **_measured(record["phases"]),
         "seconds_total": record.get("seconds", {}).get("total"),
-        "device_model": model_label(conditions.get("device_model")),
+        "device_model": (conditions.get("device_model") or {}).get("label", "no device model"),
         "filesystem": conditions.get("filesystem"),
         "mount_options": _text(conditions.get("mount_options")),
         "allocator_reset": conditions.get("allocator_reset"),
@@ -171,11 +176,6 @@ def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
     """Extents of the cell's own files, as its first phase with a map left them."""
     extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
     return {f"measured_{key}": extents.get(key) for key in ("files", "extents", "bytes", "mean_position")}
-
-
-def model_label(model: dict[str, Any] | None) -> str:
-    """How figures name the modelled device, or that there is none."""
-    return f"modelled device: {model['label']}" if model and model.get("label") else "no device model"
 
 
 def _text(value: Any) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -184,10 +185,11 @@ def _panel(
 ) -> tuple[Figure, Axes]:
     """Figure and axes with fixed margins: a layout engine would draw everything twice."""
     figure = Figure(figsize=inches)
-    foot = 0.72 / inches[1]
+    stamp = textwrap.fill(stamp, 92)
+    foot = (0.72 if "\n" not in stamp else 0.84) / inches[1]
     axes = figure.add_axes((0.14, foot, 0.82, top - foot))
     figure.text(0.015, 0.985, title, va="top", fontsize=11, fontweight="bold")
-    figure.text(0.015, 0.015, stamp, va="bottom", fontsize=7.5, color="0.3")
+    figure.text(0.015, 0.015, stamp, va="bottom", fontsize=7, color="0.3", linespacing=1.3)
     return figure, axes
 
 

@@ -88,13 +88,18 @@ def _template() -> jinja2.Template:
     return environment.get_template("page.html.j2")
 
 
+def _known(value: Any) -> Any:
+    """None for every kind of not known that a table has."""
+    return None if value is None or pd.isna(value) else value
+
+
 def _number(value: Any, digits: int = 1) -> str:
     """Fixed digits, or a dash for what is not known."""
-    return "\u2013" if value is None or pd.isna(value) else f"{value:,.{digits}f}".replace(",", "\u202f")
+    return "\u2013" if _known(value) is None else f"{value:,.{digits}f}".replace(",", "\u202f")
 
 
 def _percent(share: Any, digits: int = 1) -> str:
-    return "\u2013" if share is None or pd.isna(share) else f"{share:.{digits}%}"
+    return "\u2013" if _known(share) is None else f"{share:.{digits}%}"
 
 
 def _counts(frame: pd.DataFrame, cells: list[tuple[str, str, str]]) -> dict[str, int]:
@@ -154,7 +159,7 @@ def _states(
     return [
         {
             "name": name,
-            **{key: medians[key].get(name) for key in OF_A_STATE},
+            **{key: _known(medians[key].get(name)) for key in OF_A_STATE},
             "digests": sorted(digests.get(name, pd.Series()).dropna())
             or [(evidence.get(name) or {}).get("digest")],
             "rebuilt": bool(rebuilt.get(name, False)),
@@ -264,7 +269,7 @@ def _facts(
     claim = claim or {}
     taken = frame[frame["status"].isin(["valid", "failed"])]
     facts: list[tuple[str, list[str]]] = [
-        ("target", [f"{target.name}, {target.kind}"]),
+        ("target", [f"{target.name}: {target.kind}, {_flat(target.scale.model_dump())} of nominal"]),
         *((label, _distinct(taken[column])) for label, column in OF_RECORDS),
         (
             "first and last",
@@ -276,9 +281,9 @@ def _facts(
         ),
         ("order", ["state by state as planned; within a state in seeded random order (column `order`)"]),
     ]
-    for key in ("amount_mib", "amount_source", "calibration", "device_model"):
+    for label, key in OF_THE_CLAIM:
         if claim.get(key) is not None:
-            facts.append((f"claim: {key.replace('_', ' ')}", [_flat(claim[key])]))
+            facts.append((label, [_flat(claim[key])]))
     return [(label, values) for label, values in facts if values]
 
 
@@ -291,6 +296,15 @@ OF_RECORDS = (
     ("tools", "tools"),
     ("kernel", "kernel"),
     ("host", "host"),
+)
+
+
+OF_THE_CLAIM = (
+    ("device model as claimed", "device_model"),
+    ("capacity, bytes", "capacity_bytes"),
+    ("amount per task, MiB", "amount_mib"),
+    ("source of the amount", "amount_source"),
+    ("calibration", "calibration"),
 )
 
 

@@ -24,10 +24,10 @@ def measures(frame: pd.DataFrame) -> list[str]:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row for each group and measure: n, median, interval, CoV, samples, and the ratio to the clean state.
+    """A row for each group and measure: n, median, interval, CoV, samples, and the ratio `to_clean`.
 
-    The clean state of a group is the unfragmented one of lowest capacity with the same file size and
-    parameters. `layouts` counts the layout instances that were pooled.
+    `clean` is the unfragmented state of lowest capacity with the same file size and parameters, if there.
+    `layouts` counts the layout instances that were pooled.
     """
     frame = samples(frame)
     rows, names = [], measures(frame)
@@ -56,12 +56,11 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     columns = [*AXES, "transfer_size_bytes", "real_fullness_percent", "layouts", "measure", "n", "median"]
     table = pd.DataFrame(rows, columns=[*columns, "low", "high", "level", "cov", "samples"])
     clean = _clean(table)
-    keys = zip(table["file_size_bytes"], table["params"], table["measure"], strict=True)
+    keys = list(zip(table["file_size_bytes"], table["params"], table["measure"], strict=True))
+    table["clean"] = [clean[key].state if key in clean else None for key in keys]
     table["to_clean"] = [
-        statistics.ratio(row.samples, clean[key].samples)
-        if key in clean and clean[key].state != row.state
-        else None
-        for key, row in zip(keys, table.itertuples(), strict=True)
+        statistics.ratio(values, clean[key].samples) if key in clean and clean[key].state != state else None
+        for key, state, values in zip(keys, table["state"], table["samples"], strict=True)
     ]
     return table
 

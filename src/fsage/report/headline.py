@@ -63,12 +63,11 @@ class Comparison:
 
 def headline(frame: pd.DataFrame, study: Any) -> list[str]:
     """What the study's `headline:` asks for, how it stands to what was published, on what it was taken."""
+    if samples(frame).empty:
+        return ["No valid sample yet: nothing to compare."]
     compared = comparisons(frame, study)
-    return [
-        *(one.sentence for one in compared),
-        *published_sentences(frame, compared),
-        f"Taken on: {stamp(frame)}.",
-    ]
+    said = [*(one.sentence for one in compared), *published_sentences(frame, compared)]
+    return [*said, f"Taken on: {stamp(frame)}."]
 
 
 def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:

@@ -103,7 +103,7 @@ def variation(data: Data) -> Section | None:
 def plane(data: Data) -> Section | None:
     """The AA x BB plane at the largest transfer, one panel a measure."""
     rows = _largest(_main(data)).rename(columns={"capacity_percent": "x", "fragmentation_percent": "y"})
-    if rows.empty or (rows["x"].nunique() < 2 and rows["y"].nunique() < 2):
+    if rows["x"].nunique() < 2 or rows["y"].nunique() < 2:
         return None
     planned = pd.DataFrame([axes for name in data.planned if (axes := _axes(name))], columns=["x", "y"])
     panels = []
@@ -208,11 +208,11 @@ def at_equal_fullness(data: Data) -> Section | None:
             )
     text = (
         f"{_transfers(rows)} transfers. First: the distance below the unfragmented line is what "
-        "fragmentation costs apart from fullness. Then: each fragmented state divided by the unfragmented one whose real "
-        f"fullness is within {EQUAL_WITHIN_POINTS:g} points, with the interval of the exact rank test. "
-        + _note(rows)
+        "fragmentation costs apart from fullness. Then: each fragmented state divided by the unfragmented "
+        f"one of equal real fullness (within {EQUAL_WITHIN_POINTS:g} points), with the interval of the exact "
+        "rank test. "
     )
-    return Section("Fragmentation apart from fullness", text, panels)
+    return Section("Fragmentation apart from fullness", text + _note(rows), panels)
 
 
 def file_sizes(data: Data) -> Section | None:

@@ -1,0 +1,461 @@
+"""Records as the agent and record.py leave them, made here at will, through table and figures to the page."""
+
+import json
+import random
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from fsage import dataset, report
+from fsage.recipes import expand
+from fsage.report.groups import summarise
+from fsage.study import load_study
+from fsage.target import load_target
+
+MIB = 1 << 20
+CONFIG = Path(__file__).parents[1] / "config"
+TARGET = load_target(CONFIG.parent / "inventories" / "local")
+MODEL = {"label": "modelled device (IOCost, 362 MiB/s, 20000 sequential and 100 random I/Os a second)"}
+CLAIM = {"amount_mib": 384, "amount_source": "calibrated", "calibration": {"write_mib_s": 361.5}}
+
+
+def bandwidth(capacity, fragmentation, transfer, phase):
+    """Like the modelled device: fullness and broken free space cost, more at large transfers, writes most."""
+    full = capacity * (1 - fragmentation / 100) / 100
+    weight = {"write": 0.4, "read": 0.25}[phase] * (0.5 + 0.5 * transfer / (64 * MIB))
+    return (
+        360
+        * (1 - weight * full**2 - 0.3 * weight * (full * fragmentation / 100))
+        * (1 - 0.08 * MIB / transfer)
+    )
+
+
+def make_record(study, state, cell, draw, number):
+    """One record of a planned cell, as the agent and record.py leave it; numbers from `draw`."""
+    capacity, fragmentation = state.axes["capacity"], state.axes["fragmentation"]
+    file_bytes = state.axes["file_size"] // 8
+    amount, capacity_bytes = 384 * MIB, 16 << 30
+    metrics = {}
+    for phase in cell.params["phases"]:
+        bw = bandwidth(capacity, fragmentation, cell.params["transfer_size"], phase)
+        bw *= draw.lognormvariate(0, 0.015) * (0.93 if file_bytes < 33 * MIB else 1)
+        metrics |= {f"{phase}_bw_mib_s": bw, f"{phase}_seconds": amount / MIB / bw, f"{phase}_bytes": amount}
+    used = capacity * (1 - fragmentation / 100) / 100
+    files = int(capacity_bytes * capacity / 100 / file_bytes)
+    deleted = round(files * fragmentation / 100)
+    return {
+        "schema": 1,
+        "id": f"{draw.getrandbits(128):032x}",
+        "study": study.name,
+        "target": "local",
+        "state": state.name,
+        "nominal": state.nominal,
+        "cell": cell.name,
+        "kind": cell.kind,
+        "attempt": 1,
+        "order": cell.order,
+        "params": cell.params,
+        "run": "r1",
+        "began": f"2026-11-21T01:{number // 60 % 60:02d}:{number % 60:02d}.000+00:00",
+        "ended": "2026-11-21T03:00:00.000+00:00",
+        "host": "node1",
+        "kernel": "6.18.0",
+        "status": "valid",
+        "why": None,
+        "check": {"state": "x", "epoch": 7, "agreed": True, "rebuilt": False, "seconds": 0.004},
+        "layout": {
+            "digest": f"{capacity:02d}{fragmentation:02d}{file_bytes % 9973:04d}" * 4,
+            "filler_files": files - deleted,
+            "filler_bytes": (files - deleted) * file_bytes,
+            "filler_extents": files - deleted + 3,
+            "capacity_bytes": capacity_bytes,
+            "used_bytes": int(capacity_bytes * used),
+            "free_bytes": int(capacity_bytes * (1 - used)),
+            "state_known": True,
+            "generations": [
+                {
+                    "generation": 1,
+                    "capacity_percent": capacity,
+                    "capacity_percent_achieved": capacity - 0.08,
+                    "files": files,
+                    "bytes": files * file_bytes,
+                    "fragmentation_percent": fragmentation,
+                    "deleted_files": deleted,
+                    "deleted_share_files": deleted / files,
+                    "deleted_share_bytes": deleted / files,
+                }
+            ],
+        },
+        "conditions": {
+            "device_model": MODEL,
+            "filesystem": "ext4",
+            "mount_options": ["rw,noatime"],
+            "allocator_reset": "remount",
+            "tunables": {"read_ahead_kb": {"asked": 128, "before": ["4096"], "now": ["128"]}},
+            "tools": {"fio": "3.33", "ior": None},
+            "amount_mib": 384,
+            "amount_source": "calibrated",
+        },
+        "phases": [
+            {
+                "name": phase,
+                "argv": [
+                    "fio",
+                    "--output-format=json",
+                    f"--rw={phase}",
+                    f"--bs={cell.params['transfer_size']}",
+                    f"--size={amount}",
+                ],
+                "rc": 0,
+                "wall_s": 1.4,
+                "cache_drop_s": 0.02,
+                "cached_pages": 0,
+                "extents": {
+                    "files": 1,
+                    "extents": 6 + capacity // 10,
+                    "bytes": amount,
+                    "mean_position": 0.43,
+                },
+            }
+            for phase in cell.params["phases"]
+        ],
+        "seconds": {"check": 0.004, "reset": 0.02, "drop": 0.04, "run": 2.8, "clean": 0.05, "total": 2.95},
+        "metrics": metrics,
+        "raw": {"path": "raw/x.json", "sha256": "0" * 64},
+    }
+
+
+def make_records(study, seed=1):
+    """Records of all cells of a study, in the order in which they are taken."""
+    draw = random.Random(seed)
+    cells = [(state, cell) for state in expand(study) for cell in study.cells_of(state)]
+    return [make_record(study, state, cell, draw, number) for number, (state, cell) in enumerate(cells)]
+
+
+def planned(study):
+    """What `Plan.all_cells` gives."""
+    return [(state.name, cell) for state in expand(study) for cell in study.cells_of(state)]
+
+
+def store(records, root):
+    """Write records where the DAG keeps them; their paths."""
+    paths = []
+    for record in records:
+        path = root / record["target"] / record["study"] / record["state"] / f"{record['cell']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record))
+        paths.append(path)
+    return paths
+
+
+def build(study, records, tmp_path, **more):
+    """The page made from records, by way of their files."""
+    frame = dataset.load(store(records, tmp_path / "records"))
+    path = report.build(study, TARGET, frame, planned(study), {}, CLAIM, tmp_path / "report", **more)
+    return path.read_text()
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    return load_study(CONFIG / "quickstart.yaml")
+
+
+@pytest.fixture(scope="module")
+def series1(tmp_path_factory):
+    """The whole of Series 1 with three failed cells and one state missing, its page, the seconds to load."""
+    study, root = load_study(CONFIG / "series1.yaml"), tmp_path_factory.mktemp("series1")
+    records = make_records(study)
+    for record in records[40:43]:
+        record.update(status="failed", why="write: exit code 1", metrics={})
+    paths = store([record for record in records if record["state"] != "70.60@264M"], root / "records")
+    began = time.process_time()
+    frame = dataset.load(paths)
+    seconds = time.process_time() - began
+    page = report.build(study, TARGET, frame, planned(study), {}, CLAIM, root / "report").read_text()
+    return SimpleNamespace(study=study, frame=frame, page=page, seconds=seconds)
+
+
+class Page(HTMLParser):
+    """What a browser would fetch, the ids, and whether tags close in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.fetched, self.ids, self.open, self.text = [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        self.fetched += [attributes[key] for key in ("src", "href") if key in attributes]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.handle_endtag(tag)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def words(page):
+    return re.sub(r"\s+", " ", " ".join(Page(page).text))
+
+
+# dataset
+
+
+def test_a_row_holds_nominal_and_achieved(quickstart, tmp_path):
+    frame = dataset.load(store(make_records(quickstart), tmp_path))
+    assert len(frame) == 25
+    row = frame[frame["state"] == "80.30@264M"].iloc[0]
+    assert (row.capacity_percent, row.fragmentation_percent, row.file_size_bytes) == (80, 30, 264 * MIB)
+    assert row.capacity_percent_achieved == pytest.approx(79.92)
+    assert row.real_fullness_percent == pytest.approx(56, abs=0.01)
+    assert row.deleted_share_files == pytest.approx(0.3, abs=0.01)
+    assert row.transfer_size_bytes == 64 * MIB and row.write_seconds > 1
+    assert row.measured_extents == 14 and row.device_model == MODEL["label"]
+
+
+def test_several_generations_add_up(quickstart, tmp_path):
+    record = make_records(quickstart)[0]
+    one = {"capacity_percent_achieved": 60.0, "files": 60, "deleted_files": 30, "deleted_share_bytes": 0.5}
+    two = {"capacity_percent_achieved": 20.0, "files": 40, "deleted_files": 0, "deleted_share_bytes": 0.0}
+    record["layout"]["generations"] = [one, two]
+    row = dataset.load(store([record], tmp_path)).iloc[0]
+    assert row.capacity_percent_achieved == 80
+    assert row.deleted_share_files == pytest.approx(0.3)
+    assert row.deleted_share_bytes == pytest.approx(0.375)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"", "not a readable record"), (b"[1]", "not a readable record"), (b"{}", "missing key"),
+     (b"\xff\xfe", "not a readable record"), (b'{"nominal": {"capacity_percent": "x"}}', "missing key")],
+)  # fmt: skip
+def test_a_broken_record_is_a_row_that_says_why(quickstart, tmp_path, content, why):
+    paths = store(make_records(quickstart)[:2], tmp_path)
+    paths[0].write_bytes(content)
+    frame = dataset.load(paths)
+    assert sorted(frame["status"]) == ["unreadable", "valid"]
+    row = frame[frame["status"] == "unreadable"].iloc[0]
+    assert (row.study, row.target, row.state) == ("quickstart", "local", "10.00@264M")
+    assert why in row.why and str(paths[0]) in row.why
+
+
+def test_values_of_a_wrong_type_are_a_broken_record(quickstart, tmp_path):
+    records = make_records(quickstart)[:3]
+    records[0]["metrics"]["write_bw_mib_s"] = "fast"
+    records[1]["order"] = "first"
+    assert sorted(dataset.load(store(records, tmp_path))["status"]) == ["unreadable", "unreadable", "valid"]
+
+
+def test_no_records_give_an_empty_table(tmp_path):
+    frame = dataset.load([tmp_path / "local" / "quickstart" / "10.00@264M" / "absent.json"])
+    assert frame.empty and list(frame.columns) == list(dataset.COLUMNS)
+
+
+def test_series1_loads_within_a_second_or_so(series1):
+    assert len(series1.frame) == 63 * 37
+    assert series1.seconds < 2
+
+
+def test_tables_are_the_same_bytes_whatever_the_order(quickstart, tmp_path):
+    paths = store(make_records(quickstart), tmp_path / "records")
+    once = [path.read_bytes() for path in dataset.write(dataset.load(paths), tmp_path / "a")]
+    again = [path.read_bytes() for path in dataset.write(dataset.load(paths[::-1]), tmp_path / "b")]
+    assert once == again
+    metadata = pq.read_metadata(tmp_path / "a" / "records.parquet").metadata
+    assert metadata[b"fsage_schema_version"] == str(dataset.SCHEMA_VERSION).encode()
+    pd.testing.assert_frame_equal(
+        pq.read_table(tmp_path / "a" / "records.parquet").to_pandas()[["cell", "write_bw_mib_s"]],
+        pd.read_csv(tmp_path / "a" / "records.csv")[["cell", "write_bw_mib_s"]],
+    )
+
+
+# headline
+
+
+def sentences(study, records, tmp_path):
+    return report.headline(dataset.load(store(records, tmp_path)), study)
+
+
+def test_headline_tells_fullness_and_fragmentation_apart(quickstart, tmp_path):
+    found = sentences(quickstart, make_records(quickstart), tmp_path)
+    assert len(found) == 6
+    assert re.fullmatch(
+        r"Fullness: at 80\.00 writes reach 0\.\d\dx of 10\.00 \(0\.\d\d-0\.\d\d, 96\.8%, n=5\+5\), "
+        r"a loss of 2\d%\.",
+        found[0],
+    )
+    assert found[1].startswith("Fullness: at 80.00 reads reach 0.8")
+    assert found[2].startswith("Fragmentation: at 80.50 writes reach 0.9")
+    assert found[4].startswith("The published loss is 2-35%, writes more than reads; here fullness agrees; ")
+    assert found[5] == f"Taken on: {MODEL['label']} · ext4."
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "finding"),
+    [
+        (0.7, 0.8, "fullness agrees"),
+        (0.8, 0.7, "fullness differs: reads lose more"),
+        (0.8, 0.8, "fullness differs: writes and reads lose alike within their intervals"),
+        (1.1, 0.8, "fullness differs: writes gain 10%"),
+        (0.5, 0.8, "fullness differs: writes lose 50%"),
+        (0.8, 0.99, "fullness differs: reads lose only 1.0%"),
+        (0.8, 1.0, "fullness shows no loss beyond chance in reads"),
+        (1.1, 1.0, "fullness differs: writes gain 10% and shows no loss beyond chance in reads"),
+    ],
+)
+def test_headline_says_where_sign_or_size_differ_from_the_published(
+    quickstart, tmp_path, write, read, finding
+):
+    records = [r for r in make_records(quickstart) if r["state"] in ("10.00@264M", "80.00@264M")]
+    for record in records:
+        noise = 1 + 0.001 * record["params"]["iteration"]
+        full = record["state"].startswith("80")
+        record["metrics"]["write_bw_mib_s"] = 300 * noise * (write if full else 1)
+        record["metrics"]["read_bw_mib_s"] = 320 * noise * (read if full else 1)
+    found = sentences(quickstart, records, tmp_path)
+    assert found[4] == f"The published loss is 2-35%, writes more than reads; here {finding}."
+
+
+def test_headline_without_samples_says_what_is_missing(quickstart, tmp_path):
+    records = [record for record in make_records(quickstart) if record["state"] != "80.50@264M"]
+    found = sentences(quickstart, records, tmp_path)
+    unknown = "writes at 80.50 against 40.00 are not known (0 samples against 5: nothing to compare)"
+    assert found[2] == f"Fragmentation: {unknown}."
+
+
+def test_headline_of_few_samples_has_no_interval(quickstart, tmp_path):
+    records = [record for record in make_records(quickstart) if record["params"]["iteration"] < 3]
+    assert "(no interval, n=2+2)" in sentences(quickstart, records, tmp_path)[0]
+
+
+def test_headline_of_nothing(quickstart, tmp_path):
+    found = sentences(quickstart, [], tmp_path)
+    assert found == ["No valid sample yet: nothing to compare."]
+
+
+def test_sentinels_and_failures_enter_no_statistic(series1, tmp_path):
+    spoilt = series1.frame.copy()
+    others = (spoilt["kind"] == "sentinel") | (spoilt["status"] != "valid")
+    assert others.sum() > 100
+    spoilt.loc[others, ["write_bw_mib_s", "read_bw_mib_s"]] = 1.0
+    assert report.headline(spoilt, series1.study) == report.headline(series1.frame, series1.study)
+
+
+# page
+
+
+def test_page_is_one_file_that_fetches_nothing(series1):
+    page = Page(series1.page)
+    assert {one for one in page.fetched if not one.startswith("#")} == {"records.parquet", "records.csv"}
+    assert len(page.ids) == len(set(page.ids))
+    assert (
+        "<script" not in series1.page and "@import" not in series1.page and "@font-face" not in series1.page
+    )
+    assert not re.search(r"url\((?!#)", series1.page)
+
+
+def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
+    titles = re.findall(r'aria-label="([^"]+)"', series1.page)
+    for title in (
+        "Write bandwidth over capacity",
+        "Read bandwidth over capacity",
+        "Coefficient of variation over capacity",
+        "Write bandwidth in MiB/s, 64 MiB transfers",
+        "Read bandwidth in MiB/s, 64 MiB transfers",
+        "Write bandwidth over fragmentation at AA = 80",
+        "Write bandwidth over real fullness",
+        "Writes, fragmented over equally full",
+        "Drift of writes",
+    ):
+        assert title in titles
+    figures = re.findall(r"<svg.*?</svg>", series1.page, flags=re.S)
+    # Text is drawn as paths; the text itself stands in a comment before them.
+    assert all("modelled device (IOCost, 362 MiB/s" in figure for figure in figures)
+
+
+def test_page_says_what_is_not_there_and_how_to_measure_it(series1):
+    text = words(series1.page)
+    assert "2202 of 2240 planned cells measured, 3 failed , 35 missing ; 126 sentinels apart" in text
+    assert "write: exit code 1" in text and "70.60@264M 37" in text
+    assert "./run fsage --target local remeasure series1 --failed && ./run snakemake series1" in text
+
+
+def test_page_is_the_same_bytes_twice(quickstart, tmp_path):
+    records = make_records(quickstart)
+    assert build(quickstart, records, tmp_path / "a") == build(quickstart, records[::-1], tmp_path / "b")
+
+
+def test_page_flags_short_samples_pooled_layouts_and_rebuilt_states(quickstart, tmp_path):
+    records = make_records(quickstart)[:5]
+    records[0]["metrics"]["read_seconds"] = 0.4
+    records[1]["layout"]["digest"] = "another"
+    records[1]["check"]["rebuilt"] = True
+    text = words(build(quickstart, records, tmp_path))
+    assert "1 samples took less than a second" in text and "read 0.400" in text
+    assert "2 layouts pooled" in text and "rebuilt" in text
+
+
+def test_page_of_a_plain_directory_says_that_nothing_is_known(quickstart, tmp_path):
+    records = make_records(quickstart)[:10]
+    for record in records:
+        record["layout"].update(state_known=False, digest=None, filler_extents=None)
+        record["conditions"].update(device_model=None, filesystem=None)
+        for phase in record["phases"]:
+            phase["extents"] = None
+    page = build(quickstart, records, tmp_path)
+    stamp = "no device model · file-system state unknown (plain directory)"
+    assert all(stamp in figure for figure in re.findall(r"<svg.*?</svg>", page, flags=re.S))
+
+
+def test_page_without_records_names_them_all_as_missing(quickstart, tmp_path):
+    text = words(build(quickstart, [], tmp_path))
+    assert "0 of 25 planned cells measured, 25 missing" in text
+    assert "No cell has a valid record yet" in text
+
+
+def test_page_of_another_recipe_and_workload_is_generic(quickstart, tmp_path):
+    records = make_records(quickstart)
+    for record in records:
+        record["nominal"] = {"recipe": "defrag"}
+        record["params"] = {"workload": "metadata", "iteration": record["params"]["iteration"]}
+        record["metrics"] = {"create_per_s": 900.0 + record["params"]["iteration"], "create_seconds": 2.0}
+    page = build(quickstart, records, tmp_path)
+    text = words(page)
+    assert "<svg" not in page
+    assert "create, 1/s" in text and "903.0" in text
+    assert "Fullness: at 80.00 creates reach 1.00x of 10.00" in text
+    assert "published" not in text
+
+
+def test_series2_stands_beside_series1_and_names_what_is_missing(series1, tmp_path):
+    study = load_study(CONFIG / "series2.yaml")
+    beside = series1.frame[series1.frame["fragmentation_percent"] != 40]
+    page = build(study, make_records(study), tmp_path, comparison=beside)
+    text = words(page)
+    assert 'aria-label="Write bandwidth, AA = 20, by file size"' in page
+    assert "264 MiB files" in page and "33 MiB files" in page
+    assert "Not measured: 264 MiB files with 8 MiB transfers at 20.40; 264 MiB files with 64 MiB" in text
+    assert "70 of 70 planned cells measured" in text
+
+
+def test_loss_against_the_clean_state(series1):
+    table = summarise(series1.frame)
+    row = table[(table["state"] == "80.00@264M") & (table["measure"] == "write_bw_mib_s")]
+    row = row[row["transfer_size_bytes"] == 64 * MIB].iloc[0]
+    assert row["clean"] == "10.00@264M" and row["n"] == 5 and row["level"] == 0.9375
+    assert 20 < row["to_clean"].loss_percent < 30
