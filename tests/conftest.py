@@ -1,7 +1,7 @@
-"""What tests with real file systems share: a mount namespace of their own, local targets, and proof that nothing stays.
+"""What tests with real file systems share: a mount namespace, local targets, proof that nothing stays.
 
-Targets are made below /var/tmp and the test's own directory, under names that no other session has; nothing that
-another target of this machine uses is touched.
+Targets are made below /var/tmp and the test's own directory, under names that no other session has; nothing
+that another target of this machine uses is touched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Move the session into a private mount namespace, and give up the copies of other targets' mounts at once.
+    """Move into a private mount namespace, and give up its copies of other targets' mounts at once.
 
     A copy of a mount in a namespace pins the file system: its owner could neither format nor remount it.
     """
@@ -68,7 +68,19 @@ def traces(name: str) -> list[str]:
 
 @pytest.fixture
 def local_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The declaration of a loop target of 1 GiB, not yet created; whatever becomes of it is removed afterwards."""
+    """The declaration of a loop target of 1 GiB, not yet created; whatever becomes of it is removed
+    afterwards."""
+    yield from loop_target(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def module_target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The same for all tests of a module that work on one target."""
+    yield from loop_target(tmp_path_factory.mktemp("target"))
+
+
+def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """Declare a loop target; in the end remove it, however far it came, and assert that nothing is left."""
     name = f"{PREFIX}{next(_numbers)}"
     place = Path(tempfile.mkdtemp(prefix=f"fsage-test-{name}-", dir="/var/tmp"))
     spec: dict[str, Any] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -47,12 +46,18 @@ class Where:
 @app.callback()
 def where(
     context: typer.Context,
-    target: Annotated[str, typer.Option(envvar="FSAGE_TARGET", help="inventories/<target>/")] = default_target(),
-    results_root: Annotated[Path, typer.Option("--results", envvar="FSAGE_RESULTS", help="results")] = Path("results"),
-    studies: Annotated[Path, typer.Option(envvar="FSAGE_STUDIES", help="folder of the studies")] = Path("config"),
-    inventories: Annotated[Path, typer.Option(envvar="FSAGE_INVENTORIES", help="folder of the inventories")] = Path(
-        "inventories"
+    target: Annotated[
+        str, typer.Option(envvar="FSAGE_TARGET", help="inventories/<target>/")
+    ] = default_target(),
+    results_root: Annotated[Path, typer.Option("--results", envvar="FSAGE_RESULTS", help="results")] = Path(
+        "results"
     ),
+    studies: Annotated[Path, typer.Option(envvar="FSAGE_STUDIES", help="folder of the studies")] = Path(
+        "config"
+    ),
+    inventories: Annotated[
+        Path, typer.Option(envvar="FSAGE_INVENTORIES", help="folder of the inventories")
+    ] = Path("inventories"),
 ) -> None:
     """Options of all commands; a path is relative to the project's root."""
     context.obj = Where(inventories / target, results_root, studies)
@@ -77,7 +82,9 @@ def play_state(
     context: typer.Context,
     study: StudyName,
     state: StateName,
-    playbooks: Annotated[list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")],
+    playbooks: Annotated[
+        list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")
+    ],
 ) -> None:
     """Bring the target into a state and, with measure.yml, measure its missing cells and hand over their records."""
     plan = context.obj.plan(study)
@@ -107,7 +114,9 @@ def play_state(
     record.unpack(plan.results.bundle(state), plan.results.root, plan.target.name)
     if lacking := record.hand_over(plan, state):
         names = ", ".join(cell.name for cell in lacking[:5]) + (", …" if len(lacking) > 5 else "")
-        raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason given'}")
+        raise PlayFailed(
+            f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason given'}"
+        )
     print(f"fsage: {progress() if todo else f'{study}: state {state} handed over'}", file=sys.stderr)
 
 
@@ -161,7 +170,9 @@ def remeasure(
     """Set records aside, so that the next run measures those cells again. Raw output stays."""
     plan = context.obj.plan(study)
     if not (failed or state or cell):
-        raise StudyError("say which: --failed, --state STATE and --cell CELL narrow it down (to all: --state of each)")
+        raise StudyError(
+            "say which: --failed, --state STATE and --cell CELL narrow it down (to all: --state of each)"
+        )
     aside = plan.results.root / "aside" / plan.target.name / study
     moved = 0
     for where_, one in plan.all_cells():

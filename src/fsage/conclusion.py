@@ -28,7 +28,9 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
         elif found["status"] == "unreadable":
             wrong.append(found["why"])
         elif found["params"] != cell.params or found["nominal"] != plan.states[state].nominal:
-            wrong.append(f"taken for another plan: {path}; `fsage remeasure {plan.study.name} --state {state}` sets it aside")
+            wrong.append(
+                f"taken for another plan: {path}; `fsage remeasure {plan.study.name} --state {state}` sets it aside"
+            )
         elif found["status"] == "failed":
             failed.append(f"failed: {state} {cell.name}: {found['why']}")
     lines = [f"{plan.study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]

@@ -77,7 +77,10 @@ class Plan:
         key = str({**cell.params, "iteration": 0})
         if key not in self._known:
             workload = workloads.load(cell.params["workload"])
-            self._known[key] = (workload.seconds(cell.params, self.claim), workload.bytes_written(cell.params, self.claim))
+            self._known[key] = (
+                workload.seconds(cell.params, self.claim),
+                workload.bytes_written(cell.params, self.claim),
+            )
         return self._known[key]
 
     @cached_property
@@ -89,7 +92,9 @@ class Plan:
         compare = self.study.compare
         if compare is None:
             return []
-        return sorted(map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json")))
+        return sorted(
+            map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json"))
+        )
 
     def line(self) -> str:
         """One line for people and programs: counts, what is still to be measured, hours, bytes."""
@@ -100,7 +105,11 @@ class Plan:
         return (
             f"plan {self.study.name}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
             f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
-            + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
+            + (
+                f"{written / 2**30:.1f} GiB written"
+                if written is not None
+                else "unknown GiB written (not claimed yet)"
+            )
         )
 
 
@@ -120,7 +129,9 @@ def load_plans(studies: Path, inventory: Path, results_root: Path) -> dict[str, 
 def freeze(plans: dict[str, Plan], folder: Path) -> Path:
     """Note which cells are missing now, in a file of this process; return it."""
     path = folder / f"missing-{os.getpid()}.json"
-    results.write(path, {n: {s: [c.name for c in cs] for s, cs in p.missing.items()} for n, p in plans.items()})
+    results.write(
+        path, {n: {s: [c.name for c in cs] for s, cs in p.missing.items()} for n, p in plans.items()}
+    )
     return path
 
 

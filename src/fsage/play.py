@@ -20,7 +20,9 @@ class PlayFailed(Exception):
     """A playbook ended with an error; the text is the reason it gave, with the log's place."""
 
 
-def play(playbooks: list[str], inventory: Path, extra: list[str], log: Path, progress: Callable[[], str] | None) -> None:
+def play(
+    playbooks: list[str], inventory: Path, extra: list[str], log: Path, progress: Callable[[], str] | None
+) -> None:
     """Run `ansible-playbook` on all `playbooks` in one call, its output in `log`.
 
     `progress` is asked for a line now and then. Raises PlayFailed with the failed task's own message.
@@ -31,14 +33,18 @@ def play(playbooks: list[str], inventory: Path, extra: list[str], log: Path, pro
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
         env = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env
+        )
         try:
             code = follow(process, progress)
         except KeyboardInterrupt:
             process.wait()  # the terminal's signal reached it too
             raise
     if code:
-        raise PlayFailed(f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
+        raise PlayFailed(
+            f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})"
+        )
 
 
 def follow(process: subprocess.Popen, progress: Callable[[], str] | None) -> int:

@@ -13,11 +13,16 @@ class Progress:
 
     def __init__(self, plan: Plan, state: str) -> None:
         self.plan, self.state = plan, state
-        self.folder = plan.target.outbox / plan.study.name / state  # on another machine: empty, only the time is told
+        self.folder = (
+            plan.target.outbox / plan.study.name / state
+        )  # on another machine: empty, only the time is told
         self.began = time.monotonic()
         self.at_start = self._waiting()
         self.total = sum(len(cells) for cells in plan.cells.values())
-        self.missing = {name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()}
+        self.missing = {
+            name: [cell for cell in cells if not self._stored(name, cell.name)]
+            for name, cells in plan.missing.items()
+        }
         self.here = len(self.missing.get(state, ()))
         self.left_s = sum(plan.cell_seconds(cell) for cells in self.missing.values() for cell in cells)
         self.left_s += STATE_S * len(self.missing)

@@ -38,7 +38,9 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
     Raises StudyError when the state is not in the study or a cell cannot be run on this target.
     """
     if state_name not in plan.states:
-        raise StudyError(f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}")
+        raise StudyError(
+            f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}"
+        )
     state = plan.states[state_name]
     run = holder()
     return {
@@ -52,6 +54,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
             "tuning": plan.study.tuning,
             "reuse": plan.study.states.reuse,
             "steps": state.steps(plan.target.scale.file_size, seed_of(plan)),
+            "first_instance": _first_instance(plan, state_name),
             "cells": [_cell(plan, state_name, cell) for cell in cells],
             "bundle": str(plan.results.bundle(state_name).absolute()),
             "evidence": str(plan.results.state(state_name).absolute()),
@@ -66,6 +69,12 @@ def to_measure(plan: Plan, state_name: str) -> list[Cell]:
         for cell in plan.missing.get(state_name, ())
         if not plan.results.stored(state_name, cell.name).exists()
     ]
+
+
+def _first_instance(plan: Plan, state: str) -> str | None:
+    """The layout instance in which a state was first reached, to tell a state that was rebuilt since."""
+    evidence = results.read(plan.results.state(state))
+    return evidence["token"]["instance"] if evidence else None
 
 
 def _cell(plan: Plan, state: str, cell: Cell) -> dict:

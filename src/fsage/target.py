@@ -70,8 +70,12 @@ def load_target(inventory: Path) -> Target:
     try:
         declared = yaml.safe_load(path.read_text())
     except OSError as error:
-        known = sorted(p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists())
-        raise StudyError(f"target {inventory.name!r}: {path}: {error.strerror}; there are {', '.join(known)}") from error
+        known = sorted(
+            p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists()
+        )
+        raise StudyError(
+            f"target {inventory.name!r}: {path}: {error.strerror}; there are {', '.join(known)}"
+        ) from error
     except yaml.YAMLError as error:
         raise StudyError(f"{path}: not YAML: {error}") from error
     try:

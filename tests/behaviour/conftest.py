@@ -1,144 +1,24 @@
-"""A whole project in a folder of its own: a copy of the tree, a small loop-backed target, a study of 16 cells."""
+"""Projects at work, on targets that go with their tests."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import yaml
-
-ROOT = Path(__file__).resolve().parents[2]
-TREE = ["Snakefile", "ansible.cfg", "workflow", "roles", "profiles", "src", *(p.name for p in ROOT.glob("*.yml"))]
-
-STUDY = {
-    "name": "small",
-    "title": "A study small enough for a test",
-    "question": "Does what must be true hold?",
-    "states": {
-        "recipe": "paf",
-        "capacity": [30, 60],
-        "fragmentation": [0, 50],
-        "file_size": ["8M"],
-        "seed": 67005,
-    },
-    "cells": {
-        "workload": "sequential",
-        "phases": ["write", "read"],
-        "transfer_size": ["1M", "4M"],
-        "iterations": 2,
-        "direct": True,
-        "tool": "fio",
-    },
-    "headline": [{"label": "fullness", "state": "60.00", "against": "30.00"}],
-}
-
-
-@dataclass
-class Project:
-    """A clone at work. `snakemake`, `fsage` and `playbook` run what a user would type."""
-
-    root: Path
-    spec: dict
-    env: dict = field(default_factory=dict)
-
-    def write_study(self, **changes: object) -> None:
-        study = json.loads(json.dumps(STUDY))
-        for key, value in changes.items():
-            block, _, name = key.partition("__")
-            if name:
-                study[block][name] = value
-            else:
-                study[key] = value
-        (self.root / "config").mkdir(exist_ok=True)
-        (self.root / f"config/{study['name']}.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
-
-    def write_target(self, **changes: object) -> None:
-        self.spec.update(changes)
-        folder = self.root / "inventories" / self.spec["name"] / "group_vars" / "all"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "target.yml").write_text(yaml.safe_dump({"fsage_target": self.spec}))
-        shutil.copy(ROOT / "inventories/local/hosts.yml", folder.parents[1] / "hosts.yml")
-
-    def run(self, *argv: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            argv, cwd=self.root, env=self.env, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL
-        )
-
-    def start(self, *argv: str) -> subprocess.Popen:
-        """Start in a process group of its own, output to a file."""
-        out = open(self.root / "started.log", "w")
-        return subprocess.Popen(
-            argv, cwd=self.root, env=self.env, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def snakemake(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.run("snakemake", *(words or ("small",)))
-
-    def fsage(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.run("fsage", *words)
-
-    def playbook(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.run("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *words)
-
-    @property
-    def mount(self) -> Path:
-        return Path(self.spec["mount_dir"]) / self.spec["name"] / "0"
-
-    @property
-    def home(self) -> Path:
-        return Path(self.spec["home"]) / self.spec["name"]
-
-    def record_files(self) -> dict[str, Path]:
-        """state/cell -> record."""
-        folder = self.root / "results" / "records" / self.spec["name"] / "small"
-        return {str(path.relative_to(folder))[:-5]: path for path in sorted(folder.glob("*/*.json"))}
-
-    def records(self) -> dict[str, dict]:
-        return {name: json.loads(path.read_text()) for name, path in self.record_files().items()}
-
-    def taken(self) -> dict[str, tuple[str, int]]:
-        """state/cell -> (id of the observation, inode of the record): what must not change when a cell is not measured again."""
-        return {name: (json.loads(path.read_text())["id"], path.stat().st_ino) for name, path in self.record_files().items()}
-
-    def order(self) -> list[tuple[str, str]]:
-        """(state, cell) in the order of measuring."""
-        return [(r["state"], r["cell"]) for r in sorted(self.records().values(), key=lambda r: r["began"])]
-
-
-def kill_group(process: subprocess.Popen, number: int = signal.SIGKILL) -> int:
-    """Signal a whole process group and wait."""
-    os.killpg(process.pid, number)
-    return process.wait(timeout=60)
+from project import CELLS, Project, make_project
 
 
 @pytest.fixture
 def project(tmp_path: Path, local_target: dict) -> Project:
-    """A project whose target is not yet created; `local_target` removes it in the end."""
-    root = tmp_path / "clone"
-    root.mkdir()
-    for name in TREE:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, root / name)
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("FSAGE_", "ANSIBLE_"))}
-    env.update(
-        PATH=f"{Path(sys.executable).parent}:{env['PATH']}",
-        PYTHONPATH=str(root / "src"),
-        ANSIBLE_CONFIG=str(root / "ansible.cfg"),
-        FSAGE_TARGET=local_target["name"],
-        HOME=str(tmp_path),
-    )
-    made = Project(root, dict(local_target), env)
-    made.write_target()
-    made.write_study()
+    """A project of one test, whose target is not yet created."""
+    return make_project(tmp_path / "clone", local_target)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, module_target: dict) -> Project:
+    """A project whose study was measured whole; each test that takes it leaves it whole."""
+    made = make_project(tmp_path_factory.mktemp("finished") / "clone", module_target)
+    ran = made.snakemake()
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert len(made.records()) == CELLS
     return made

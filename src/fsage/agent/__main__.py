@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from fsage.agent import claim, images, lease, measure, outbox, probe, state, tune
-from fsage.agent.errors import Failure, Refusal
 from fsage.agent.declaration import complete, home_of
+from fsage.agent.errors import Failure, Refusal
 
 Verb = Callable[[dict, dict, bool], dict]
 
@@ -65,7 +65,11 @@ def main(arguments: list[str]) -> int:
     check = "--check" in arguments
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb not in VERBS and verb not in ON_STEPS:
-        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
+        print(
+            json.dumps(
+                {"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}
+            )
+        )
         return 2
     given: dict[str, Any] = json.load(sys.stdin)
     try:

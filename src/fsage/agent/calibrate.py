@@ -56,11 +56,11 @@ def backing(device: str, size_bytes: int) -> dict[str, Any]:
 
 
 def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
-    """How much each task moves, from pairs of a write and a read with the largest transfer on the empty target.
+    """How much each task moves: from pairs of a write and a read on the empty target.
 
-    Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes` (how often a file is gone through:
-    more than one where the amount would not fit), `amount_source`, and `calibration`: MiB/s of both directions, all
-    tasks together, and seconds. `first_guess_mib_s` is of all tasks together.
+    Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes` (how often a file is gone
+    through: more than one where the amount would not fit), `amount_source`, and `calibration`: MiB/s of both
+    directions, all tasks together, and seconds. `first_guess_mib_s` is of all tasks together.
     """
     tasks = tasks_of(target.spec)
     capacity_mib = target.capacity_bytes // MIB
@@ -102,7 +102,7 @@ def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
 
 
 def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
-    """One write and one read as a cell has them, in the model's group: rates, seconds, whole time, command lines."""
+    """One write and one read as a cell has them, in the model's group: rates, seconds, command lines."""
     tasks = tasks_of(target.spec)
     places = [mount / "measured" for mount in target.mounts]
     for place in places:
@@ -148,7 +148,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
 def _fio(
     argv: list[str], direction: str, wanted_bytes: int, enter: Callable[[], None] | None = None
 ) -> float:
-    """Run fio; the seconds its slowest job took by its own clock. `Failure` unless it moved just what was asked."""
+    """Run fio; the seconds of its slowest job by its own clock. `Failure` unless all was moved."""
     done = run(argv, preexec_fn=enter)
     start = done.stdout.find("{\n")
     try:
@@ -160,7 +160,8 @@ def _fio(
         raise Failure(f"`{' '.join(argv)}` ended well, but its answer cannot be read: {error}") from error
     if errors or moved != wanted_bytes or not seconds:
         raise Failure(
-            f"`{' '.join(argv)}` moved {moved} bytes of {wanted_bytes} in {seconds} s, errors {errors}; {done.stderr}"
+            f"`{' '.join(argv)}` moved {moved} bytes of {wanted_bytes} in {seconds} s, errors {errors}; "
+            f"{done.stderr}"
         )
     return seconds
 

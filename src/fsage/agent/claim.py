@@ -1,7 +1,8 @@
 """Claim a target and give it back.
 
-The claim is written to `<home>/<target>/claim.json` with the identity of the images and the UUIDs to come *before* the
-first mkfs, so that a kill at any moment leaves something that the next `claim` finishes or `remove` clears.
+The claim is written to `<home>/<target>/claim.json` with the identity of the images and the UUIDs to come
+*before* the first mkfs, so that a kill at any moment leaves something that the next `claim` finishes or
+`remove` clears.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
 
 
 def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Remove everything of ours from the target, un-claim it, undo what was changed outside it, and prove it."""
+    """Remove what is ours from the target, un-claim it, undo what was changed outside, prove it."""
     spec = declaration.complete(spec)
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
@@ -110,8 +111,8 @@ def forget(spec: dict[str, Any]) -> None:
 def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]:
     if os.geteuid() != 0:
         raise Refusal(
-            f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename}; become root, or declare "
-            "`kind: directory`, which measures in a plain directory"
+            f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename}; become root, or "
+            "declare `kind: directory`, which measures in a plain directory"
         )
     images = _images(spec, None)
     if not images or any(image["phase"] != "written" for image in images):
@@ -121,8 +122,8 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]
         )
     if len(images) != spec["stores"]:
         raise Refusal(
-            f"target {spec['name']} was created with {len(images)} stores, and {spec['stores']} are declared now; "
-            f"remove it first: {loops.CLEAR}"
+            f"target {spec['name']} was created with {len(images)} stores, and {spec['stores']} are declared "
+            f"now; remove it first: {loops.CLEAR}"
         )
     for image in images:
         loops.verify(image)
@@ -188,7 +189,7 @@ def _calibrate(target: Target, raw: dict[str, Any], guess_mib_s: float) -> None:
         "commands": raw["commands"] + found["calibration"]["commands"],
     }
     target.claim.update(found)
-    target.remount()  # XFS frees what was deleted in the background; nothing of the calibration outlives an unmount
+    target.remount()  # XFS frees deleted space in the background; an unmount waits for it
     target.claim["phase"] = "claimed"
     target.save()
 
@@ -270,8 +271,8 @@ def _choose_model(declared: dict[str, Any] | None, lower_mib_s: float, stores: i
         "bytes_per_s": bytes_per_s,
         "declared_bytes_per_s": declared["bytes_per_s"],
         "why_none": None,
-        "label": f"modelled device (IOCost, {bytes_per_s / MIB:.0f} MiB/s, {declared['sequential_iops']} sequential and "
-        f"{declared['random_iops']} random I/Os a second)",
+        "label": f"modelled device (IOCost, {bytes_per_s / MIB:.0f} MiB/s, "
+        f"{declared['sequential_iops']} sequential and {declared['random_iops']} random I/Os a second)",
     }
 
 
@@ -324,6 +325,6 @@ def _words(target: Target) -> str:
     ours = target.claim
     pair = ours["calibration"]
     return (
-        f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a task, "
-        f"{pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"
+        f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a "
+        f"task, {pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"
     )

@@ -1,4 +1,4 @@
-"""A target's declaration (`fsage_target`) with its defaults filled in, checked as far as an agent alone must."""
+"""A target's declaration (`fsage_target`), completed and checked as far as an agent alone must."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
     full = {**DEFAULTS, **{key: value for key, value in spec.items() if value is not None}}
     if not isinstance(full["name"], str) or not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", full["name"]):
         raise Refusal(
-            f"fsage_target.name is {full['name']!r}: at most 32 of a-z, 0-9, '_' and '-' are allowed, a letter "
-            "first, because directories and a control group are named after it"
+            f"fsage_target.name is {full['name']!r}: at most 32 of a-z, 0-9, '_' and '-' are allowed, a "
+            "letter first, because directories and a control group are named after it"
         )
     for key, choices in ALLOWED.items():
         if full[key] not in choices:

@@ -1,5 +1,7 @@
-"""A plain directory as a target, for where there is no root: a budget instead of a capacity, and nothing known of the
-file system's state."""
+"""A plain directory as a target, for where there is no root.
+
+It has a budget instead of a capacity, and nothing is known of the file system's state.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         raise Refusal(f"{place}: not a directory; declare another fsage_target.directory")
     if place.is_dir() and any(place.iterdir()) and not _claimed(spec, place):
         raise Refusal(
-            f"{place}: not empty, and not claimed by target {spec['name']}; declare another fsage_target.directory"
+            f"{place}: not empty, and not claimed by target {spec['name']}; declare another "
+            "fsage_target.directory"
         )
     parent = space.existing(place)
     if not os.access(parent, os.W_OK):
@@ -80,8 +83,8 @@ def verify(place: Path, claim: dict[str, Any]) -> None:
     mark = files.read_json(place / ".fsage/claim.json")
     if not mark or mark.get("id") != claim["id"]:
         raise Refusal(
-            f"{place}/.fsage/claim.json does not name claim {claim['id']}: somebody else's, or altered; nothing "
-            "was touched"
+            f"{place}/.fsage/claim.json does not name claim {claim['id']}: somebody else's, or altered; "
+            "nothing was touched"
         )
 
 
@@ -110,7 +113,7 @@ def clear(place: Path, keep_mark: bool) -> list[str]:
 
 
 def anything_ours(place: Path) -> bool:
-    """Whether there is any of the trees that fsage makes; an empty `.fsage` is the last trace of a release."""
+    """Whether any tree of fsage's is there; an empty `.fsage` is the last trace of a release."""
     with contextlib.suppress(OSError):
         (place / ".fsage").rmdir()
     return any(os.path.lexists(place / name) for name in OURS)

@@ -2,8 +2,8 @@
 
 
 class Refusal(Exception):
-    """The verb may not or must not act: nothing was touched. The text says what to do next (exit status 1)."""
+    """The verb must not act; nothing was touched, and the text says what to do next (exit status 1)."""
 
 
 class Failure(Exception):
-    """The verb tried and something failed: the text says what, on which file, and with which value (exit status 2)."""
+    """The verb tried and failed; the text says what, on which file, which value (exit status 2)."""

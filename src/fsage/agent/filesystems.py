@@ -18,7 +18,7 @@ from fsage.agent.shell import run
 MS_NOATIME = 1024
 # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
 MOUNT_OPTIONS = {"ext4": "nodiscard", "xfs": "nodiscard", "btrfs": "nodiscard"}
-# Whoever looks at a mount or a device just now (blkid, a monitor, a namespace in the making) gets this long to end.
+# Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
 
@@ -43,7 +43,7 @@ class Mount(NamedTuple):
 
 
 def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
-    """What is mounted in this mount namespace, or in the one whose mountinfo is given, in order of mounting."""
+    """What is mounted in this mount namespace, or in the one whose mountinfo is given, oldest first."""
     found = []
     for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         left, _, right = line.partition(" - ")
@@ -60,7 +60,7 @@ def mounted_at(point: Path | str) -> Mount | None:
 
 
 def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
-    """mount(2). mount(8) would merge options with what fstab and the kernel say; here they are taken as they stand."""
+    """mount(2): the options as they stand. mount(8) would merge in what fstab and the kernel say."""
     if (
         _libc.mount(
             source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode()
@@ -74,8 +74,9 @@ def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> 
 def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
     """Make a file system with this UUID on a device that the caller has proved to be the target's own."""
     argv = {
-        # Everything is written now and nothing later in the background, which would be measured. No -F: mke2fs
-        # itself refuses a device in use. The hash seed is constant, so that directories hash alike every time.
+        # Everything is written now and nothing later in the background, which would be measured. No -F:
+        # mke2fs itself refuses a device in use. The hash seed is constant, so that directories hash alike
+        # every time.
         "ext4": [
             "mkfs.ext4",
             "-q",
@@ -86,7 +87,8 @@ def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
             "-E",
             f"nodiscard,lazy_itable_init=0,lazy_journal_init=0,hash_seed={hash_seed}",
         ],
-        # -f passes over the signature of our own last file system; a mounted device is still refused (O_EXCL).
+        # -f passes over the signature of our own last file system; a mounted device is still refused
+        # (O_EXCL).
         "xfs": ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"],
         "btrfs": ["mkfs.btrfs", "-q", "-K", "-f", "-U", fs_uuid],
     }[filesystem]
@@ -106,7 +108,7 @@ def uuid_on(device: str) -> str | None:
 
 
 def uuid_mounted(point: Path | str) -> str | None:
-    """The UUID that the kernel holds for the mounted file system; None where this kernel cannot be asked (< 6.9)."""
+    """The UUID that the kernel has for what is mounted; None where it cannot be asked (before 6.9)."""
     descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
     try:
         answer = fcntl.ioctl(descriptor, FS_IOC_GETFSUUID, bytes(17))
@@ -120,7 +122,7 @@ def uuid_mounted(point: Path | str) -> str | None:
 
 
 def mount(filesystem: str, device: str, point: Path) -> None:
-    """Mount `device` at `point`, which must be an empty directory of nobody else's, and verify that it is there."""
+    """Mount `device` at `point`, which must be an empty directory with nothing mounted on it."""
     refuse_occupied(point, device)
     point.mkdir(parents=True, exist_ok=True)
     try:
@@ -139,7 +141,8 @@ def refuse_occupied(point: Path, device: str) -> None:
         )
     if point.is_dir() and any(point.iterdir()):
         raise Refusal(
-            f"{point}: not empty, and a mount would hide what is in it; declare another fsage_target.mount_dir"
+            f"{point}: not empty, and a mount would hide what is in it; declare another "
+            "fsage_target.mount_dir"
         )
 
 
@@ -158,7 +161,7 @@ def unmount(point: Path) -> None:
 
 
 def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
-    """Ask the kernel whether `device` with `fs_uuid` is what is mounted at `point`; `Refusal` says what is there."""
+    """`Refusal` unless, as the kernel has it, `device` with `fs_uuid` is mounted at `point`."""
     there = mounted_at(point)
     if there is None:
         raise Refusal(f"{point}: nothing is mounted there; {device} (UUID {fs_uuid}) was expected")
@@ -168,18 +171,19 @@ def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
         same = os.stat(point).st_dev == os.stat(device).st_rdev
     if there.type != filesystem or not same:
         raise Refusal(
-            f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID {fs_uuid})"
+            f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID "
+            f"{fs_uuid})"
         )
     found = uuid_mounted(point) or uuid_on(device)
     if found != fs_uuid:
         raise Refusal(
-            f"{point}: the UUID of the file system mounted there is {found}, not {fs_uuid}: it is not the one "
-            "that was made here"
+            f"{point}: the UUID of the file system mounted there is {found}, not {fs_uuid}: it is not the "
+            "one that was made here"
         )
 
 
 def refuse_if_in_use(device: str) -> None:
-    """`Refusal` if `device` holds the root file system, is swapped to, is mounted, or is held by anybody else."""
+    """`Refusal` if `device` holds the root file system, swap, any mount, or anybody else has it."""
     number = os.stat(device).st_rdev
     name = f"{os.major(number)}:{os.minor(number)}"
     if os.stat("/").st_dev == number or any(m.point == "/" and m.device == name for m in mounts()):
@@ -195,14 +199,14 @@ def refuse_if_in_use(device: str) -> None:
     while not _exclusive(device):
         if time.monotonic() > deadline:
             raise Refusal(
-                f"{device} is in use although nothing here has mounted it{_namespaces(name)}; end what holds it, or "
-                "unmount it there (nsenter -t PID -m umount ...)"
+                f"{device} is in use although nothing here has mounted it{_namespaces(name)}; end what holds "
+                "it, or unmount it there (nsenter -t PID -m umount ...)"
             )
         time.sleep(0.02)
 
 
 def _exclusive(device: str) -> bool:
-    """Whether nobody else holds the device: a mount anywhere, or another exclusive user, makes the kernel say no."""
+    """Whether nobody else holds the device: any mount, in any namespace, makes the kernel say no."""
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
     except OSError as error:

@@ -75,7 +75,9 @@ def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
             store = os.statvfs(path)
             for piece in pieces:
                 total += piece.length
-                weighted += piece.length * (piece.physical + piece.length / 2) / (store.f_blocks * store.f_frsize)
+                weighted += (
+                    piece.length * (piece.physical + piece.length / 2) / (store.f_blocks * store.f_frsize)
+                )
     except OSError:
         return None
     return {

@@ -1,7 +1,7 @@
 """Make and remove a local target: its image files (kind loop) or its directory (kind directory).
 
-`<home>/<target>/images.json` names every image before it exists: nothing that is not named there is ever written or
-removed.
+`<home>/<target>/images.json` names every image before it exists: nothing that is not named there is ever
+written or removed.
 """
 
 from __future__ import annotations
@@ -162,8 +162,9 @@ def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int
     total_gib = int(min(spec["size_gib"], free / 2 / GIB))
     if total_gib < spec["minimum_gib"]:
         raise Refusal(
-            f"{good[0]} has {free / GIB:.1f} GiB free, and half of it, {free / 2 / GIB:.1f} GiB, is less than "
-            f"fsage_target.minimum_gib, {spec['minimum_gib']}; free some, or name another fsage_target.image_dir"
+            f"{good[0]} has {free / GIB:.1f} GiB free, and half of it, {free / 2 / GIB:.1f} GiB, is less "
+            f"than fsage_target.minimum_gib, {spec['minimum_gib']}; free some, or name another "
+            "fsage_target.image_dir"
         )
     why = (
         "as declared"
@@ -174,7 +175,7 @@ def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int
 
 
 def _write(path: str, size_bytes: int) -> dict[str, Any]:
-    """Make the image: allocated whole, then written once around the page cache. First writes into holes are slower."""
+    """Make the image: allocated whole, then written once. First writes into holes are slower."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         nocow = _stop_copying(descriptor)
@@ -195,7 +196,7 @@ def _write(path: str, size_bytes: int) -> dict[str, Any]:
 
 
 def _stop_copying(descriptor: int) -> bool:
-    """chattr +C on an empty file of btrfs: overwriting an image must not move it about. True when it was done."""
+    """chattr +C on an empty file of btrfs, which would move an image about. True when it was done."""
     if space.fs_type(Path(f"/proc/self/fd/{descriptor}")) != "btrfs":
         return False
     flags = int.from_bytes(fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, bytes(8)), "little")

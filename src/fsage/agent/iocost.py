@@ -1,8 +1,8 @@
-"""The device model: the kernel's I/O cost controller (IOCost) on a loop device, for the target's own control group.
+"""The device model: the kernel's I/O cost controller (IOCost), for the target's own control group.
 
-Kernel documentation: Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files". The controller must be in cgroup
-v2. Where cgroup v1 holds it (`blkio`), it is moved for the time of use if no foreign group uses it. The group is a
-child of the root group, whose own I/O is never charged.
+Kernel documentation: Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files". The controller must be in
+cgroup v2. Where cgroup v1 holds it (`blkio`), it is moved for the time of use if no foreign group uses it.
+The group is a child of the root group, whose own I/O is never charged.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from fsage.agent import files, filesystems, journal
 from fsage.agent.errors import Failure, Refusal
 
 PREFIX = "fsage-"
-# The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample of one
-# second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
+# The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
+# of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
 LATENCY_US = 5000
 PUT_BACK_PATIENCE_S = (
     130.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
 )
+GROUP_PATIENCE_S = 5.0  # what a killed command started may still end a transfer
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
@@ -36,7 +37,7 @@ def possible(declared: dict[str, Any]) -> str | None:
         return "needs root"
     root = _root()
     if root is None:
-        return "the root of the cgroup v2 hierarchy cannot be reached here (not mounted, or hidden by a container)"
+        return "the root of cgroup v2 cannot be reached here (not mounted, or hidden by a container)"
     if "io" in _words(root / "cgroup.controllers"):
         return (
             None
@@ -51,7 +52,7 @@ def possible(declared: dict[str, Any]) -> str | None:
 
 
 def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dict[str, Any]:
-    """Lay the model over each device, and read it back; writes nothing where it is in place. Returns what is in place.
+    """Lay the model over each device where it is not, and return what is read back.
 
     `Refusal` where this machine cannot; `Failure` when what is read back differs.
     """
@@ -118,12 +119,14 @@ def _in_place(name: str, devices: list[str], model: dict[str, Any]) -> bool:
 def _lines(model: dict[str, Any]) -> dict[str, str]:
     """What is written to each file for a device. Reads and writes cost the same."""
     rates = " ".join(
-        f"{way}bps={model['bytes_per_s']} {way}seqiops={model['sequential_iops']} {way}randiops={model['random_iops']}"
+        f"{way}bps={model['bytes_per_s']} {way}seqiops={model['sequential_iops']} "
+        f"{way}randiops={model['random_iops']}"
         for way in "rw"
     )
+    latency = f"rpct=0.00 rlat={LATENCY_US} wpct=0.00 wlat={LATENCY_US}"
     return {
         "io.cost.model": f"ctrl=user model=linear {rates}",
-        "io.cost.qos": f"enable=1 ctrl=user rpct=0.00 rlat={LATENCY_US} wpct=0.00 wlat={LATENCY_US} min=100.00 max=100.00",
+        "io.cost.qos": f"enable=1 ctrl=user {latency} min=100.00 max=100.00",
     }
 
 
@@ -153,7 +156,8 @@ def _provide_io(allow_moving: list[str]) -> Path:
         _remount(move["mount"], move["after"], move["flags"])
         if "io" not in _words(root / "cgroup.controllers"):
             raise Failure(
-                f"{move['mount']} gave blkio up ({move['before']} -> {move['after']}), but cgroup v2 has not got io"
+                f"{move['mount']} gave blkio up ({move['before']} -> {move['after']}), but cgroup v2 has not "
+                "got io"
             )
     if not (root / "io.cost.qos").exists():
         raise Refusal("no device model: this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)")
@@ -180,8 +184,8 @@ def plan_move(
 ) -> journal.Entry:
     """How blkio leaves its cgroup v1 hierarchy, as a journal entry. `Refusal` says why it may not or cannot.
 
-    `cgroups` is the text of /proc/cgroups. A hierarchy keeps its other controllers; one that has no other gets one
-    that nobody uses as a place-holder, because the kernel allows none without.
+    `cgroups` is the text of /proc/cgroups. A hierarchy keeps its other controllers; one that has no other
+    gets one that nobody uses as a place-holder, because the kernel allows none without.
     """
     table = {}
     for line in cgroups.splitlines()[1:]:
@@ -239,8 +243,8 @@ def _move_back(entry: journal.Entry) -> str:
         except Failure as failure:
             if time.monotonic() > deadline:
                 raise Failure(
-                    f"{failure}; it was {entry['before']} before fsage. Somebody else's group uses the io controller of "
-                    "cgroup v2 by now; end it and release the target again"
+                    f"{failure}; it was {entry['before']} before fsage. Somebody else's group uses the io "
+                    "controller of cgroup v2 by now; end it and release the target again"
                 ) from failure
             time.sleep(0.1)
     now = filesystems.mounted_at(entry["mount"])
@@ -259,7 +263,7 @@ def _subtree_control_off(entry: journal.Entry) -> str:
 
 
 def _group_off(entry: journal.Entry) -> str:
-    group, deadline = Path(entry["path"]), time.monotonic() + 10
+    group, deadline = Path(entry["path"]), time.monotonic() + GROUP_PATIENCE_S
     while group.is_dir():
         try:
             group.rmdir()
@@ -304,7 +308,7 @@ def _group(root: Path, name: str) -> Path:
 
 
 def _charges_writeback() -> bool:
-    """Whether buffered writes are charged to the group: only where v2 has the memory controller in use as well."""
+    """Whether buffered writes are charged to the group: only where v2 has the memory controller too."""
     root = _root()
     return root is not None and "memory" in _words(root / "cgroup.subtree_control")
 

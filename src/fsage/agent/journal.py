@@ -1,8 +1,9 @@
 """What fsage changes outside a target: noted before it is done, so that whoever comes next can undo it.
 
-What belongs to one target (its control group, its device's cost model) stands in `<home>/<target>/journal.json`. What
-all targets of this machine share (a controller moved from cgroup v1, `io` handed to the groups) stands in
-`/run/fsage/shared.json` and is undone with the last group of any target. A reboot voids both.
+What belongs to one target (its control group, its device's cost model) stands in
+`<home>/<target>/journal.json`. What all targets of this machine share (a controller moved from cgroup v1,
+`io` handed to the groups) stands in `/run/fsage/shared.json` and is undone with the last group of any target.
+A reboot voids both.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def strike(path: Path, entry: Entry) -> None:
 
 
 def undo(home: Path) -> list[str]:
-    """Undo everything that was changed for this target, newest first, and what is shared if no other target needs it.
+    """Undo what was changed for this target, newest first, and what is shared if nobody else needs it.
 
-    Returns what has been verified, a sentence each. `Failure` says what could not be put back; it stays noted.
+    Returns what was verified, a sentence each. `Failure`: what could not be put back stays noted.
     """
     proof = []
     with files.locked(SHARED_LOCK):

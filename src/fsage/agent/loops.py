@@ -1,4 +1,4 @@
-"""Loop devices on image files. Identity is device, inode and size of the file, asked from the kernel each time."""
+"""Loop devices on image files. Identity is device, inode and size, asked from the kernel each time."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def loop_info(device: str) -> _LoopInfo | None:
 
 
 def attach(image: dict[str, Any]) -> str:
-    """Attach the image to a loop device with direct I/O to the backing file, unless it is; return the device."""
+    """The loop device on this image, attached with direct I/O to the file if it was not."""
     verify(image)
     present = device_of(image)
     if present:
@@ -119,16 +119,16 @@ def detach(image: dict[str, Any]) -> None:
         renew(device)
     if devices_of(image):
         raise Failure(
-            f"{', '.join(devices_of(image))} still holds {image['image']} after losetup --detach: another mount "
-            "namespace has it mounted"
+            f"{', '.join(devices_of(image))} still holds {image['image']} after losetup --detach: another "
+            "mount namespace has it mounted"
         )
 
 
 def renew(device: str) -> None:
     """Take a free loop device away and make it again: nothing of its use (tunables, cost model) outlives it.
 
-    Its idle workers would otherwise hold on to the control group that they served for up to two minutes more. A
-    device that somebody else has taken meanwhile is left alone.
+    Its idle workers would otherwise hold on to the control group that they served for up to two minutes more.
+    A device that somebody else has taken meanwhile is left alone.
     """
     number = int(Path(device).name[len("loop") :])
     control = os.open("/dev/loop-control", os.O_RDWR)

@@ -77,7 +77,6 @@ class Visit:
         self.mount = target.mounts[0]
         self.watch = Watch(request)
         self.now: dict = {}
-        self.rebuilt = bool(request.get("rebuilt"))
         self.conditions: dict = {}
 
     def enter(self) -> str | None:
@@ -117,7 +116,9 @@ class Visit:
             "phase": now["phase"] if now else None,
             "fingerprint": prints["hash"],
             "agreed": agreed,
-            "rebuilt": self.rebuilt,
+            "instance": self.now["instance"],
+            "rebuilt": self.request.get("first_instance") not in (None, self.now["instance"]),
+            "emptied_because": self.now["emptied_because"],
             "seconds": time.monotonic() - began,
         }
 
@@ -153,11 +154,19 @@ class Visit:
         taken: list[dict] = []
         for phase in cell["phases"]:
             dropped = self.drop_caches()
-            result = {"name": phase["name"], "argv": phase["argv"], "cache_drop_s": dropped["seconds"], "wall_s": 0.0}
+            result = {
+                "name": phase["name"],
+                "argv": phase["argv"],
+                "cache_drop_s": dropped["seconds"],
+                "wall_s": 0.0,
+            }
             result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
             taken.append(result)
             if phase.get("reads") and dropped["cached_pages"]:
-                return taken, f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache"
+                return (
+                    taken,
+                    f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
+                )
             result.update(self.run(phase))
             if result["rc"] != 0:
                 return taken, f"{phase['name']}: exit code {result['rc']}"

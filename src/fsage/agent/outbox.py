@@ -7,8 +7,8 @@ import json
 import tarfile
 from pathlib import Path
 
-from fsage.agent.files import write_json
 from fsage.agent.declaration import complete, home_of
+from fsage.agent.files import write_json
 
 
 def place(home: Path, request: dict, cell: dict) -> Path:
@@ -37,7 +37,12 @@ def bundle(spec: dict, request: dict, check: bool) -> dict:
             entry = tarfile.TarInfo("INDEX.json")
             entry.size = len(index)
             tar.addfile(entry, io.BytesIO(index))
-    return {"changed": bool(waiting), "msg": f"{len(waiting)} observations wait", "bundle": str(path), "count": len(waiting)}
+    return {
+        "changed": bool(waiting),
+        "msg": f"{len(waiting)} observations wait",
+        "bundle": str(path),
+        "count": len(waiting),
+    }
 
 
 def acknowledge(spec: dict, request: dict, check: bool) -> dict:

@@ -13,8 +13,8 @@ from fsage.agent.errors import Failure
 def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subprocess.CompletedProcess[str]:
     """Run `argv` without a shell, standard input closed, messages in English; return the completed process.
 
-    `ok` lists the exit statuses that are answers; any other, or a missing program, raises `Failure` with argv,
-    status and standard error. Further keywords go to `subprocess.run`.
+    `ok` lists the exit statuses that are answers; any other, or a missing program, raises `Failure` with
+    argv, status and standard error. Further keywords go to `subprocess.run`.
     """
     kw.setdefault("stdin", subprocess.DEVNULL)
     kw.setdefault("env", {**os.environ, "LC_ALL": "C"})

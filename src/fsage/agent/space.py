@@ -13,7 +13,7 @@ CANDIDATES = ("/var/lib/fsage/images", "/var/tmp", "/srv", "/home", "/opt")
 
 
 def why_no_direct_io(directory: Path) -> str | None:
-    """Why files in `directory` cannot be written with O_DIRECT to a disk, found by trying; None when they can."""
+    """Why files here cannot be written with O_DIRECT to a disk, found by trying; None when they can."""
     if fs_type(directory) in (
         "tmpfs",
         "ramfs",
@@ -57,7 +57,7 @@ def fs_type(path: Path) -> str:
 
 
 def places(declared: str | None) -> tuple[list[Path], list[str]]:
-    """Directories that can hold images, roomiest first (the first named wins a tie), and why the others cannot."""
+    """Directories that can hold images, roomiest first, and why the others cannot."""
     good, bad = [], []
     for place in map(Path, [declared] if declared else CANDIDATES):
         parent = existing(place)

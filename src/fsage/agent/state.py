@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from typing import Any
 
 from fsage.agent import caches, structure, token
@@ -70,7 +71,9 @@ def look(target: Target, whole: bool = False) -> tuple[dict | None, str | None]:
 def remove_measured(target: Target) -> None:
     """Delete what a cell left and wait until the blocks are free."""
     for mount in target.mounts:
-        place = mount / "measured"  # the directory itself stays: a new one could get another place on the device
+        place = (
+            mount / "measured"
+        )  # the directory itself stays: a new one could get another place on the device
         place.mkdir(exist_ok=True)
         for entry in list(os.scandir(place)):
             if entry.is_dir(follow_symlinks=False):
@@ -107,27 +110,32 @@ def scrub(spec: dict, request: dict, check: bool) -> Result:
         now, why = look(target, whole=True)
         rest = rest_of(now["done"], request["steps"]) if now and not why else None
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
-            return {"changed": False, "msg": f"target {target.name} is at {now['state']!r}; {len(rest)} steps to do"}
+            return {
+                "changed": False,
+                "msg": f"target {target.name} is at {now['state']!r}; {len(rest)} steps to do",
+            }
         reason = why or f"{request['state']!r} cannot be reached from {now['state']!r}"
         if check:
             return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
-        empty(target)
+        empty(target, reason)
         return {"changed": True, "msg": f"emptied target {target.name}: {reason}", "why": reason}
 
 
-def empty(target: Target) -> None:
-    """Make the file systems anew and write the token of an empty target."""
-    last = token.read(target.mounts[0]) or {"epoch": target.claim.get("epoch", 0)}
+def empty(target: Target, why: str) -> None:
+    """Make the file systems anew and write the token of an empty target: a new layout instance begins."""
+    last = token.read(target.mounts[0]) or {"epoch": 0}
     target.format()
     remove_measured(target)
-    write_ready(target, {"epoch": last["epoch"]}, "empty", [])
+    write_ready(
+        target, {"epoch": last["epoch"], "instance": str(uuid.uuid4()), "emptied_because": why}, "empty", []
+    )
 
 
 def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
     """Take the target's evidence and write the token that says it is in state `name`."""
     mount = target.mounts[0]
     if not token.path_of(mount).exists():  # its blocks belong to the empty state
-        token.write(mount, {"claim": target.claim["id"], "epoch": now["epoch"], "phase": token.BUILDING})
+        token.write(mount, {"claim": target.claim["id"], "phase": token.BUILDING, **now})
     settle(target)
     layout = digest(target.mounts)
     return token.write(
@@ -135,6 +143,8 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
         {
             "claim": target.claim["id"],
             "target": target.name,
+            "instance": now["instance"],
+            "emptied_because": now["emptied_because"],
             "epoch": now["epoch"] + 1,
             "phase": token.READY,
             "state": name,
@@ -171,11 +181,15 @@ def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Resul
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
         if not now or now.get("step") != step or now["phase"] != token.BUILDING:
-            raise Refusal(f"target {target.name} does not expect this {kind} step; run {kind}.yml again from its start")
+            raise Refusal(
+                f"target {target.name} does not expect this {kind} step; run {kind}.yml again from its start"
+            )
         if kind == "populate":
             count = structure.populate(target.mounts, step, target.capacity_bytes, shard)
         else:
-            made = next(s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"])
+            made = next(
+                s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"]
+            )
             total = structure.file_sizes(made["percent"], tuple(made["file_bytes"]), target.capacity_bytes)
             count = structure.fragment(target.mounts, step, len(total), shard)
         return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
@@ -189,15 +203,27 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         if not now or now.get("step") != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
         before = now["done"]
-        if before and before[-1]["kind"] == kind == "fragment" and before[-1]["generation"] == step["generation"]:
+        if (
+            before
+            and before[-1]["kind"] == kind == "fragment"
+            and before[-1]["generation"] == step["generation"]
+        ):
             before = before[:-1]
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes)
         reached = done == request["steps"]
-        ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
+        ready = write_ready(
+            target, now, request["state"] if reached else f"on the way to {request['state']}", done
+        )
         if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
-            raise Failure(f"populate: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)")
-        return {"changed": True, "msg": f"{kind}: {ready['files']} files, digest {ready['digest']}", "token": ready}
+            raise Failure(
+                f"populate: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)"
+            )
+        return {
+            "changed": True,
+            "msg": f"{kind}: {ready['files']} files, digest {ready['digest']}",
+            "token": ready,
+        }
 
 
 def diagnose(spec: dict, request: dict, check: bool) -> Result:
@@ -206,10 +232,18 @@ def diagnose(spec: dict, request: dict, check: bool) -> Result:
     with held(target.home, request):
         now, why = look(target, whole=True)
         rest = rest_of(now["done"], request.get("steps", [])) if now and not why else None
-        todo = [step["kind"] for step in request.get("steps", [])] if rest is None else [s["kind"] for s in rest]
+        todo = (
+            [step["kind"] for step in request.get("steps", [])] if rest is None else [s["kind"] for s in rest]
+        )
         if rest is None:
             todo.insert(0, "scrub")
-        return {"changed": False, "msg": why or f"at {now['state']!r}", "todo": todo, "why": why, "token": now}
+        return {
+            "changed": False,
+            "msg": why or f"at {now['state']!r}",
+            "todo": todo,
+            "why": why,
+            "token": now,
+        }
 
 
 def evidence(spec: dict, request: dict, check: bool) -> Result:
@@ -222,7 +256,12 @@ def evidence(spec: dict, request: dict, check: bool) -> Result:
         return {
             "changed": False,
             "msg": f"target {target.name} is at {now['state']!r}",
-            "evidence": {**layout_record(target, now), "token": now, "study": request["study"], "state": request["state"]},
+            "evidence": {
+                **layout_record(target, now),
+                "token": now,
+                "study": request["study"],
+                "state": request["state"],
+            },
         }
 
 

@@ -47,7 +47,7 @@ class Target:
         return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
 
     def format(self) -> None:
-        """Make every store's file system anew; the new UUIDs are in the claim before. Refuses what is held elsewhere."""
+        """Make every store's file system anew, with UUIDs that are in the claim before."""
         if self.kind == "directory":
             directories.verify(self.mounts[0], self.claim)
             directories.clear(self.mounts[0], keep_mark=True)
@@ -70,7 +70,7 @@ class Target:
             return
         for store, device, point in self.stores():
             filesystems.unmount(point)
-            # Where another namespace pins the mount, this one only seems to end, and nothing would start anew.
+            # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
             filesystems.refuse_if_in_use(device)
             filesystems.mount(self.spec["filesystem"], device, point)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
@@ -80,7 +80,7 @@ class Target:
         return iocost.entering(self.name) if self._has_model() else None
 
     def model_in_place(self) -> dict[str, Any] | None:
-        """Put the device model in place where it is not, and read it back from the kernel; None without a model."""
+        """The device model as read back from the kernel, put in place before if it was not; or None."""
         if not self._has_model():
             return None
         return iocost.put(self.home, self.name, self.devices, self.claim["device_model"])
@@ -119,7 +119,7 @@ class Target:
             )
 
     def identify(self) -> None:
-        """Compare the UUID on every device with the claim; finish a format that was killed; `Refusal` otherwise."""
+        """Compare the UUID on every device with the claim; finish a format that was killed."""
         unfinished = False
         for store, device, _ in self.stores():
             current, following = store["uuids"][0], store["uuids"][1:]
@@ -129,11 +129,11 @@ class Target:
             elif found != current:
                 journalled = f" (nor the journalled next one, {following[0]})" if following else ""
                 raise Refusal(
-                    f"{device} ({store['image']}) has a file system with UUID {found or 'none'}, not the claimed "
-                    f"{current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
+                    f"{device} ({store['image']}) has a file system with UUID {found or 'none'}, not the "
+                    f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
                 )
         if unfinished:
-            # Nothing can have been put on it yet, and mkfs itself may have been cut short: made again, not trusted.
+            # Nothing is on it yet, and mkfs itself may have been cut short: made again, not trusted.
             for store, device, point in self.stores():
                 if filesystems.mounted_at(point):
                     filesystems.unmount(point)
@@ -150,7 +150,7 @@ class Target:
             self.save()
 
     def make(self, mount: bool = True) -> None:
-        """mkfs with the last UUID that the claim names for each store, then note that it is the current one."""
+        """mkfs with the last UUID that the claim names for each store, then note it as the current one."""
         for store, device, _ in self.stores():
             filesystems.make(self.spec["filesystem"], device, store["uuids"][-1], store["hash_seed"])
         for store in self.claim["stores"]:
@@ -186,8 +186,8 @@ def open_target(spec: dict[str, Any]) -> Target:
         )
     if claim["phase"] != "claimed":
         raise Refusal(
-            f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} {where}: "
-            "its command was interrupted; run that command again"
+            f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} "
+            f"{where}: its command was interrupted; run that command again"
         )
     declared = {"kind": spec["kind"]}
     if spec["kind"] == "loop":

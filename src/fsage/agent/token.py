@@ -11,6 +11,7 @@ import json
 import os
 from pathlib import Path
 
+SCHEMA = 1
 TOKEN_BYTES = 16384
 BUILDING, READY, MEASURING = "building", "ready", "measuring"
 
@@ -21,16 +22,18 @@ def path_of(mount: Path) -> Path:
 
 
 def read(mount: Path) -> dict | None:
-    """The token, or None where there is none that can be trusted."""
+    """The token, or None where there is none that can be trusted (none, torn, of another version)."""
     try:
         text, _, check = path_of(mount).read_text().rstrip().rpartition("\n")
     except (OSError, UnicodeDecodeError):
         return None
-    return json.loads(text) if check == _checksum(text) else None
+    token = json.loads(text) if check == _checksum(text) else None
+    return token if token and token.get("schema") == SCHEMA else None
 
 
 def write(mount: Path, token: dict) -> dict:
     """Write `token` durably and return it."""
+    token = {**token, "schema": SCHEMA}
     text = json.dumps(token, sort_keys=True)
     payload = f"{text}\n{_checksum(text)}\n".encode()
     if len(payload) > TOKEN_BYTES:

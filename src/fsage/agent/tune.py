@@ -41,7 +41,12 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
                 changed = True
         if changed and not check:
             write_json(path, noted)
-        return {"changed": changed, "msg": f"{len(wanted)} tunables", "tunables": noted, "device_model": model}
+        return {
+            "changed": changed,
+            "msg": f"{len(wanted)} tunables",
+            "tunables": noted,
+            "device_model": model,
+        }
 
 
 def _value(knob) -> str:
@@ -53,4 +58,6 @@ def _set(knob, value) -> None:
     try:
         knob.write_text(str(value))
     except OSError as error:
-        raise Refusal(f"{knob}: {value!r} was refused ({error.strerror}); it holds {knob.read_text().strip()!r}") from error
+        raise Refusal(
+            f"{knob}: {value!r} was refused ({error.strerror}); it holds {knob.read_text().strip()!r}"
+        ) from error

@@ -1,0 +1,168 @@
+"""A target's state is mutable while results are files: what must hold whatever happens in between.
+
+Each test works on one finished study, does something to it or to its target, runs the same command again, and
+looks at which cells were measured, in which state, in which order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from project import CELLS, Project
+
+pytestmark = pytest.mark.root
+
+
+def measured_again(before: dict, project: Project) -> set[str]:
+    """Cells whose record is another one than before."""
+    now = project.taken()
+    return {name for name in now if now[name] != before.get(name)}
+
+
+def test_every_cell_was_taken_in_its_state_and_in_planned_order(finished: Project) -> None:
+    records = finished.records().values()
+    assert {r["status"] for r in records} == {"valid"}
+    assert all(r["check"]["agreed"] and r["check"]["state"] == r["state"] for r in records)
+    assert all(r["metrics"]["write_bytes"] == r["metrics"]["read_bytes"] == 64 << 20 for r in records)
+    states = [state for state, _ in finished.order()]
+    assert list(dict.fromkeys(states)) == ["30.00@8M", "30.50@8M", "60.00@8M", "60.50@8M"]
+    assert len(states) == CELLS and states == sorted(states), "each state is visited once"
+    for state in set(states):
+        orders = [r["order"] for r in sorted(records, key=lambda r: r["began"]) if r["state"] == state]
+        assert orders == sorted(orders)
+    digests = {
+        state: {r["layout"]["digest"] for r in records if r["state"] == state} for state in set(states)
+    }
+    assert all(len(several) == 1 for several in digests.values())
+    assert len(set.union(*digests.values())) == 4
+
+
+def test_run_again_has_nothing_to_measure(finished: Project) -> None:
+    before, began = finished.taken(), time.monotonic()
+    ran = finished.snakemake()
+    assert ran.returncode == 0, ran.stderr
+    assert not measured_again(before, finished)
+    assert "ansible-playbook" not in ran.stderr and "Measure" not in ran.stderr
+    assert "0 cells to measure" in ran.stdout
+    assert time.monotonic() - began < 60  # seconds, not a study's minutes; generous for a loaded machine
+
+
+def test_one_more_iteration_and_one_more_transfer_size_run_only_the_new_cells(finished: Project) -> None:
+    before = finished.taken()
+    finished.write_study(cells__iterations=3, cells__transfer_size=["1M", "4M", "16M"])
+    dry = finished.snakemake("-n", "small")
+    assert "36 cells, 4 states, 2 populates, 0 extra cells, 20 cells to measure" in dry.stdout
+    assert finished.snakemake().returncode == 0
+    new = measured_again(before, finished)
+    assert len(new) == 20 and all("_i3" in name or "-16M" in name for name in new)
+    states = [state for state, cell in finished.order() if f"{state}/{cell}" in new]
+    assert states == sorted(states), "state by state, in planned order"
+    finished.write_study()
+    assert finished.snakemake().returncode == 0
+
+
+def test_a_deleted_record_is_measured_again_alone(finished: Project) -> None:
+    before = finished.taken()
+    name = "60.00@8M/transfer_size-4M_i2"
+    finished.record_files()[name].unlink()
+    assert finished.snakemake().returncode == 0
+    assert measured_again(before, finished) == {name}
+    assert finished.records()[name]["attempt"] == 2, "the first attempt's raw output is kept beside it"
+
+
+def test_editing_report_code_makes_only_the_report_again(finished: Project) -> None:
+    before = finished.taken()
+    page = finished.root / "results/report" / finished.spec["name"] / "small/index.html"
+    made = page.stat().st_mtime_ns
+    (finished.root / "src/fsage/figures.py").touch()
+    ran = finished.snakemake()
+    assert ran.returncode == 0, ran.stderr
+    assert page.stat().st_mtime_ns > made
+    assert not measured_again(before, finished)
+
+
+def test_editing_measuring_code_measures_what_is_missing_and_nothing_else(finished: Project) -> None:
+    before = finished.taken()
+    name = "30.50@8M/transfer_size-1M_i1"
+    finished.record_files()[name].unlink()
+    rules = finished.root / "workflow/rules/states.smk"
+    rules.write_text(rules.read_text().replace("Bring the target into state", "Lead the target into state"))
+    for edited in ("roles/measure/tasks/main.yml", "src/fsage/agent/measure.py", "measure.yml", "Snakefile"):
+        with open(finished.root / edited, "a") as out:
+            out.write("\n# edited\n")
+    assert finished.snakemake().returncode == 0
+    assert measured_again(before, finished) == {name}
+
+
+def test_one_command_measures_a_state_again(finished: Project) -> None:
+    before = finished.taken()
+    assert finished.fsage("remeasure", "small", "--state", "30.00@8M").returncode == 0
+    assert finished.snakemake().returncode == 0
+    assert {name.partition("/")[0] for name in measured_again(before, finished)} == {"30.00@8M"}
+    assert len(finished.records()) == CELLS
+
+
+def test_a_target_altered_by_hand_is_noticed_and_rebuilt(finished: Project) -> None:
+    name = "60.50@8M/transfer_size-1M_i1"
+    digest = finished.records()[name]["layout"]["digest"]
+    for alter in (add_a_file, delete_a_file, wipe):
+        before = finished.taken()
+        finished.record_files()[name].unlink()
+        alter(finished.mount)
+        assert finished.snakemake().returncode == 0
+        record = finished.records()[name]
+        assert measured_again(before, finished) == {name}
+        assert record["check"]["rebuilt"], alter.__name__
+        assert record["layout"]["digest"] == digest, (
+            "fallocated by one thread in index order: the same extents"
+        )
+
+
+def add_a_file(mount: Path) -> None:
+    (mount / "filler" / "g1" / "0000000.more").write_bytes(os.urandom(1 << 20))
+
+
+def delete_a_file(mount: Path) -> None:
+    sorted((mount / "filler" / "g1").iterdir())[3].unlink()
+
+
+def wipe(mount: Path) -> None:
+    for entry in mount.iterdir():
+        shutil.rmtree(entry)
+
+
+def test_a_target_in_another_state_is_brought_back(finished: Project) -> None:
+    name = "30.00@8M/transfer_size-1M_i2"
+    before = finished.taken()
+    finished.record_files()[name].unlink()
+    ran = finished.snakemake()  # the target was left at 60.50
+    assert ran.returncode == 0, ran.stderr
+    assert measured_again(before, finished) == {name}
+    assert finished.records()[name]["check"]["state"] == "30.00@8M"
+
+
+def test_exit_0_means_that_every_planned_record_exists(finished: Project) -> None:
+    name, path = next(iter(finished.record_files().items()))
+    aside = path.read_text()
+    path.write_text(aside.replace('"direct": true', '"direct": false'))
+    ran = finished.snakemake()
+    assert (
+        ran.returncode != 0
+        and "taken for another plan" in ran.stdout + ran.stderr
+        and name.split("/")[1] in ran.stdout
+    )
+    path.write_text("{half a rec")
+    ran = finished.fsage("conclude", "small")
+    assert (
+        ran.returncode == 1
+        and str(path.relative_to(finished.root)) in ran.stdout
+        and "Traceback" not in ran.stderr
+    )
+    path.write_text(aside)
+    assert json.loads(path.read_text())["status"] == "valid"
+    assert finished.snakemake().returncode == 0
