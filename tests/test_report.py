@@ -29,11 +29,7 @@ def bandwidth(capacity, fragmentation, transfer, phase):
     """Like the modelled device: fullness and broken free space cost, more at large transfers, writes most."""
     full = capacity * (1 - fragmentation / 100) / 100
     weight = {"write": 0.4, "read": 0.25}[phase] * (0.5 + 0.5 * transfer / (64 * MIB))
-    return (
-        360
-        * (1 - weight * full**2 - 0.3 * weight * (full * fragmentation / 100))
-        * (1 - 0.08 * MIB / transfer)
-    )
+    return 360 * (1 - weight * full**2 - 0.3 * weight * (full * fragmentation / 100)) * (1 - 0.08 * MIB / transfer)
 
 
 def make_record(study, state, cell, draw, number):
@@ -318,9 +314,7 @@ def test_headline_tells_fullness_and_fragmentation_apart(quickstart, tmp_path):
         (1.1, 1.0, "fullness differs: writes gain 10% and shows no loss beyond chance in reads"),
     ],
 )
-def test_headline_says_where_sign_or_size_differ_from_the_published(
-    quickstart, tmp_path, write, read, finding
-):
+def test_headline_says_where_sign_or_size_differ_from_the_published(quickstart, tmp_path, write, read, finding):
     records = [r for r in make_records(quickstart) if r["state"] in ("10.00@264M", "80.00@264M")]
     for record in records:
         noise = 1 + 0.001 * record["params"]["iteration"]
@@ -363,9 +357,7 @@ def test_page_is_one_file_that_fetches_nothing(series1):
     page = Page(series1.page)
     assert {one for one in page.fetched if not one.startswith("#")} == {"records.parquet", "records.csv"}
     assert len(page.ids) == len(set(page.ids))
-    assert (
-        "<script" not in series1.page and "@import" not in series1.page and "@font-face" not in series1.page
-    )
+    assert "<script" not in series1.page and "@import" not in series1.page and "@font-face" not in series1.page
     assert not re.search(r"url\((?!#)", series1.page)
 
 
@@ -447,7 +439,7 @@ def test_series2_stands_beside_series1_and_names_what_is_missing(series1, tmp_pa
     beside = series1.frame[series1.frame["fragmentation_percent"] != 40]
     page = build(study, make_records(study), tmp_path, comparison=beside)
     text = words(page)
-    assert 'aria-label="Write bandwidth, AA = 20, by file size"' in page
+    assert 'aria-label="Write bandwidth by file size, 64 MiB transfers, AA = 20"' in page
     assert "264 MiB files" in page and "33 MiB files" in page
     assert "Not measured: 264 MiB files with 8 MiB transfers at 20.40; 264 MiB files with 64 MiB" in text
     assert "70 of 70 planned cells measured" in text

@@ -92,9 +92,7 @@ def test_coverage_of_the_median_interval(n):
 @pytest.mark.parametrize(("m", "n"), [(5, 5), (3, 6)])
 def test_coverage_of_the_ratio_interval(m, n):
     rng, trials = np.random.default_rng(m), 2500
-    intervals = [
-        ratio(0.7 * rng.lognormal(0, 0.1, m), rng.lognormal(0, 0.1, n)).interval for _ in range(trials)
-    ]
+    intervals = [ratio(0.7 * rng.lognormal(0, 0.1, m), rng.lognormal(0, 0.1, n)).interval for _ in range(trials)]
     assert_coverage(intervals, 0.7, trials)
 
 

@@ -87,9 +87,7 @@ def line_panel(
             axes.axhline(reference, color="0.3", linewidth=1, zorder=1)
         for number, line in enumerate(lines):
             points = line.points.sort_values("x")
-            if (
-                ticks is not None and len(lines) > 1
-            ):  # levels, not quantities: side by side, so that none is hidden
+            if ticks is not None and len(lines) > 1:  # levels, not quantities: side by side, so that none is hidden
                 points["x"] += (number - (len(lines) - 1) / 2) * 0.012 * (max(ticks) - min(ticks))
             _draw(axes, Line(line.label, points), number, usual)
         if band:
@@ -116,9 +114,7 @@ def limits(points: pd.DataFrame) -> tuple[float, float]:
     return (0.0 if low < 0.5 * high else low - room, high + room)
 
 
-def plane_panel(
-    title: str, table: pd.DataFrame, missing: pd.DataFrame, x_label: str, y_label: str, stamp: str
-) -> str:
+def plane_panel(title: str, table: pd.DataFrame, missing: pd.DataFrame, x_label: str, y_label: str, stamp: str) -> str:
     """Numbers over a plane: `table` has x, y, median, cov, n; `missing` the x, y that should be there.
 
     Dark is slow. Hatched: planned but not measured; empty: not planned.
@@ -145,14 +141,10 @@ def plane_panel(
         planned = {(point.x, point.y) for point in places.itertuples()}
         for column, row in ((c, r) for c in range(len(xs)) for r in range(len(ys))):
             if (xs[column], ys[len(ys) - 1 - row]) not in planned:
-                axes.text(
-                    column + 0.5, row + 0.5, "not planned", ha="center", va="center", fontsize=7, color="0.5"
-                )
+                axes.text(column + 0.5, row + 0.5, "not planned", ha="center", va="center", fontsize=7, color="0.5")
         for point in missing.itertuples():
             corner = (xs.index(point.x), len(ys) - 1 - ys.index(point.y))
-            axes.add_patch(
-                Rectangle(corner, 1, 1, facecolor="white", edgecolor="0.55", hatch="////", linewidth=0)
-            )
+            axes.add_patch(Rectangle(corner, 1, 1, facecolor="white", edgecolor="0.55", hatch="////", linewidth=0))
         axes.set(xlabel=x_label, ylabel=y_label)
         axes.set_xticklabels([f"{x:g}" for x in xs])
         axes.set_yticklabels([f"{y:g}" for y in ys[::-1]], rotation=0)
@@ -214,13 +206,9 @@ def _draw(axes: Axes, line: Line, number: int, usual: int) -> None:
     )
     for point in points.itertuples():
         strokes = [point.x] * len(point.samples)
-        axes.plot(
-            strokes, point.samples, "_", color=look["color"], alpha=0.7, markersize=9, markeredgewidth=0.9
-        )
+        axes.plot(strokes, point.samples, "_", color=look["color"], alpha=0.7, markersize=9, markeredgewidth=0.9)
         if point.n != usual:
-            axes.annotate(
-                f"n={point.n}", (point.x, point.median), (4, 5), textcoords="offset points", fontsize=7
-            )
+            axes.annotate(f"n={point.n}", (point.x, point.median), (4, 5), textcoords="offset points", fontsize=7)
 
 
 def _usual_n(lines: Sequence[Line]) -> int:

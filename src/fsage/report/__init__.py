@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,15 +13,14 @@ import pandas as pd
 
 import fsage
 from fsage import dataset
-from fsage.figures import drift_panel
-from fsage.report import paf
 from fsage.report.groups import measure_label, params_labels, samples, size_label, summarise
 from fsage.report.headline import comparisons, headline, published_sentences, stamp
+from fsage.report.section import Data, Section
 
 __all__ = ["build", "headline"]
 
-FIGURES = {"paf": paf.sections}
-"""What is drawn for the states of a recipe; a study of any other recipe has the tables only."""
+DRAWN = ("paf",)
+"""Recipes with a module of their own here, whose `sections(data)` draws them; any other has the tables only."""
 
 SHORT_SAMPLE_S = 1.0
 SHOWN = 20
@@ -47,10 +47,8 @@ def build(
     recipe = next(iter(frame["recipe"].dropna()), None)
     beside = summarise(comparison) if comparison is not None else table.iloc[:0]
     planned = list(dict.fromkeys(state for state, _, kind in cells if kind == "planned"))
-    sizes = (
-        [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
-    )
-    data = paf.Data(table, planned, beside, sizes, on)
+    sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
+    data = Data(table, planned, beside, sizes, on)
     compared = comparisons(frame, study)
     page = _template().render(
         study=study,
@@ -59,13 +57,12 @@ def build(
         compared=compared,
         verdicts=published_sentences(frame, compared),
         counts=_counts(frame, cells),
-        sections=FIGURES[recipe](data) if recipe in FIGURES else [],
+        sections=_sections(recipe, data, frame),
         states=_states(frame, planned, states),
         groups=_groups(table),
         gaps=_gaps(frame, cells),
         again=_commands(study, target),
         short=_short(frame),
-        drift=_drift(frame, on),
         facts=_facts(study, target, frame, states, claim),
         examples=_examples(frame),
         version=fsage.__version__,
@@ -74,6 +71,15 @@ def build(
     path = out_dir / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _sections(recipe: str | None, data: Data, frame: pd.DataFrame) -> list[Section]:
+    """All that is drawn. What draws is imported here: it takes a second, and the terminal needs no figures."""
+    from fsage.report import drift
+
+    drawn = importlib.import_module(f"fsage.report.{recipe}").sections(data) if recipe in DRAWN else []
+    last = drift.section(frame, data.stamp)
+    return [*drawn, last] if last else drawn
 
 
 def _template() -> jinja2.Template:
@@ -107,8 +113,7 @@ def _counts(frame: pd.DataFrame, cells: list[tuple[str, str, str]]) -> dict[str,
     main = frame[frame["kind"] != "sentinel"]
     counts = {"planned": sum(kind == "planned" for *_, kind in cells)}
     counts |= {
-        status: int((main["status"] == status).sum())
-        for status in ("valid", "failed", "unsupported", "unreadable")
+        status: int((main["status"] == status).sum()) for status in ("valid", "failed", "unsupported", "unreadable")
     }
     counts["missing"] = len([gap for gap in _missing(frame, cells) if gap[2] == "planned"])
     counts["extras"] = int(((frame["kind"] == "sentinel") & (frame["status"] == "valid")).sum())
@@ -124,8 +129,7 @@ def _gaps(frame: pd.DataFrame, cells: list[tuple[str, str, str]]) -> list[dict[s
     """What gave no number, by what became of it, state and reason."""
     rows = frame.loc[frame["status"] != "valid", ["status", "state", "cell", "why"]].to_dict("records")
     rows += [
-        {"status": "missing", "state": s, "cell": c, "why": "not measured yet"}
-        for s, c, _ in _missing(frame, cells)
+        {"status": "missing", "state": s, "cell": c, "why": "not measured yet"} for s, c, _ in _missing(frame, cells)
     ]
     if not rows:
         return []
@@ -147,9 +151,7 @@ def _commands(study: Any, target: Any) -> dict[str, str]:
     }
 
 
-def _states(
-    frame: pd.DataFrame, planned: list[str], evidence: Mapping[str, dict | None]
-) -> list[dict[str, Any]]:
+def _states(frame: pd.DataFrame, planned: list[str], evidence: Mapping[str, dict | None]) -> list[dict[str, Any]]:
     """Nominal beside achieved, and the layout, of every planned state."""
     readable = frame[frame["status"] != "unreadable"]
     medians = readable.groupby("state")[list(OF_A_STATE)].median()
@@ -160,8 +162,7 @@ def _states(
         {
             "name": name,
             **{key: _known(medians[key].get(name)) for key in OF_A_STATE},
-            "digests": sorted(digests.get(name, pd.Series()).dropna())
-            or [(evidence.get(name) or {}).get("digest")],
+            "digests": sorted(digests.get(name, pd.Series()).dropna()) or [(evidence.get(name) or {}).get("digest")],
             "rebuilt": bool(rebuilt.get(name, False)),
             "valid": int(valid.get(name, 0)),
         }
@@ -224,40 +225,6 @@ def _short(frame: pd.DataFrame) -> dict[str, Any]:
     return {"count": len(rows), "shown": rows[:SHOWN]}
 
 
-def _drift(frame: pd.DataFrame, on: str) -> dict[str, Any]:
-    """Every sample divided by the median of its group, in the order of time; sentinels marked."""
-    taken = frame[(frame["status"] == "valid")].sort_values(["began", "state", "order"], kind="stable")
-    taken = taken.assign(x=range(1, len(taken) + 1))
-    panels, words = [], []
-    for measure in ("write_bw_mib_s", "read_bw_mib_s"):
-        known = taken[taken[measure].notna()]
-        if (known["kind"] == "sentinel").sum() == 0:
-            continue
-        medians = samples(known).groupby(["state", "params"])[measure].median()
-        keys = pd.MultiIndex.from_frame(known[["state", "params"]])
-        points = known.assign(y=known[measure].to_numpy() / medians.reindex(keys).to_numpy()).dropna(
-            subset="y"
-        )
-        name = measure_label(measure)[0]
-        apart = points.loc[points["kind"] == "sentinel", "y"]
-        if apart.empty:
-            continue
-        words.append(
-            f"{name.capitalize()}s: {len(apart)} sentinels, median {apart.median():.3f}x of their group, "
-            f"from {apart.min():.3f}x to {apart.max():.3f}x"
-        )
-        panels.append(
-            drift_panel(
-                f"Drift of {name}s",
-                points[["x", "y", "kind"]],
-                "measurement, in the order of time",
-                "sample over its group's median",
-                on,
-            )
-        )
-    return {"panels": panels, "words": words}
-
-
 def _facts(
     study: Any,
     target: Any,
@@ -309,9 +276,7 @@ OF_THE_CLAIM = (
 
 
 def _distinct(column: pd.Series) -> list[str]:
-    return [
-        _flat(json.loads(text)) if text[:1] in "{[" else text for text in sorted(column.dropna().unique())
-    ]
+    return [_flat(json.loads(text)) if text[:1] in "{[" else text for text in sorted(column.dropna().unique())]
 
 
 def _flat(value: Any) -> str:

@@ -83,9 +83,7 @@ def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
                 rows = mine[mine["params"] == params]
                 values, reference = (_values(rows, state, measure) for state in (pair.state, pair.against))
                 result = ratio(values, reference)
-                found.append(
-                    Comparison(pair.label, pair.state, pair.against, measure, labels[params], result)
-                )
+                found.append(Comparison(pair.label, pair.state, pair.against, measure, labels[params], result))
     return found
 
 
@@ -145,16 +143,8 @@ def _difference(one: Comparison, low: float, high: float) -> str | None:
 
 def _order(mine: list[Comparison]) -> list[str]:
     """Whether reads lose as much as writes or more, where both lose; else the differences say enough."""
-    write, read = (
-        next((one.ratio for one in mine if one.what == what), None) for what in ("writes", "reads")
-    )
-    if (
-        not write
-        or not read
-        or not write.interval
-        or not read.interval
-        or max(write.direction, read.direction) > -1
-    ):
+    write, read = (next((one.ratio for one in mine if one.what == what), None) for what in ("writes", "reads"))
+    if not write or not read or not write.interval or not read.interval or max(write.direction, read.direction) > -1:
         return []
     if write.interval.high < read.interval.low:
         return []

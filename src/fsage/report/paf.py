@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from fsage.figures import Line, limits, line_panel, plane_panel
 from fsage.report.groups import measure_label, params_labels, size_label
+from fsage.report.section import Data, Section
 from fsage.statistics import ratio
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
@@ -20,30 +20,6 @@ FULLNESS = "real fullness, % of capacity in use"
 EQUAL_WITHIN_POINTS = 3.0
 """An unfragmented state counts as equally full when its real fullness differs by less than this."""
 PUBLISHED_COV_PERCENT = (0.0, 3.5)
-
-
-@dataclass(frozen=True)
-class Data:
-    """What figures are drawn from: group summaries, the plan's states, and another study's summaries beside.
-
-    `compared_sizes`: nominal file sizes, in bytes, that the study wants to be compared with.
-    """
-
-    table: pd.DataFrame
-    planned: list[str]
-    comparison: pd.DataFrame
-    compared_sizes: list[int]
-    stamp: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading, what to see, and the panels that show it."""
-
-    title: str
-    text: str
-    panels: list[str]
-    wide: bool = False
 
 
 def sections(data: Data) -> list[Section]:
@@ -70,9 +46,7 @@ def over_capacity(data: Data) -> Section | None:
         )
         for name, unit, part in _measures(rows)
     ]
-    return Section(
-        "Bandwidth as the file system fills", f"Unfragmented states (BB = 0). {_note(rows)}", panels
-    )
+    return Section("Bandwidth as the file system fills", f"Unfragmented states (BB = 0). {_note(rows)}", panels)
 
 
 def variation(data: Data) -> Section | None:
@@ -94,9 +68,7 @@ def variation(data: Data) -> Section | None:
         band=(*PUBLISHED_COV_PERCENT, "published: 0-3.5%, writes"),
         ticks=sorted(percent["capacity_percent"].unique()),
     )
-    text = (
-        f"Sample standard deviation over mean, {_transfers(rows)} transfers, {_counts(rows)} samples a point."
-    )
+    text = f"Sample standard deviation over mean, {_transfers(rows)} transfers, {_counts(rows)} samples a point."
     return Section("How much iterations scatter", text, [panel])
 
 
@@ -109,9 +81,7 @@ def plane(data: Data) -> Section | None:
     panels = []
     for name, unit, part in _measures(rows):
         there = set(zip(part["x"], part["y"], strict=True))
-        gaps = [
-            pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in there
-        ]
+        gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in there]
         missing = pd.DataFrame(gaps, columns=["x", "y"])
         panels.append(
             plane_panel(
@@ -217,34 +187,32 @@ def at_equal_fullness(data: Data) -> Section | None:
 
 def file_sizes(data: Data) -> Section | None:
     """Bandwidth over BB for files, and so fragments, of different size (Series 2)."""
-    here = _largest(data.table)
+    here = data.table
     axes = [axes for name in data.planned if (axes := _axes(name)) and axes[1] > 0]
     both = pd.concat([data.table, data.comparison]) if len(data.comparison) else data.table
-    pairs = pd.Series(
-        zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index
-    )
+    pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
     both = both[pairs.isin(axes) & both["measure"].isin(here["measure"])]
     # Whether a cell goes on to read does not change how it writes.
-    same = both["params"].map(_without_phases).isin(set(data.table["params"].map(_without_phases)))
-    both = both[same & both["transfer_size_bytes"].isin(data.table["transfer_size_bytes"])]
+    same = both["params"].map(_without_phases).isin(set(here["params"].map(_without_phases)))
+    both = both[same & both["transfer_size_bytes"].isin(here["transfer_size_bytes"])]
     sizes = sorted({*both["file_size_bytes"].dropna(), *data.compared_sizes}, reverse=True)
     if len(sizes) < 2 or both.empty:
         return None
     labels = {size: f"{size_label(size)} files" for size in sizes}
     panels = [
         line_panel(
-            f"{name.capitalize()} bandwidth, AA = {level:g}, by file size",
+            f"{name.capitalize()} bandwidth by file size, {size_label(transfer)} transfers, AA = {level:g}",
             _lines(at, "fragmentation_percent", labels, "file_size_bytes"),
             FRAGMENTATION,
             f"{name} bandwidth, {unit}",
             data.stamp,
-            y_limits=limits(_largest(both)),
+            y_limits=limits(both),
             ticks=sorted(at["fragmentation_percent"].unique()),
         )
-        for name, unit, part in _measures(_largest(both))
-        for level, at in part.groupby("capacity_percent")
+        for name, unit, part in _measures(both)
+        for (transfer, level), at in part.groupby(["transfer_size_bytes", "capacity_percent"])
     ]
-    text = f"{_transfers(_largest(both))} transfers; nominal file sizes. {_note(both)}"
+    text = f"Nominal file sizes. {_note(both)}"
     if gaps := _gaps(both, axes, sizes):
         text += f" Not measured: {'; '.join(gaps)}."
     return Section("Small fragments against large ones", text, panels)
@@ -264,9 +232,7 @@ def _choose(rows: pd.DataFrame, mib: tuple[int, ...]) -> pd.DataFrame:
     """The published transfer sizes where at least two are there, else a few that span what is."""
     present = sorted(rows["transfer_size_bytes"].dropna().unique())
     chosen = [size for size in present if size in {one << 20 for one in mib}]
-    return rows[
-        rows["transfer_size_bytes"].isin(chosen if len(chosen) > 1 else _spread(pd.Series(present), 3))
-    ]
+    return rows[rows["transfer_size_bytes"].isin(chosen if len(chosen) > 1 else _spread(pd.Series(present), 3))]
 
 
 def _spread(values: pd.Series, count: int) -> list[Any]:
@@ -298,9 +264,7 @@ def _against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataF
         result = ratio(row["samples"], peer["samples"])
         held = result.interval
         ends = {"low": held.low if held else None, "high": held.high if held else None}
-        rows.append(
-            {**row, "median": result.value, **ends, "n": min(result.n, result.n_reference), "samples": []}
-        )
+        rows.append({**row, "median": result.value, **ends, "n": min(result.n, result.n_reference), "samples": []})
     return pd.DataFrame(rows, columns=broken.columns).astype({"low": "float64", "high": "float64"})
 
 
@@ -313,16 +277,12 @@ def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int])
         for transfer in sorted(rows["transfer_size_bytes"].dropna().unique()):
             lacking = [f"{aa:02.0f}.{bb:02.0f}" for aa, bb in axes if (size, transfer, aa, bb) not in have]
             if lacking:
-                gaps.append(
-                    f"{size_label(size)} files with {size_label(transfer)} transfers at {', '.join(lacking)}"
-                )
+                gaps.append(f"{size_label(size)} files with {size_label(transfer)} transfers at {', '.join(lacking)}")
     return gaps
 
 
 def _without_phases(params: str) -> str:
-    return json.dumps(
-        {key: value for key, value in json.loads(params).items() if key != "phases"}, sort_keys=True
-    )
+    return json.dumps({key: value for key, value in json.loads(params).items() if key != "phases"}, sort_keys=True)
 
 
 def _axes(state: str) -> tuple[float, float] | None:
