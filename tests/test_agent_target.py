@@ -1,4 +1,4 @@
-"""Local targets on real loop devices: create, claim, open, format, remount, release; and every refusal on the way."""
+"""Local targets on real loop devices: create, claim, open, format, remount, release; and the refusals."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def untouched(spec: Spec) -> Iterator[None]:
 
     def look() -> Any:
         target = Target(files.read_json(claim_file(spec)) and spec, files.read_json(claim_file(spec)))
-        uuids = [
-            filesystems.uuid_on(d) for s in target.claim["stores"] for d in loops.devices_of(s["image_id"])
-        ]
+        uuids = [filesystems.uuid_on(d) for s in target.claim["stores"] for d in loops.devices_of(s["image_id"])]
         inside = [sorted(p.name for p in point.iterdir()) for point in target.mounts if point.is_dir()]
         return files.read_json(claim_file(spec)), uuids, inside, [str(m) for m in filesystems.mounts()]
 
@@ -178,9 +176,7 @@ def test_size_follows_the_free_space(local_target: Spec, tmp_path: Path) -> None
     try:
         local_target |= {"image_dir": str(small / "images"), "size_gib": 16}
         assert "1 x 1 GiB" in images.create(local_target, {}, True)["msg"]
-        with pytest.raises(
-            Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"
-        ):
+        with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
             images.create({**local_target, "minimum_gib": 2}, {}, False)
         assert not (small / "images").exists()
     finally:
@@ -190,9 +186,7 @@ def test_size_follows_the_free_space(local_target: Spec, tmp_path: Path) -> None
 
 @root
 def test_memory_is_no_place_for_images(local_target: Spec) -> None:
-    with pytest.raises(
-        Refusal, match=r"/dev/shm is on tmpfs, which is memory, not a disk.*fsage_target.image_dir"
-    ):
+    with pytest.raises(Refusal, match=r"/dev/shm is on tmpfs, which is memory, not a disk.*fsage_target.image_dir"):
         images.create({**local_target, "image_dir": "/dev/shm"}, {}, False)
 
 
@@ -276,8 +270,9 @@ def test_an_occupied_mount_point_is_refused(local_target: Spec, tmp_path: Path) 
 
 
 @root
-def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec) -> None:
-    """umount succeeds, mkfs says "in use", and the next mount would silently bring the old file system back."""
+def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """umount succeeds, mkfs says "in use", and the next mount would bring the old file system back."""
+    monkeypatch.setattr(filesystems, "PATIENCE_S", 0.3)
     target = claimed(local_target)
     (target.mounts[0] / "filler").mkdir()
     holder = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sleep", "60"])
@@ -285,9 +280,7 @@ def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec) -> N
         while os.readlink(f"/proc/{holder.pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
             time.sleep(0.01)
         ours = target.claim["stores"][0]["uuids"]
-        with pytest.raises(
-            Refusal, match=rf"another mount namespace holds it, that of process {holder.pid} \("
-        ):
+        with pytest.raises(Refusal, match=rf"another mount namespace holds it, that of process {holder.pid} \("):
             target.format()
         with pytest.raises(Refusal, match="another mount namespace"):
             target.remount()
@@ -329,9 +322,13 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> N
     given = json.dumps({"target": local_target})
     for tenths in range(1, 9):
         with subprocess.Popen(
-            [sys.executable, "-m", "fsage.agent", "claim"], stdin=subprocess.PIPE, text=True, start_new_session=True,
-            stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        ) as process:  # fmt: skip
+            [sys.executable, "-m", "fsage.agent", "claim"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        ) as process:
             process.stdin.write(given)
             process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -425,10 +422,7 @@ def test_life_of_a_directory(directory_target: Spec) -> None:
     ours = claim.claim(directory_target, {}, False)["claim"]
     assert not claim.claim(directory_target, {}, False)["changed"]
     assert not images.create(directory_target, {}, False)["changed"]
-    assert (
-        ours["capacity_bytes"] == min(GIB, int(0.1 * space.free_bytes(place)))
-        or ours["capacity_bytes"] <= GIB
-    )
+    assert ours["capacity_bytes"] == min(GIB, int(0.1 * space.free_bytes(place))) or ours["capacity_bytes"] <= GIB
     assert ours["filesystem_state_known"] is False and ours["device_model"]["kind"] == "none"
     target = open_target(directory_target)
     assert target.enter_model() is None and target.model_in_place() is None
@@ -502,10 +496,17 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
 
     def agent(verb: str, spec: Spec) -> tuple[int, dict[str, Any]]:
         done = subprocess.run(
-            [python, "-m", "fsage.agent", verb], input=json.dumps({"target": spec}), text=True,
-            user=nobody, group=nobody, extra_groups=[], env={**os.environ, "HOME": str(home), "PYTHONPATH": str(SOURCE)}, cwd="/",
-            capture_output=True, check=False,
-        )  # fmt: skip
+            [python, "-m", "fsage.agent", verb],
+            input=json.dumps({"target": spec}),
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            user=nobody,
+            group=nobody,
+            extra_groups=[],
+            env={**os.environ, "HOME": str(home), "PYTHONPATH": str(SOURCE)},
+        )
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
 

@@ -63,22 +63,11 @@ def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
     directions, all tasks together, and seconds. `first_guess_mib_s` is of all tasks together.
     """
     tasks = tasks_of(target.spec)
-    capacity_mib = target.capacity_bytes // MIB
+    room_mib = room(target.spec, target.capacity_bytes)
     declared = target.spec["amount_mib"]
     if declared is not None:
-        if declared * tasks > capacity_mib:
-            raise Refusal(
-                f"fsage_target.amount_mib is {declared} for each of {tasks} tasks, and the empty target "
-                f"{target.name} has {capacity_mib} MiB; declare less, or a larger target"
-            )
         pair = _pair(target, declared, 1)
         return {"amount_mib": declared, "passes": 1, "amount_source": "declared", "calibration": pair}
-    room_mib = int(capacity_mib * SHARE_FOR_MEASURED / tasks) // TRANSFER_MIB * TRANSFER_MIB
-    if room_mib < TRANSFER_MIB:
-        raise Refusal(
-            f"target {target.name} has {capacity_mib} MiB, and {SHARE_FOR_MEASURED:.0%} of it does not hold "
-            f"{TRANSFER_MIB} MiB for each of {tasks} tasks; a larger target or fewer tasks are needed"
-        )
     wanted_mib, fastest_mib_s = _whole(first_guess_mib_s / tasks * SAMPLE_S), 0.0
     for attempt in range(8):
         passes = math.ceil(wanted_mib / room_mib)
@@ -99,6 +88,25 @@ def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
         f"calibrating {target.name}: after {attempt + 1} runs a sample still lasts {shortest_s:.2f} s "
         f"({wanted_mib} MiB a task); the store's speed is not steady: declare fsage_target.amount_mib"
     )
+
+
+def room(spec: dict[str, Any], capacity_bytes: int) -> int:
+    """How many MiB each task may write on an empty target of this capacity; `Refusal` if that is too little."""
+    name, tasks, declared, capacity_mib = spec["name"], tasks_of(spec), spec["amount_mib"], capacity_bytes // MIB
+    if declared is not None:
+        if declared * tasks > capacity_mib:
+            raise Refusal(
+                f"fsage_target.amount_mib is {declared} for each of {tasks} tasks, and target {name} has "
+                f"{capacity_mib} MiB; declare less, or a larger target"
+            )
+        return int(declared)
+    room_mib = int(capacity_mib * SHARE_FOR_MEASURED / tasks) // TRANSFER_MIB * TRANSFER_MIB
+    if room_mib < TRANSFER_MIB:
+        raise Refusal(
+            f"target {name} has {capacity_mib} MiB, and {SHARE_FOR_MEASURED:.0%} of it does not hold "
+            f"{TRANSFER_MIB} MiB for each of {tasks} tasks; a larger target or fewer tasks are needed"
+        )
+    return room_mib
 
 
 def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
@@ -145,9 +153,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     }
 
 
-def _fio(
-    argv: list[str], direction: str, wanted_bytes: int, enter: Callable[[], None] | None = None
-) -> float:
+def _fio(argv: list[str], direction: str, wanted_bytes: int, enter: Callable[[], None] | None = None) -> float:
     """Run fio; the seconds of its slowest job by its own clock. `Failure` unless all was moved."""
     done = run(argv, preexec_fn=enter)
     start = done.stdout.find("{\n")
@@ -160,8 +166,7 @@ def _fio(
         raise Failure(f"`{' '.join(argv)}` ended well, but its answer cannot be read: {error}") from error
     if errors or moved != wanted_bytes or not seconds:
         raise Failure(
-            f"`{' '.join(argv)}` moved {moved} bytes of {wanted_bytes} in {seconds} s, errors {errors}; "
-            f"{done.stderr}"
+            f"`{' '.join(argv)}` moved {moved} bytes of {wanted_bytes} in {seconds} s, errors {errors}; {done.stderr}"
         )
     return seconds
 

@@ -127,6 +127,7 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]
         )
     for image in images:
         loops.verify(image)
+    calibrate.room(spec, sum(image["bytes"] for image in images))  # refuses what cannot be before it begins
     if check:
         return {
             "changed": True,
@@ -198,10 +199,7 @@ def _measure_empty(target: Target) -> None:
     """Capacity is the free bytes of the empty target: f_bfree x f_frsize, all stores together."""
     stats = [os.statvfs(point) for point in target.mounts]
     target.claim["statfs_empty"] = [
-        {
-            key: getattr(stat, key)
-            for key in ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")
-        }
+        {key: getattr(stat, key) for key in ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")}
         for stat in stats
     ]
     target.claim["free_inodes_empty"] = sum(stat.f_ffree for stat in stats)
@@ -214,6 +212,8 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str,
     directories.create(spec, check=True)  # refuses what is not ours to take
     if not place.is_dir():
         raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
+    capacity_bytes = directories.budget_bytes(spec)
+    calibrate.room(spec, capacity_bytes)
     if check:
         return {"changed": True, "msg": f"would claim {place}"}
     stat = place.stat()
@@ -229,7 +229,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str,
             }
         ],
     )
-    ours["capacity_bytes"] = directories.budget_bytes(spec)
+    ours["capacity_bytes"] = capacity_bytes
     ours["device_model"] = _none("a plain directory: nothing is known of the device")
     target = Target(spec, ours)
     with files.locked(home / "open.lock"):
@@ -286,9 +286,7 @@ def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str
     images = {image["image"]: image for image in created["images"]}
     for store in (known or {}).get("stores", []):
         if "image" in store:
-            images.setdefault(
-                store["image"], {**store["image_id"], "image": store["image"], "phase": "written"}
-            )
+            images.setdefault(store["image"], {**store["image_id"], "image": store["image"], "phase": "written"})
     return list(images.values())
 
 
@@ -316,9 +314,7 @@ def _clear_directory(known: dict[str, Any]) -> list[str]:
     except Refusal as why:
         return [f"left {place} as it is: {why}"]
     others = directories.clear(place, keep_mark=False)
-    return [
-        f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")
-    ]
+    return [f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")]
 
 
 def _words(target: Target) -> str:

@@ -69,9 +69,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
         _known("fsage_target.device_model", full["device_model"], MODEL_DEFAULTS)
         model = full["device_model"] = {**MODEL_DEFAULTS, **full["device_model"]}
         if model["kind"] != "iocost":
-            raise Refusal(
-                f"fsage_target.device_model.kind is {model['kind']!r}: iocost is allowed, or no device_model"
-            )
+            raise Refusal(f"fsage_target.device_model.kind is {model['kind']!r}: iocost is allowed, or no device_model")
         for key in ("bytes_per_s", "sequential_iops", "random_iops"):
             _positive(f"fsage_target.device_model.{key}", model[key], whole=True)
     if full["home"] is None:
@@ -98,9 +96,7 @@ def _known(where: str, given: dict[str, Any], allowed: dict[str, Any]) -> None:
     for key in given:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, 1, 0)
-            raise Refusal(
-                f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}"
-            )
+            raise Refusal(f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}")
 
 
 def _positive(key: str, value: Any, whole: bool) -> None:

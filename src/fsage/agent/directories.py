@@ -26,14 +26,11 @@ def create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         raise Refusal(f"{place}: not a directory; declare another fsage_target.directory")
     if place.is_dir() and any(place.iterdir()) and not _claimed(spec, place):
         raise Refusal(
-            f"{place}: not empty, and not claimed by target {spec['name']}; declare another "
-            "fsage_target.directory"
+            f"{place}: not empty, and not claimed by target {spec['name']}; declare another fsage_target.directory"
         )
     parent = space.existing(place)
     if not os.access(parent, os.W_OK):
-        raise Refusal(
-            f"{parent}: cannot be written by user {os.geteuid()}; declare another fsage_target.directory"
-        )
+        raise Refusal(f"{parent}: cannot be written by user {os.geteuid()}; declare another fsage_target.directory")
     if why := space.why_no_direct_io(parent):
         raise Refusal(f"{why}; declare a fsage_target.directory on another file system")
     changed = not place.is_dir()
@@ -92,9 +89,7 @@ def clear(place: Path, keep_mark: bool) -> list[str]:
     """Remove our own trees in `place`; what others have put there stays and is returned."""
     inside = [m.point for m in filesystems.mounts() if Path(place) in Path(m.point).parents]
     if inside:
-        raise Refusal(
-            f"{inside[0]} is mounted inside {place}; unmount it: what is below it is not fsage's to remove"
-        )
+        raise Refusal(f"{inside[0]} is mounted inside {place}; unmount it: what is below it is not fsage's to remove")
     for name in OURS:
         tree = place / name
         if tree.is_symlink():

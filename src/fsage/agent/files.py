@@ -35,9 +35,7 @@ def read_json(path: Path | str) -> Any:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise Failure(
-            f"{path}: not JSON ({error}); it is written atomically, so somebody edited it"
-        ) from error
+        raise Failure(f"{path}: not JSON ({error}); it is written atomically, so somebody edited it") from error
 
 
 def remove(path: Path | str) -> None:

@@ -61,12 +61,7 @@ def mounted_at(point: Path | str) -> Mount | None:
 
 def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
     """mount(2): the options as they stand. mount(8) would merge in what fstab and the kernel say."""
-    if (
-        _libc.mount(
-            source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode()
-        )
-        != 0
-    ):
+    if _libc.mount(source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode()) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), point)
 
@@ -97,9 +92,7 @@ def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
     run([*argv, device])
     found = uuid_on(device)
     if found != fs_uuid:
-        raise Failure(
-            f"{argv[0]} on {device} ended well, but the UUID found there is {found or 'none'}, not {fs_uuid}"
-        )
+        raise Failure(f"{argv[0]} on {device} ended well, but the UUID found there is {found or 'none'}, not {fs_uuid}")
 
 
 def uuid_on(device: str) -> str | None:
@@ -141,8 +134,7 @@ def refuse_occupied(point: Path, device: str) -> None:
         )
     if point.is_dir() and any(point.iterdir()):
         raise Refusal(
-            f"{point}: not empty, and a mount would hide what is in it; declare another "
-            "fsage_target.mount_dir"
+            f"{point}: not empty, and a mount would hide what is in it; declare another fsage_target.mount_dir"
         )
 
 
@@ -154,9 +146,7 @@ def unmount(point: Path) -> None:
         if code == errno.EINVAL:  # not a mount point
             return
         if code != errno.EBUSY or time.monotonic() > deadline:
-            raise Failure(
-                f"unmounting {point}: {os.strerror(code)}{_users(point) if code == errno.EBUSY else ''}"
-            )
+            raise Failure(f"unmounting {point}: {os.strerror(code)}{_users(point) if code == errno.EBUSY else ''}")
         time.sleep(0.02)
 
 
@@ -171,8 +161,7 @@ def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
         same = os.stat(point).st_dev == os.stat(device).st_rdev
     if there.type != filesystem or not same:
         raise Refusal(
-            f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID "
-            f"{fs_uuid})"
+            f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID {fs_uuid})"
         )
     found = uuid_mounted(point) or uuid_on(device)
     if found != fs_uuid:

@@ -120,9 +120,7 @@ def remove(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
         path = image["image"]
         if not os.path.lexists(path):
             continue
-        if image["phase"] == "written" and loops.identity(path) != {
-            k: image[k] for k in ("dev", "ino", "bytes")
-        }:
+        if image["phase"] == "written" and loops.identity(path) != {k: image[k] for k in ("dev", "ino", "bytes")}:
             left.append(path)
             continue
         os.unlink(path)
@@ -154,9 +152,7 @@ def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int
     good, bad = space.places(spec["image_dir"])
     if not good:
         raise Refusal(
-            "no place for images that serves O_DIRECT: "
-            + "; ".join(bad)
-            + ". Name one: fsage_target.image_dir"
+            "no place for images that serves O_DIRECT: " + "; ".join(bad) + ". Name one: fsage_target.image_dir"
         )
     free = space.free_bytes(good[0])
     total_gib = int(min(spec["size_gib"], free / 2 / GIB))

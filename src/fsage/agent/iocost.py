@@ -22,9 +22,7 @@ PREFIX = "fsage-"
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
 # of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
 LATENCY_US = 5000
-PUT_BACK_PATIENCE_S = (
-    130.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
-)
+PUT_BACK_PATIENCE_S = 130.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
 GROUP_PATIENCE_S = 5.0  # what a killed command started may still end a transfer
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
@@ -39,11 +37,7 @@ def possible(declared: dict[str, Any]) -> str | None:
     if root is None:
         return "the root of cgroup v2 cannot be reached here (not mounted, or hidden by a container)"
     if "io" in _words(root / "cgroup.controllers"):
-        return (
-            None
-            if (root / "io.cost.qos").exists()
-            else "this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)"
-        )
+        return None if (root / "io.cost.qos").exists() else "this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)"
     try:
         _plan_move(declared.get("allow_moving", []))
     except Refusal as why:
@@ -72,9 +66,7 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dic
                 for file, line in _lines(model).items():
                     _write(root / file, f"{number} {line}")
         if not _in_place(name, devices, model):
-            raise Failure(
-                f"the device model does not read back: asked {_lines(model)}, found {_read_back(devices)}"
-            )
+            raise Failure(f"the device model does not read back: asked {_lines(model)}, found {_read_back(devices)}")
     return {
         **model,
         "group": name and PREFIX + name,
@@ -110,17 +102,14 @@ def _in_place(name: str, devices: list[str], model: dict[str, Any]) -> bool:
         return False
     wanted = {file: _pairs(line.split()) for file, line in _lines(model).items()}
     return all(
-        wanted[file].items() <= read.items()
-        for found in _read_back(devices).values()
-        for file, read in found.items()
+        wanted[file].items() <= read.items() for found in _read_back(devices).values() for file, read in found.items()
     )
 
 
 def _lines(model: dict[str, Any]) -> dict[str, str]:
     """What is written to each file for a device. Reads and writes cost the same."""
     rates = " ".join(
-        f"{way}bps={model['bytes_per_s']} {way}seqiops={model['sequential_iops']} "
-        f"{way}randiops={model['random_iops']}"
+        f"{way}bps={model['bytes_per_s']} {way}seqiops={model['sequential_iops']} {way}randiops={model['random_iops']}"
         for way in "rw"
     )
     latency = f"rpct=0.00 rlat={LATENCY_US} wpct=0.00 wlat={LATENCY_US}"
@@ -156,15 +145,12 @@ def _provide_io(allow_moving: list[str]) -> Path:
         _remount(move["mount"], move["after"], move["flags"])
         if "io" not in _words(root / "cgroup.controllers"):
             raise Failure(
-                f"{move['mount']} gave blkio up ({move['before']} -> {move['after']}), but cgroup v2 has not "
-                "got io"
+                f"{move['mount']} gave blkio up ({move['before']} -> {move['after']}), but cgroup v2 has not got io"
             )
     if not (root / "io.cost.qos").exists():
         raise Refusal("no device model: this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)")
     if "io" not in _words(root / "cgroup.subtree_control"):
-        journal.note(
-            journal.SHARED, {"kind": "subtree_control", "path": str(root / "cgroup.subtree_control")}
-        )
+        journal.note(journal.SHARED, {"kind": "subtree_control", "path": str(root / "cgroup.subtree_control")})
         _write(root / "cgroup.subtree_control", "+io")
     return root
 
@@ -193,9 +179,7 @@ def plan_move(
         table[controller] = (int(hierarchy), int(count), enabled == "1")
     if "blkio" not in table or not table["blkio"][2]:
         raise Refusal("this kernel has no block I/O controller, or it is switched off")
-    held = [
-        m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")
-    ]
+    held = [m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")]
     if not held:
         raise Refusal("the block I/O controller is in a cgroup v1 hierarchy that is not mounted here")
     mount, foreign = held[0], table["blkio"][1] - 1
@@ -213,9 +197,7 @@ def plan_move(
             if word not in used_in_v2 and word in table and (table[word][0], table[word][2]) == (0, True)
         ]
         if not free:
-            raise Refusal(
-                f"cgroup v1 holds blkio at {mount.point}, and no free controller can take its place"
-            )
+            raise Refusal(f"cgroup v1 holds blkio at {mount.point}, and no free controller can take its place")
         stays.append(free[0])
     return {
         "kind": "moved",
@@ -249,9 +231,7 @@ def _move_back(entry: journal.Entry) -> str:
             time.sleep(0.1)
     now = filesystems.mounted_at(entry["mount"])
     if now is None or not set(entry["before"].split(",")) <= set(now.super_options.split(",")):
-        raise Failure(
-            f"{entry['mount']} has {now and now.super_options} after remounting it with {entry['before']}"
-        )
+        raise Failure(f"{entry['mount']} has {now and now.super_options} after remounting it with {entry['before']}")
     return f"{entry['mount']} has {entry['before']} again"
 
 
@@ -294,11 +274,7 @@ UNDO = {"moved": _move_back, "subtree_control": _subtree_control_off, "group": _
 def _root() -> Path | None:
     """The root group of cgroup v2 as this process can reach it. Only the real root has no cgroup.events."""
     for mount in filesystems.mounts():
-        if (
-            mount.type == "cgroup2"
-            and mount.root == "/"
-            and not os.path.exists(mount.point + "/cgroup.events")
-        ):
+        if mount.type == "cgroup2" and mount.root == "/" and not os.path.exists(mount.point + "/cgroup.events"):
             return Path(mount.point)
     return None
 

@@ -61,9 +61,7 @@ def device_of(image: dict[str, Any]) -> str | None:
     """The loop device on this image, verified to serve direct I/O; None when it has none."""
     found = devices_of(image)
     if len(found) > 1:
-        raise Refusal(
-            f"{image['image']} has several loop devices: {', '.join(found)}; detach them (losetup -d)"
-        )
+        raise Refusal(f"{image['image']} has several loop devices: {', '.join(found)}; detach them (losetup -d)")
     if not found:
         return None
     info = loop_info(found[0])
@@ -102,13 +100,9 @@ def attach(image: dict[str, Any]) -> str:
     info = loop_info(device)
     if info is None or not info.flags & LO_FLAGS_DIRECT_IO:
         run(["losetup", "--detach", device])
-        raise Refusal(
-            f"{image['image']}: the loop device on it does not get direct I/O; declare another image_dir"
-        )
+        raise Refusal(f"{image['image']}: the loop device on it does not get direct I/O; declare another image_dir")
     if device_of(image) != device:
-        raise Failure(
-            f"losetup named {device} for {image['image']}, but the kernel has {device_of(image)} on it"
-        )
+        raise Failure(f"losetup named {device} for {image['image']}, but the kernel has {device_of(image)} on it")
     return device
 
 

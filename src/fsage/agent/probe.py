@@ -62,9 +62,7 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         "kernel": uname.release,
         "tools": found,
         "io_controller": {"usable": model is None, "why_not": model},
-        "places": [
-            {"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good
-        ],
+        "places": [{"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good],
     }
 
 
@@ -98,8 +96,5 @@ def _filesystem_known(name: str) -> bool:
             return True
     return (
         bool(shutil.which("modprobe"))
-        and subprocess.run(
-            ["modprobe", "--dry-run", "--quiet", name], capture_output=True, check=False
-        ).returncode
-        == 0
+        and subprocess.run(["modprobe", "--dry-run", "--quiet", name], capture_output=True, check=False).returncode == 0
     )

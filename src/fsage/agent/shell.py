@@ -22,9 +22,7 @@ def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subproce
     try:
         done = subprocess.run(list(argv), capture_output=True, text=True, errors="replace", check=False, **kw)
     except FileNotFoundError as error:
-        raise Failure(
-            f"{argv[0]}: no such program on {os.uname().nodename} (wanted for: {command})"
-        ) from error
+        raise Failure(f"{argv[0]}: no such program on {os.uname().nodename} (wanted for: {command})") from error
     except subprocess.TimeoutExpired as error:
         raise Failure(f"`{command}` did not end within {error.timeout} s") from error
     if done.returncode not in ok:

@@ -114,9 +114,7 @@ class Target:
         if found is None:
             files.write_json(path, mark)
         elif found != mark:
-            raise Refusal(
-                f"{path} names {found}, not {mark}: somebody else's file system; nothing was touched"
-            )
+            raise Refusal(f"{path} names {found}, not {mark}: somebody else's file system; nothing was touched")
 
     def identify(self) -> None:
         """Compare the UUID on every device with the claim; finish a format that was killed."""
@@ -142,9 +140,7 @@ class Target:
             self.save()
             self.make(mount=False)
             self.notes.append("finished a format that had been interrupted")
-        elif any(
-            len(store["uuids"]) > 1 for store in self.claim["stores"]
-        ):  # killed before mkfs did anything
+        elif any(len(store["uuids"]) > 1 for store in self.claim["stores"]):  # killed before mkfs did anything
             for store in self.claim["stores"]:
                 del store["uuids"][1:]
             self.save()

@@ -1,0 +1,47 @@
+"""What a claim finds out: capacity, rates, and the amount that makes a sample last a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsage.agent import calibrate, claim, images, probe
+from fsage.agent.errors import Refusal
+
+Spec = dict[str, Any]
+
+
+@pytest.mark.root
+def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate, "BACKING_MIB", 128)
+    local_target |= {"amount_mib": None, "scale": {"tasks": 2}}
+    images.create(local_target, {}, False)
+    ours = claim.claim(local_target, {}, False)["claim"]
+    found = ours["calibration"]
+    assert ours["amount_source"] == "calibrated" and ours["tasks"] == 2
+    assert ours["amount_mib"] == 64, "of 15% of 1 GiB, shared by two tasks, 64 MiB is what fits"
+    assert ours["passes"] >= 1 and min(found["write_s"], found["read_s"]) >= calibrate.SAMPLE_S
+    assert found["pair_s"] > found["write_s"] + found["read_s"] and found["backing_read_mib_s"] > 0
+    assert len(found["commands"]) == 4 and all(command.startswith("fio ") for command in found["commands"])
+    assert f"--loops={ours['passes']}" in found["commands"][-1]
+
+
+@pytest.mark.root
+def test_amounts_that_do_not_fit_are_refused(local_target: Spec) -> None:
+    images.create(local_target, {}, False)
+    with pytest.raises(Refusal, match=r"amount_mib is 2048 for each of 1 tasks, and target .* has 10\d\d MiB"):
+        claim.claim({**local_target, "amount_mib": 2048}, {}, False)
+    with pytest.raises(Refusal, match="does not hold 64 MiB for each of 9 tasks"):
+        claim.claim({**local_target, "amount_mib": None, "scale": {"tasks": 9}}, {}, False)
+    assert not (Path(local_target["home"]) / local_target["name"] / "claim.json").exists()
+    assert claim.claim(local_target, {}, False)["changed"]
+
+
+def test_probe_says_what_can_be_done(local_target: Spec) -> None:
+    answer = probe.probe(local_target, {}, False)
+    assert not answer["changed"] and answer["able"] == (not answer["missing"])
+    assert set(answer["tools"]) == {"fio", "ior", "mdtest", "mpirun"}
+    assert answer["io_controller"]["usable"] == (answer["io_controller"]["why_not"] is None)
+    assert answer["kernel"] and answer["host"] in answer["msg"]

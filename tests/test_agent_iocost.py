@@ -1,0 +1,225 @@
+"""The device model: laid over a device, read back, holding its rate, undone; and controllers moved."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsage.agent import calibrate, claim, files, images, iocost, journal
+from fsage.agent.declaration import MIB
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.filesystems import Mount, mounts
+from fsage.agent.target import open_target
+
+Spec = dict[str, Any]
+MODEL = {
+    "kind": "iocost",
+    "bytes_per_s": 100 * MIB,
+    "sequential_iops": 20_000,
+    "random_iops": 100,
+    "allow_moving": [],
+}
+
+HYBRID = """#subsys_name\thierarchy\tnum_cgroups\tenabled
+cpuset\t3\t1\t1
+blkio\t7\t1\t1
+memory\t4\t13\t1
+net_cls\t0\t1\t1
+net_prio\t0\t1\t0
+hugetlb\t0\t1\t1
+"""
+
+
+def v1(options: str, flags: str = "rw,nosuid,relatime", point: str = "/sys/fs/cgroup/blkio") -> Mount:
+    return Mount("0:35", "/", point, "cgroup", "cgroup", flags, f"rw,{options}")
+
+
+@pytest.mark.parametrize(
+    ("options", "after"),
+    [
+        ("blkio", "net_cls"),  # net_prio is switched off, hugetlb is what v2 has already
+        ("blkio,memory", "memory"),
+        ("xattr,blkio", "xattr,net_cls"),
+        ("memory,blkio,name=both", "memory,name=both"),
+    ],
+)
+def test_a_hierarchy_keeps_its_other_controllers(options: str, after: str) -> None:
+    move = iocost.plan_move(HYBRID, [v1(options)], ["hugetlb"], [])
+    assert move["before"] == options and move["after"] == after
+    assert move["flags"] == 2 + (1 << 21) and move["mount"] == "/sys/fs/cgroup/blkio"
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "mounted", "message"),
+    [
+        (
+            HYBRID.replace("blkio\t7\t1", "blkio\t7\t4"),
+            [v1("blkio")],
+            r"3 foreign groups use it; .*allow_moving: \[blkio\]",
+        ),
+        (HYBRID.replace("blkio\t7\t1\t1", "blkio\t7\t1\t0"), [v1("blkio")], "switched off"),
+        (HYBRID.replace("blkio", "blk"), [v1("memory")], "has no block I/O controller"),
+        (HYBRID, [v1("memory")], "is not mounted here"),
+        (HYBRID.replace("net_cls\t0", "net_cls\t9"), [v1("blkio")], "no free controller can take its place"),
+    ],
+)
+def test_what_foreign_groups_use_is_not_moved(cgroups: str, mounted: list[Mount], message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        iocost.plan_move(cgroups, mounted, ["hugetlb"], [])
+
+
+def test_moving_can_be_allowed_by_name() -> None:
+    used = HYBRID.replace("blkio\t7\t1", "blkio\t7\t4")
+    assert iocost.plan_move(used, [v1("blkio")], [], ["blkio"])["after"] == "net_cls"
+
+
+@pytest.fixture
+def device(local_target: Spec) -> str:
+    """A loop device of this test's own, where a model can be had."""
+    if why := iocost.possible({}):
+        pytest.skip(f"no device model here: {why}")
+    return str(images.create(local_target, {}, False)["devices"][0])
+
+
+def controllers() -> tuple[list[str], list[str]]:
+    """What belongs to everybody: the v1 hierarchies, and what v2 hands to its groups."""
+    root = iocost._root()
+    assert root
+    held = sorted(f"{m.point} {m.super_options}" for m in mounts() if m.type == "cgroup")
+    return held, (root / "cgroup.subtree_control").read_text().split()
+
+
+def dying() -> int:
+    root = iocost._root()
+    assert root
+    words = dict(line.split() for line in (root / "cgroup.stat").read_text().splitlines())
+    return int(words.get("nr_dying_subsys_io", 0))
+
+
+@pytest.mark.root
+def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
+    home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
+    alone, before, dying_before = not iocost.groups(), controllers(), dying()
+    placed = iocost.put(home, name, [device], MODEL)
+    read = placed["read_back"][device]
+    assert read["io.cost.qos"]["enable"] == "1" and read["io.cost.qos"]["rlat"] == "5000"
+    assert read["io.cost.model"]["rbps"] == read["io.cost.model"]["wbps"] == str(100 * MIB)
+    noted = files.read_json(journal.path_of(home))
+    assert [entry["kind"] for entry in noted["entries"]] == ["group", "cost"]
+    assert iocost.put(home, name, [device], MODEL) == placed
+    assert files.read_json(journal.path_of(home)) == noted
+    iocost.put(home, name, [device], {**MODEL, "bytes_per_s": 50 * MIB})
+    assert iocost._read_back([device])[device]["io.cost.model"]["rbps"] == str(50 * MIB)
+
+    argv = [
+        *calibrate.FIO,
+        "--name=x",
+        f"--filename={device}",
+        "--rw=write",
+        "--bs=1M",
+        "--size=64M",
+        *calibrate.DIRECT,
+    ]
+    inside = calibrate._fio(argv, "write", 64 * MIB, iocost.entering(name))
+    assert 1.1 < inside < 2.0, "64 MiB at 50 MiB/s"
+    outside = calibrate._fio(argv, "write", 64 * MIB)
+    assert outside < inside, "what runs outside of the group is not charged"
+
+    proof = claim.release(local_target, {}, False)["proof"]
+    assert any("no cost model" in line for line in proof) and any("control group" in line for line in proof)
+    assert f"{iocost.PREFIX}{name}" not in iocost.groups() and not journal.path_of(home).exists()
+    assert iocost._read_back([device])[device]["io.cost.qos"].get("enable", "0") == "0"
+    deadline = time.monotonic() + 10
+    while dying() > dying_before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert dying() <= dying_before, "the loop device's workers let go of the group"
+    if alone:
+        assert controllers() == before and not journal.SHARED.exists()
+    else:
+        assert "io" in controllers()[1], "another target needs it"
+
+
+@pytest.mark.root
+def test_the_controller_stays_while_another_target_has_its_group(local_target: Spec, device: str) -> None:
+    home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
+    alone, before = not iocost.groups(), controllers()
+    other = home.with_name(f"{name}-other")
+    iocost.put(home, name, [device], MODEL)
+    iocost.put(other, f"{name}-other", [device], MODEL)
+    journal.undo(home)
+    assert "io" in controllers()[1] and f"{iocost.PREFIX}{name}-other" in iocost.groups()
+    journal.undo(other)
+    if alone:
+        assert controllers() == before and not journal.SHARED.exists()
+
+
+@pytest.mark.root
+def test_a_journal_of_what_was_never_done_is_undone_all_the_same(local_target: Spec, device: str) -> None:
+    """Killed between the note and the deed."""
+    home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
+    root = iocost._root()
+    assert root
+    journal.note(journal.path_of(home), {"kind": "group", "path": str(root / f"fsage-{name}")})
+    journal.note(journal.path_of(home), {"kind": "cost", "device": "7:251"})
+    journal.note(journal.path_of(home), {"kind": "cost", "device": iocost._number(device)})
+    assert len(journal.undo(home)) == 3 and not journal.path_of(home).exists()
+
+
+def test_a_reboot_voids_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.json"
+    entry = {"kind": "group", "path": "/nonexistent"}
+    files.write_json(path, {"boot_id": "another", "entries": [entry]})
+    assert journal.entries(path) == []
+    journal.note(path, entry)
+    journal.note(path, entry)
+    assert journal.entries(path) == [entry]
+    journal.strike(path, entry)
+    assert not path.exists()
+
+
+@pytest.mark.root
+def test_a_group_with_processes_is_named(local_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iocost, "GROUP_PATIENCE_S", 0.3)
+    home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
+    iocost.put(home, name, [device], MODEL)
+    child = os.fork()
+    if child == 0:
+        iocost.entering(name)()
+        time.sleep(60)
+        os._exit(0)
+    try:
+        # Type: ignore[operator].
+        while str(child) not in (iocost._root() / f"fsage-{name}/cgroup.procs").read_text().split():
+            time.sleep(0.01)
+        with pytest.raises(Failure, match=f"processes in it: {child}"):
+            journal.undo(home)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    journal.undo(home)
+
+
+@pytest.mark.root
+def test_a_claim_with_a_model(local_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate, "BACKING_MIB", 128)
+    local_target["device_model"] = {"kind": "iocost", "bytes_per_s": 100 * MIB}
+    ours = claim.claim(local_target, {}, False)["claim"]
+    model, found = ours["device_model"], ours["calibration"]
+    lower = min(found["backing_read_mib_s"], found["backing_write_mib_s"])
+    assert model["bytes_per_s"] == min(100 * MIB, int(0.6 * lower * MIB)) and model["why_none"] is None
+    assert model["label"].startswith("modelled device (IOCost, ")
+    target = open_target(local_target)
+    assert target.enter_model() is not None
+    placed = target.model_in_place()
+    assert placed and placed["read_back"][device]["io.cost.qos"]["enable"] == "1"
+    rate_mib_s = model["bytes_per_s"] / MIB
+    assert found["write_mib_s"] < 1.15 * rate_mib_s and found["read_mib_s"] < 1.15 * rate_mib_s
+    # Type: ignore[operator].
+    (iocost._root() / "io.cost.qos").write_text(f"{iocost._number(device)} enable=0")
+    assert open_target(local_target).model_in_place() == placed, "put back in place by whoever opens the target"
+    claim.release(local_target, {}, False)
+    assert not any(name.endswith(local_target["name"]) for name in iocost.groups())
