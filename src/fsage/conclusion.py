@@ -41,7 +41,7 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
             f"to measure just the failed ones again: fsage remeasure {plan.study.name} --failed && "
             f"snakemake {plan.study.name}"
         )
-    frame = dataset.load(_paths(plan), plan.results.root)
+    frame = dataset.load(_paths(plan))
     lines += report.headline(frame, plan.study)
     lines.append(f"report: {plan.results.report / 'index.html'}")
     return lines, 1 if wrong or failed else 0
@@ -49,9 +49,12 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
 
 def write_report(plan: Plan) -> Path:
     """Make report and tables from the records; return the page."""
-    frame = dataset.load(_paths(plan), plan.results.root)
+    frame = dataset.load(_paths(plan))
     states = {name: results.read(plan.results.state(name)) for name in plan.states}
-    return report.build(plan, frame, states)
+    beside = dataset.load(map(Path, plan.compared_records())) if plan.study.compare else None
+    return report.build(
+        plan.study, plan.target, frame, plan.all_cells(), states, plan.claim, plan.results.report, beside
+    )
 
 
 def _paths(plan: Plan) -> list[Path]:
