@@ -1,9 +1,10 @@
 """fsage_agent: one verb of the fsage agent on a host; the agent's answer is the task's result.
 
-The agent (src/fsage/agent, standard library only) gets one JSON object on stdin (target, request and what the
-task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It runs over
-the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command takes 0.5 s.
-A local connection runs it from the working tree. Any other gets it once, as <home>/lib/fsage-<digest>.zip.
+The agent (src/fsage/agent, standard library only) gets one JSON object on stdin (target, request and what
+the task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It
+runs over the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command
+takes 0.5 s. A local connection runs it from the working tree. Any other gets it once, as
+<home>/lib/fsage-<digest>.zip.
 """
 
 from __future__ import annotations
@@ -60,11 +61,13 @@ class ActionModule(ActionBase):
         }
         if not question["target"]:
             raise AnsibleActionFail(
-                "fsage_target is not defined for this host: an inventory declares it in group_vars/all/target.yml."
+                "fsage_target is not defined for this host; an inventory declares it in "
+                "group_vars/all/target.yml"
             )
         answer = self._ask(given["verb"], question, task_vars)
         if not answer["failed"]:
-            self._display.display(f"{task_vars['inventory_hostname']}: {answer['msg']}")
+            for line in (answer["msg"], *answer.get("proof", ())):
+                self._display.display(f"{task_vars['inventory_hostname']}: {line}")
             if not self._task.check_mode:
                 for key, path in given["save"].items():
                     keep(path, json.dumps(answer[key], indent=1).encode() + b"\n")
@@ -81,20 +84,21 @@ class ActionModule(ActionBase):
         stdin = json.dumps(question).encode()
         if self._connection.transport == "local":
             die_with_parent()
-            ran = self._execute(f"exec env PYTHONPATH={shlex.quote(str(SOURCE))} {shlex.join(command)}", stdin)
-        else:
-            code = packed(SOURCE)
-            library = f"{question['target'].get('home') or HOME}/lib/fsage-{hashlib.sha256(code).hexdigest()[:12]}.zip"
-            quoted = shlex.quote(library)
-            line = f"[ -e {quoted} ] || exit {NOT_INSTALLED}; exec env PYTHONPATH={quoted} {shlex.join(command)}"
+            return answer_of(verb, self._execute(agent_line(str(SOURCE), command), stdin))
+        code = packed(SOURCE)
+        home, digest = question["target"].get("home") or HOME, hashlib.sha256(code).hexdigest()[:12]
+        library = f"{home}/lib/fsage-{digest}.zip"
+        line = f"[ -e {shlex.quote(library)} ] || exit {NOT_INSTALLED}; {agent_line(library, command)}"
+        ran = self._execute(line, stdin)
+        if ran["rc"] == NOT_INSTALLED:
+            self._install(code, library)
             ran = self._execute(line, stdin)
-            if ran["rc"] == NOT_INSTALLED:
-                self._install(code, library)
-                ran = self._execute(line, stdin)
         return answer_of(verb, ran)
 
     def _execute(self, line, stdin):
-        return self._low_level_execute_command(line, in_data=stdin)
+        """Run a shell line; locally with no shell left between this worker and the agent (die_with_parent)."""
+        shell = "exec /bin/sh" if self._connection.transport == "local" else None
+        return self._low_level_execute_command(line, in_data=stdin, executable=shell)
 
     def _fetch(self, path):
         ran = self._execute(f"exec base64 {shlex.quote(path)}", None)
@@ -107,6 +111,11 @@ class ActionModule(ActionBase):
         ran = self._execute(f"mkdir -p {place} && cat > {path}.$$ && mv {path}.$$ {path}", code)
         if ran["rc"] != 0:
             raise AnsibleActionFail(f"The agent could not be put to {library}: {ran['stderr'].strip()}")
+
+
+def agent_line(library, command):
+    """The shell line that becomes the agent."""
+    return f"exec env PYTHONPATH={shlex.quote(library)} {shlex.join(command)}"
 
 
 def answer_of(verb, ran):
@@ -141,9 +150,9 @@ def keep(path, content):
 def die_with_parent():
     """End this worker when ansible-playbook is killed.
 
-    Workers are sessions of their own, so a SIGKILL to the process group of ansible-playbook does not reach them, and
-    a worker that lives on keeps its agent measuring for nobody. The agent watches its parent, which is this worker:
-    the shell between them is replaced by `exec`.
+    Workers are sessions of their own, so a SIGKILL to the process group of ansible-playbook does not reach
+    them, and a worker that lives on keeps its agent measuring for nobody. The agent watches its parent, which
+    is this worker.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == 1:
