@@ -236,7 +236,7 @@ def _facts(
     claim = claim or {}
     taken = frame[frame["status"].isin(["valid", "failed"])]
     facts: list[tuple[str, list[str]]] = [
-        ("target", [f"{target.name}: {target.kind}, {_flat(target.scale.model_dump())} of nominal"]),
+        ("target", [f"{target.name} ({target.kind}); files {target.scale.file_size:g} x their nominal size"]),
         *((label, _distinct(taken[column])) for label, column in OF_RECORDS),
         (
             "first and last",
@@ -250,7 +250,7 @@ def _facts(
     ]
     for label, key in OF_THE_CLAIM:
         if claim.get(key) is not None:
-            facts.append((label, [_flat(claim[key])]))
+            facts.append((label, [_flat(claim[key], without=("commands",))]))
     return [(label, values) for label, values in facts if values]
 
 
@@ -279,12 +279,12 @@ def _distinct(column: pd.Series) -> list[str]:
     return [_flat(json.loads(text)) if text[:1] in "{[" else text for text in sorted(column.dropna().unique())]
 
 
-def _flat(value: Any) -> str:
+def _flat(value: Any, without: tuple[str, ...] = ()) -> str:
     """Nested values as words: {'fio': '3.33'} -> 'fio 3.33'."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_flat(one)}" for key, one in sorted(value.items())) or "none"
+        return ", ".join(f"{key} {_flat(one)}" for key, one in sorted(value.items()) if key not in without) or "none"
     if isinstance(value, list):
-        return ", ".join(map(_flat, value))
+        return ", ".join(map(_flat, value)) or "none"
     return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)
 
 
