@@ -68,8 +68,7 @@ def traces(name: str) -> list[str]:
 
 @pytest.fixture
 def local_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The declaration of a loop target of 1 GiB, not yet created; whatever becomes of it is removed
-    afterwards."""
+    """The declaration of a loop target of 1 GiB, not yet created; all of it is removed afterwards."""
     yield from loop_target(tmp_path)
 
 

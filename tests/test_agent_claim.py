@@ -45,3 +45,30 @@ def test_probe_says_what_can_be_done(local_target: Spec) -> None:
     assert set(answer["tools"]) == {"fio", "ior", "mdtest", "mpirun"}
     assert answer["io_controller"]["usable"] == (answer["io_controller"]["why_not"] is None)
     assert answer["kernel"] and answer["host"] in answer["msg"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "said", "version"),
+    [
+        ("fio", "fio-3.33\n", "3.33"),
+        ("fio", "fio-3.33-17-g5d16\n", "3.33-17-g5d16"),
+        ("ior", "IOR-3.0.1: MPI Coordinated Test of Parallel I/O\n", "3.0.1"),
+        ("ior", "some warning of MPI 4.1\nIOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O\n", "4.1.0+dev"),
+        ("ior", "Error invalid argument: -w\nInvalid options\nSynopsis ior\n  -t 4.5\n", None),
+        (
+            "mdtest",
+            "-- started at 11/20/2026 --\n\nmdtest-3.3.0 was launched with 1 total task(s) on 1 node(s)",
+            "3.3.0",
+        ),
+        ("mpirun", "mpirun (Open MPI) 4.1.4\n", "4.1.4"),
+        ("mpirun", "HYDRA build details:\n    Version:      4.0.3\n", "4.0.3"),
+    ],
+)
+def test_versions_are_read(tool: str, said: str, version: str | None) -> None:
+    assert probe.version_in(tool, said) == version
+
+
+def test_probe_of_a_directory(directory_target: Spec) -> None:
+    assert not any("directory" in word for word in probe.probe(directory_target, {}, False)["missing"])
+    answer = probe.probe({**directory_target, "directory": "/dev/shm/x"}, {}, False)
+    assert not answer["able"] and "which is memory" in answer["msg"]

@@ -20,6 +20,7 @@ MS_NOATIME = 1024
 MOUNT_OPTIONS = {"ext4": "nodiscard", "xfs": "nodiscard", "btrfs": "nodiscard"}
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
+FREES_PATIENCE_S = 60.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -148,6 +149,20 @@ def unmount(point: Path) -> None:
         if code != errno.EBUSY or time.monotonic() > deadline:
             raise Failure(f"unmounting {point}: {os.strerror(code)}{_users(point) if code == errno.EBUSY else ''}")
         time.sleep(0.02)
+
+
+def await_frees(point: Path) -> None:
+    """Wait until XFS has freed what was deleted, which it does in the background, a sync or not.
+
+    statfs(2) hurries it without waiting; it is done when the free space has stood still for a while.
+    """
+    deadline, still, free = time.monotonic() + FREES_PATIENCE_S, 0, -1
+    while still < 5:
+        now = os.statvfs(point).f_bfree
+        still, free = (still + 1, free) if now == free else (0, now)
+        if time.monotonic() > deadline:
+            raise Failure(f"{point}: space is still being freed after {FREES_PATIENCE_S} s ({now} blocks free)")
+        time.sleep(0.002)
 
 
 def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:

@@ -6,16 +6,19 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from typing import Any
 
 from fsage.agent import declaration, iocost, space
 from fsage.agent.declaration import GIB
 
-# How each tool is asked for its version; ior and mdtest answer only to being asked for help.
+# What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
+# smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
+# it.
 TOOLS = {
     "fio": ["fio", "--version"],
-    "ior": ["ior", "--help"],
-    "mdtest": ["mdtest", "-h"],
+    "ior": ["ior", "-w", "-t", "1k", "-b", "1k", "-o", "ior"],
+    "mdtest": ["mdtest", "-n", "1", "-d", "."],
     "mpirun": ["mpirun", "--version"],
 }
 NEEDED = {
@@ -48,6 +51,10 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             good, bad = space.places(spec["image_dir"])
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
+    elif not os.access(parent := space.existing(spec["directory"]), os.W_OK):
+        missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
+    elif why := space.why_no_direct_io(parent):
+        missing.append(f"{why}; declare a fsage_target.directory on another file system")
     model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
     uname = os.uname()
     return {
@@ -68,26 +75,38 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
 
 def versions() -> dict[str, str | None]:
     """The version that each measuring tool gives of itself; None where there is none."""
-    return {tool: _version(argv) for tool, argv in TOOLS.items()}
+    return {tool: _version(tool, argv) for tool, argv in TOOLS.items()}
 
 
-def _version(argv: list[str]) -> str | None:
+def version_in(tool: str, said: str) -> str | None:
+    """The version in what a tool says of itself; None if it is not there.
+
+    >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
+    '4.1.0+dev'
+    """
+    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": ""}[tool]
+    match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
+    return match[1] if match else None
+
+
+def _version(tool: str, argv: list[str]) -> str | None:
     if not shutil.which(argv[0]):
         return None
-    try:
-        done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=20,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = re.search(r"\d+\.\d+[\w.+-]*", done.stdout + done.stderr)
-    return match[0] if match else None
+    with tempfile.TemporaryDirectory(prefix="fsage-probe-") as directory:
+        try:
+            done = subprocess.run(
+                argv,
+                cwd=directory,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=20,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    return version_in(tool, done.stdout + done.stderr)
 
 
 def _filesystem_known(name: str) -> bool:
