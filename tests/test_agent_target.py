@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import claim, files, filesystems, images, loops, space
+from fsage.agent import claim, files, filesystems, images, lease, loops, space
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
@@ -520,3 +520,24 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
         assert code == 0 and answer["changed"], answer
     assert not Path(directory_target["directory"]).exists()
     assert (home / ".local/state/fsage").is_dir()
+
+
+@root
+def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
+    target = claimed(local_target)
+    holder = {
+        "run": "another",
+        "host": os.uname().nodename,
+        "boot_id": files.boot_id(),
+        "pid": os.getpid(),
+        "pid_start": lease.start_of(os.getpid()),
+        "command": "snakemake series1",
+        "since": files.utc_now(),
+    }
+    lease.take(target.home, {"holder": holder})
+    with untouched(local_target):
+        for verb in (images.create, images.remove, claim.claim, claim.release):
+            with pytest.raises(Refusal, match=r"is held by run another .*snakemake series1"):
+                verb(local_target, {}, False)
+    assert claim.release(local_target, {"holder": holder}, False)["changed"]
+    lease.drop(target.home, {"holder": holder})

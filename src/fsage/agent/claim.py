@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import calibrate, declaration, directories, files, filesystems, iocost, journal, loops, probe
+from fsage.agent import calibrate, declaration, directories, files, filesystems, iocost, journal, lease, loops, probe
 from fsage.agent.declaration import MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
@@ -28,6 +28,24 @@ MODEL_SHARE = 0.60  # a model above this share of the backing store would measur
 def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
     spec = declaration.complete(spec)
+    with _holding(spec, request, check):
+        return _claim(spec, check)
+
+
+def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Remove what is ours from the target, un-claim it, undo what was changed outside, prove it."""
+    spec = declaration.complete(spec)
+    with _holding(spec, request, check):
+        return give_back(spec, check)
+
+
+def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> contextlib.AbstractContextManager[None]:
+    """The target's lease, if there is anything to hold yet."""
+    home = declaration.home_of(spec)
+    return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
+
+
+def _claim(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
     if known and known["phase"] == "claimed":
@@ -40,7 +58,7 @@ def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             "claim": target.claim,
         }
     if known and not check:  # interrupted halfway, either way: begin with a clean slate
-        release(spec, request, check)
+        give_back(spec, check)
     if spec["amount_mib"] is None and not shutil.which("fio"):
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
@@ -50,9 +68,8 @@ def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     return _claim_loop(spec, home, check)
 
 
-def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Remove what is ours from the target, un-claim it, undo what was changed outside, prove it."""
-    spec = declaration.complete(spec)
+def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Release a target that is held already."""
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
     images = [image for image in _images(spec, known) if "ino" in image]
@@ -102,7 +119,7 @@ def forget(spec: dict[str, Any]) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
     shutil.rmtree(home / "released", ignore_errors=True)
-    for name in ("open.lock", "journal.json"):
+    for name in ("journal.json", "lease.json", "open.lock", "lock"):
         files.remove(home / name)
     with contextlib.suppress(OSError):
         home.rmdir()

@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, declaration, directories, files, loops, space
+from fsage.agent import claim, declaration, directories, files, lease, loops, space
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Refusal
 from fsage.agent.loops import CLEAR
@@ -29,6 +29,13 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     if spec["kind"] == "directory":
         return directories.create(spec, check)
     need_root(spec)
+    if check:
+        return _create(spec, check)
+    with lease.held(declaration.home_of(spec), request):
+        return _create(spec, check)
+
+
+def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     known = files.read_json(_journal(spec))
     wanted = {key: spec[key] for key in ("stores", "size_gib")}
     if known and known["declared"] != wanted:
@@ -94,7 +101,15 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
 def remove(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Release the target and delete what `create` made, and only that."""
     spec = declaration.complete(spec)
-    released = claim.release(spec, request, check)
+    home = declaration.home_of(spec)
+    if check or not home.is_dir():
+        return _remove(spec, check)
+    with lease.held(home, request):
+        return _remove(spec, check)
+
+
+def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
+    released = claim.give_back(spec, check)
     if spec["kind"] == "directory":
         removed = directories.remove(spec, check, released)
         if not check:
