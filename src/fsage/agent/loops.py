@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def attach(image: dict[str, Any]) -> str:
     if present:
         return present
     argv = ["losetup", "--find", "--show", "--direct-io=on", image["image"]]
-    device = run(argv).stdout.strip()
+    device = _attach_any(argv)
     info = loop_info(device)
     if info is None or not info.flags & LO_FLAGS_DIRECT_IO:
         run(["losetup", "--detach", device])
@@ -104,6 +105,15 @@ def attach(image: dict[str, Any]) -> str:
     if device_of(image) != device:
         raise Failure(f"losetup named {device} for {image['image']}, but the kernel has {device_of(image)} on it")
     return device
+
+
+def _attach_any(argv: list[str]) -> str:
+    """losetup on any free device; another one where somebody else was faster, or renewed it just then."""
+    for _ in range(4):
+        with contextlib.suppress(Failure):
+            return run(argv).stdout.strip()
+        time.sleep(0.05)
+    return run(argv).stdout.strip()
 
 
 def detach(image: dict[str, Any]) -> None:
