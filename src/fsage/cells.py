@@ -84,9 +84,7 @@ class CellAxes:
         if problems:
             refuse(problems)
         axes = {
-            key: found
-            for key, found in levels.items()
-            if isinstance(block[key], list) and not _is_list(model, key)
+            key: found for key, found in levels.items() if isinstance(block[key], list) and not _is_list(model, key)
         }
         fixed = {key: found[0] for key, found in levels.items() if key not in axes}
         cells = cls(workload, model, iterations, fixed, axes)
@@ -122,17 +120,13 @@ class CellAxes:
             try:
                 params = self.params(levels)
             except ValidationError as error:
-                problems |= dict.fromkeys(
-                    self._at_level(found, levels) for found in problems_of(error, self.model)
-                )
+                problems |= dict.fromkeys(self._at_level(found, levels) for found in problems_of(error, self.model))
                 continue
             label = "".join(f"{key}-{_name(key, value)}_" for key, value in levels.items())
             for number in range(1, self.iterations + 1):
                 iteration = {"iteration": number}
                 made.append(
-                    Combination(
-                        f"{label}i{number}", {**self.fixed, **levels, **iteration}, {**params, **iteration}
-                    )
+                    Combination(f"{label}i{number}", {**self.fixed, **levels, **iteration}, {**params, **iteration})
                 )
         if problems:
             refuse(problems)
@@ -197,17 +191,13 @@ def check_division(transfer_sizes: Iterable[int]) -> None:
     odd = ", ".join(format_size(size) for size in sizes if largest % size)
     if odd:
         verb = "do" if "," in odd else "does"
-        text = (
-            f"{odd} {verb} not divide {format_size(largest)}, the largest; a cell moves multiples of that one"
-        )
+        text = f"{odd} {verb} not divide {format_size(largest)}, the largest; a cell moves multiples of that one"
         refuse([Problem(("transfer_size",), text)])
 
 
 def level_text(key: str, level: Any) -> str:
     """Return a level as it is written in a study and in the names of cells."""
-    return (
-        format_size(level) if _is_size(key) else str(level).lower() if isinstance(level, bool) else str(level)
-    )
+    return format_size(level) if _is_size(key) else str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -217,9 +207,7 @@ def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     size = {"type": "string", "pattern": SIZE_PATTERN}
     one = {key: size if _is_size(key) else described["properties"][key] for key in _keys(model)}
     many = {
-        key: shape
-        if _is_list(model, key)
-        else {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
+        key: shape if _is_list(model, key) else {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
         for key, shape in one.items()
     }
     count = {"type": "integer", "minimum": 1, "maximum": 10_000}
@@ -263,9 +251,7 @@ def _texts(key: str, levels: Iterable[Any]) -> str:
 def _name(key: str, level: Any) -> str:
     text = level_text(key, level)
     if not _IN_A_NAME.fullmatch(text):
-        refuse(
-            [Problem((key,), f"{show(level)} cannot be in a file's name: use letters, digits, '.', '+', '-'")]
-        )
+        refuse([Problem((key,), f"{show(level)} cannot be in a file's name: use letters, digits, '.', '+', '-'")])
     return text
 
 

@@ -46,18 +46,12 @@ class Where:
 @app.callback()
 def where(
     context: typer.Context,
-    target: Annotated[
-        str, typer.Option(envvar="FSAGE_TARGET", help="inventories/<target>/")
-    ] = default_target(),
-    results_root: Annotated[Path, typer.Option("--results", envvar="FSAGE_RESULTS", help="results")] = Path(
-        "results"
+    target: Annotated[str, typer.Option(envvar="FSAGE_TARGET", help="inventories/<target>/")] = default_target(),
+    results_root: Annotated[Path, typer.Option("--results", envvar="FSAGE_RESULTS", help="results")] = Path("results"),
+    studies: Annotated[Path, typer.Option(envvar="FSAGE_STUDIES", help="folder of the studies")] = Path("config"),
+    inventories: Annotated[Path, typer.Option(envvar="FSAGE_INVENTORIES", help="folder of the inventories")] = Path(
+        "inventories"
     ),
-    studies: Annotated[Path, typer.Option(envvar="FSAGE_STUDIES", help="folder of the studies")] = Path(
-        "config"
-    ),
-    inventories: Annotated[
-        Path, typer.Option(envvar="FSAGE_INVENTORIES", help="folder of the inventories")
-    ] = Path("inventories"),
 ) -> None:
     """Options of all commands; a path is relative to the project's root."""
     context.obj = Where(inventories / target, results_root, studies)
@@ -82,9 +76,7 @@ def play_state(
     context: typer.Context,
     study: StudyName,
     state: StateName,
-    playbooks: Annotated[
-        list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")
-    ],
+    playbooks: Annotated[list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")],
 ) -> None:
     """Bring the target into a state and, with measure.yml, measure its missing cells and hand over their records."""
     plan = context.obj.plan(study)
@@ -117,7 +109,7 @@ def play_state(
         raise PlayFailed(
             f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason given'}"
         )
-    print(f"fsage: {progress() if todo else f'{study}: state {state} handed over'}", file=sys.stderr)
+    print(f"fsage: {progress.done() if todo else f'{study}: state {state} handed over'}", file=sys.stderr)
 
 
 @app.command()
@@ -170,9 +162,7 @@ def remeasure(
     """Set records aside, so that the next run measures those cells again. Raw output stays."""
     plan = context.obj.plan(study)
     if not (failed or state or cell):
-        raise StudyError(
-            "say which: --failed, --state STATE and --cell CELL narrow it down (to all: --state of each)"
-        )
+        raise StudyError("say which: --failed, --state STATE and --cell CELL narrow it down (to all: --state of each)")
     aside = plan.results.root / "aside" / plan.target.name / study
     moved = 0
     for where_, one in plan.all_cells():

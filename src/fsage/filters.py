@@ -89,6 +89,5 @@ def of_cells(filters: list[Filter], state: State) -> list[Filter]:
 def any_matches(filters: list[Filter], cell: Combination) -> bool:
     """Say whether a cell matches one of the filters; an axis that it has not does not match."""
     return any(
-        all(key in cell.levels and cell.levels[key] in levels for key, levels in entry.items())
-        for entry in filters
+        all(key in cell.levels and cell.levels[key] in levels for key, levels in entry.items()) for entry in filters
     )

@@ -195,9 +195,7 @@ def parse(text: str) -> PaF:
         sizes.append(_size(tokens))
     span = (start, tokens.position)
     kblocks = _whole(tokens, 1, "KBLOCKS is a whole number (free KiB)") if tokens.read("<") else None
-    tokens.expect(
-        "end", "nothing follows" if kblocks is not None else "next comes ,SIZE or <KBLOCKS or the end"
-    )
+    tokens.expect("end", "nothing follows" if kblocks is not None else "next comes ,SIZE or <KBLOCKS or the end")
     try:
         return PaF(tuple(generations), seed, tuple(sizes), kblocks)
     except _Misfit as misfit:

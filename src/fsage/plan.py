@@ -105,11 +105,7 @@ class Plan:
         return (
             f"plan {self.study.name}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
             f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
-            + (
-                f"{written / 2**30:.1f} GiB written"
-                if written is not None
-                else "unknown GiB written (not claimed yet)"
-            )
+            + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
         )
 
 
@@ -129,9 +125,7 @@ def load_plans(studies: Path, inventory: Path, results_root: Path) -> dict[str, 
 def freeze(plans: dict[str, Plan], folder: Path) -> Path:
     """Note which cells are missing now, in a file of this process; return it."""
     path = folder / f"missing-{os.getpid()}.json"
-    results.write(
-        path, {n: {s: [c.name for c in cs] for s, cs in p.missing.items()} for n, p in plans.items()}
-    )
+    results.write(path, {n: {s: [c.name for c in cs] for s, cs in p.missing.items()} for n, p in plans.items()})
     return path
 
 

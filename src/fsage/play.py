@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import yaml
 from rich.console import Console
 
 LOOK_EVERY_S = 0.5
@@ -33,18 +34,14 @@ def play(
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
         env = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env
-        )
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env)
         try:
             code = follow(process, progress)
         except KeyboardInterrupt:
             process.wait()  # the terminal's signal reached it too
             raise
     if code:
-        raise PlayFailed(
-            f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})"
-        )
+        raise PlayFailed(f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
 
 
 def follow(process: subprocess.Popen, progress: Callable[[], str] | None) -> int:
@@ -66,12 +63,16 @@ def follow(process: subprocess.Popen, progress: Callable[[], str] | None) -> int
 
 
 def reason(output: str) -> str:
-    """The message of the failed task in Ansible's output."""
-    if found := re.findall(r"^\s*msg: *(.*(?:\n {6,}.*)*)", output, re.MULTILINE):
-        return " ".join(found[-1].strip("'\"|>- \n").split())
-    if found := re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE):
-        return found[-1].strip()
-    return output.strip().splitlines()[-1] if output.strip() else "it said nothing"
+    """What went wrong, and on which host, in the output of Ansible's default callback (results as YAML)."""
+    failures = re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE)
+    for host, result in reversed(failures):
+        try:
+            message = yaml.safe_load(result)["msg"]
+        except (yaml.YAMLError, KeyError, TypeError):
+            continue
+        return f"{host}: {' '.join(str(message).removeprefix('Task failed: ').split())}"
+    said = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
+    return said[-1].strip() if said else "it said nothing"
 
 
 def duration(seconds: float) -> str:

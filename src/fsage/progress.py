@@ -13,15 +13,12 @@ class Progress:
 
     def __init__(self, plan: Plan, state: str) -> None:
         self.plan, self.state = plan, state
-        self.folder = (
-            plan.target.outbox / plan.study.name / state
-        )  # on another machine: empty, only the time is told
+        self.folder = plan.target.outbox / plan.study.name / state  # on another machine: empty, only the time is told
         self.began = time.monotonic()
         self.at_start = self._waiting()
         self.total = sum(len(cells) for cells in plan.cells.values())
         self.missing = {
-            name: [cell for cell in cells if not self._stored(name, cell.name)]
-            for name, cells in plan.missing.items()
+            name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()
         }
         self.here = len(self.missing.get(state, ()))
         self.left_s = sum(plan.cell_seconds(cell) for cells in self.missing.values() for cell in cells)
@@ -34,8 +31,14 @@ class Progress:
         return sum(1 for _ in self.folder.glob("*.json"))
 
     def __call__(self) -> str:
-        """One line."""
-        done = self._waiting() - self.at_start
+        """One line while a visit goes on."""
+        return self._line(self._waiting() - self.at_start)
+
+    def done(self) -> str:
+        """One line at the end of a visit, when all its cells came home."""
+        return self._line(self.here)
+
+    def _line(self, done: int) -> str:
         before = self.total - sum(len(cells) for cells in self.missing.values())
         left = max(0.0, self.left_s - (time.monotonic() - self.began))
         return (

@@ -38,9 +38,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
     Raises StudyError when the state is not in the study or a cell cannot be run on this target.
     """
     if state_name not in plan.states:
-        raise StudyError(
-            f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}"
-        )
+        raise StudyError(f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}")
     state = plan.states[state_name]
     run = holder()
     return {
@@ -65,9 +63,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
 def to_measure(plan: Plan, state_name: str) -> list[Cell]:
     """Cells of a state with neither a record nor an observation in the store, in planned order."""
     return [
-        cell
-        for cell in plan.missing.get(state_name, ())
-        if not plan.results.stored(state_name, cell.name).exists()
+        cell for cell in plan.missing.get(state_name, ()) if not plan.results.stored(state_name, cell.name).exists()
     ]
 
 

@@ -91,9 +91,7 @@ def read(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise ValueError(
-            f"{path} is not JSON ({error}); move it away and give the same command again"
-        ) from error
+        raise ValueError(f"{path} is not JSON ({error}); move it away and give the same command again") from error
 
 
 def write(path: Path, value: Any) -> None:

@@ -20,9 +20,7 @@ def parse_size(text: str) -> int:
     Raises ValueError on anything else; on 'MB' too, which is a power of ten elsewhere.
     """
     if _DECIMAL.fullmatch(text):
-        raise ValueError(
-            f"{text!r} may be a power of ten; sizes are powers of two: write {text[:-1]} or {text[:-1]}iB"
-        )
+        raise ValueError(f"{text!r} may be a power of ten; sizes are powers of two: write {text[:-1]} or {text[:-1]}iB")
     match = _SIZE.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a size; allowed: {ALLOWED}")

@@ -51,9 +51,7 @@ def refuse(problems: Iterable[Problem]) -> NoReturn:
     raise ValidationError.from_exception_data(
         "block",
         [
-            InitErrorDetails(
-                type=PydanticCustomError("problem", "{text}", {"text": text}), loc=loc, input=None
-            )
+            InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": text}), loc=loc, input=None)
             for loc, text in problems
         ],
     )
@@ -190,9 +188,7 @@ def read_size(value: Any) -> int:
     return parse_size(value)
 
 
-Size = Annotated[
-    int, PlainValidator(read_size, json_schema_input_type=Annotated[str, Field(pattern=SIZE_PATTERN)])
-]
+Size = Annotated[int, PlainValidator(read_size, json_schema_input_type=Annotated[str, Field(pattern=SIZE_PATTERN)])]
 """A size in bytes, written as text: 264M."""
 
 

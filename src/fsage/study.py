@@ -93,12 +93,8 @@ class Study(Strict):
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
     sentinels: Any = Field(None, description="extra cells, counted apart, never pooled; null: none")
-    only: list[dict[str, Any]] = Field(
-        [], description="keep the combinations that match one of these; []: all"
-    )
-    exclude: list[dict[str, Any]] = Field(
-        [], description="leave out the combinations that match one of these"
-    )
+    only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
+    exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
     tuning: dict[str, Annotated[Any, PlainValidator(scalar_of)]] = Field({}, description="client tunables")
     order_seed: int = Field(1, description="seed of the order of cells within a state")
     headline: list[Headline] = Field([], description="what the report says first")
@@ -156,9 +152,7 @@ class Study(Strict):
             return every
         only, exclude = of_cells(self.only, state), of_cells(self.exclude, state)
         return tuple(
-            cell
-            for cell in every
-            if (not self.only or any_matches(only, cell)) and not any_matches(exclude, cell)
+            cell for cell in every if (not self.only or any_matches(only, cell)) and not any_matches(exclude, cell)
         )
 
     def cells_of(self, state: State) -> list[Cell]:
@@ -175,9 +169,7 @@ class Study(Strict):
 
         It is the cell of the same name in the state on the same levels, except those that `compare` names.
         """
-        theirs = [
-            (state, {cell.name for cell in other.combinations(state)}) for state in recipes.expand(other)
-        ]
+        theirs = [(state, {cell.name for cell in other.combinations(state)}) for state in recipes.expand(other)]
         pairs: dict[tuple[str, str], tuple[str, str] | None] = {}
         for state in recipes.expand(self):
             levels = {key: level for key, level in state.axes.items() if key != "notation"} or state.axes

@@ -31,7 +31,7 @@ class DeviceModel(Strict):
     bytes_per_s: Positive
     sequential_iops: Positive
     random_iops: Positive
-    allow_moving: list[str] = []
+    allow_moving: list[str] = Field(default_factory=list)
 
 
 class Target(Strict):
@@ -70,9 +70,7 @@ def load_target(inventory: Path) -> Target:
     try:
         declared = yaml.safe_load(path.read_text())
     except OSError as error:
-        known = sorted(
-            p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists()
-        )
+        known = sorted(p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists())
         raise StudyError(
             f"target {inventory.name!r}: {path}: {error.strerror}; there are {', '.join(known)}"
         ) from error

@@ -88,16 +88,16 @@ class Project:
 
     def start(self, *argv: str) -> subprocess.Popen:
         """Start in a process group of its own, output to a file."""
-        out = open(self.root / "started.log", "w")
-        return subprocess.Popen(
-            argv,
-            cwd=self.root,
-            env=self.env,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with open(self.root / "started.log", "w") as out:
+            return subprocess.Popen(
+                argv,
+                cwd=self.root,
+                env=self.env,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def snakemake(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("snakemake", *(words or ("small",)))
@@ -125,10 +125,9 @@ class Project:
         return {name: json.loads(path.read_text()) for name, path in self.record_files().items()}
 
     def taken(self) -> dict[str, tuple[str, int]]:
-        """state/cell -> (id of the observation, inode of the record): what must not change when a cell is not measured again."""
+        """state/cell -> (id of the observation, inode of the record): the same while a cell is not measured again."""
         return {
-            name: (json.loads(path.read_text())["id"], path.stat().st_ino)
-            for name, path in self.record_files().items()
+            name: (json.loads(path.read_text())["id"], path.stat().st_ino) for name, path in self.record_files().items()
         }
 
     def order(self) -> list[tuple[str, str]]:

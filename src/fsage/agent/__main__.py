@@ -65,11 +65,7 @@ def main(arguments: list[str]) -> int:
     check = "--check" in arguments
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb not in VERBS and verb not in ON_STEPS:
-        print(
-            json.dumps(
-                {"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}
-            )
-        )
+        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
         return 2
     given: dict[str, Any] = json.load(sys.stdin)
     try:

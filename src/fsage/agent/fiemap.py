@@ -38,9 +38,7 @@ def extents(path: Path) -> list[Extent]:
             fcntl.ioctl(fd, FS_IOC_FIEMAP, buffer)
             mapped = HEADER.unpack_from(buffer)[3]
             for i in range(mapped):
-                logical, physical, length, _, _, flags, *_ = EXTENT.unpack_from(
-                    buffer, HEADER.size + i * EXTENT.size
-                )
+                logical, physical, length, _, _, flags, *_ = EXTENT.unpack_from(buffer, HEADER.size + i * EXTENT.size)
                 found.append(Extent(logical, physical, length, bool(flags & FIEMAP_EXTENT_UNWRITTEN)))
                 if flags & FIEMAP_EXTENT_LAST:
                     return merged(found)

@@ -11,7 +11,7 @@ from fsage.agent import fiemap
 from fsage.agent.structure import fillers
 
 
-def fingerprint(mounts: list[Path], filesystem: str) -> dict:
+def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
     """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
 
     Returns {"hash", "files", "bytes", "free_bytes", "seconds"}. btrfs' statfs lags behind its
@@ -23,9 +23,8 @@ def fingerprint(mounts: list[Path], filesystem: str) -> dict:
     for mount in mounts:
         for entry in fillers(mount):
             stat = entry.stat()
-            digest.update(
-                f"{entry.path[len(str(mount)) :]}|{stat.st_ino}|{stat.st_size}|{stat.st_blocks}|{stat.st_mtime_ns}\n".encode()
-            )
+            seen = (entry.path[len(str(mount)) :], stat.st_ino, stat.st_size, stat.st_blocks, stat.st_mtime_ns)
+            digest.update(f"{seen}\n".encode())
             files += 1
             total += stat.st_size
         space = os.statvfs(mount)
@@ -75,9 +74,7 @@ def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
             store = os.statvfs(path)
             for piece in pieces:
                 total += piece.length
-                weighted += (
-                    piece.length * (piece.physical + piece.length / 2) / (store.f_blocks * store.f_frsize)
-                )
+                weighted += piece.length * (piece.physical + piece.length / 2) / (store.f_blocks * store.f_frsize)
     except OSError:
         return None
     return {

@@ -107,4 +107,4 @@ class Watch:
         """True once the holder or the parent process has gone."""
         if os.getppid() != self.parent:
             return True
-        return bool(self.holder) and start_of(self.holder["pid"]) != self.holder["pid_start"]
+        return self.holder is not None and start_of(self.holder["pid"]) != self.holder["pid_start"]

@@ -9,13 +9,12 @@ import socket
 import subprocess
 import time
 import uuid
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fsage.agent import caches, outbox, token
 from fsage.agent.errors import Failure
-from fsage.agent.files import read_json
+from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
 from fsage.agent.lease import Watch, held
 from fsage.agent.state import layout_record, look, remove_measured
@@ -37,7 +36,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     asked has gone.
     """
     target = open_target(spec)
-    cells = [cell for cell in request["cells"] if not outbox.place(target.home, request, cell).exists()]
+    cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if check:
         return {
             "changed": bool(cells),
@@ -82,7 +81,7 @@ class Visit:
     def enter(self) -> str | None:
         """Compare the whole layout once; why the state is not as asked, or None."""
         now, why = look(self.target, whole=True)
-        if now is None or why:
+        if why:
             return why
         if now["done"] != self.request["steps"]:
             return f"the target is at {now['state']!r}, asked is {self.request['state']!r}"
@@ -126,7 +125,7 @@ class Visit:
         """Measure one cell and keep its observation; why not, when the state is not as asked."""
         if self.watch.orphaned():
             raise Orphaned
-        began, clock = datetime.now(UTC), time.monotonic()
+        began, clock = utc_now(), time.monotonic()
         seen = self.check()
         if not seen["agreed"]:
             return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
@@ -146,7 +145,7 @@ class Visit:
                 "clean": time.monotonic() - cleaning,
                 "total": time.monotonic() - clock,
             }
-        outbox.keep(outbox.place(self.target.home, self.request, cell), observation)
+        outbox.keep(outbox.place(self.target, self.request, cell), observation)
         return None
 
     def phases(self, cell: dict) -> tuple[list[dict], str | None]:
@@ -223,7 +222,7 @@ class Visit:
         return {"rc": process.returncode, "stdout": out, "stderr": err, "wall_s": wall, "timed_out": late}
 
     def observation(
-        self, cell: dict, began: datetime, seen: dict, phases: list[dict], status: str, why: str | None
+        self, cell: dict, began: str, seen: dict, phases: list[dict], status: str, why: str | None
     ) -> dict[str, Any]:
         """What is kept of a cell, all raw output in it."""
         return {
@@ -231,6 +230,7 @@ class Visit:
             "id": str(uuid.uuid4()),
             "study": self.request["study"],
             "target": self.target.name,
+            "claim": self.target.claim["id"],
             "state": self.request["state"],
             "nominal": self.request.get("nominal", {}),
             "cell": cell["name"],
@@ -239,8 +239,8 @@ class Visit:
             "order": cell["order"],
             "params": cell["params"],
             "run": self.request.get("run"),
-            "began": began.isoformat(timespec="milliseconds"),
-            "ended": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "began": began,
+            "ended": utc_now(),
             "host": socket.gethostname(),
             "kernel": platform.release(),
             "status": status,

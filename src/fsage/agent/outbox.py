@@ -9,11 +9,13 @@ from pathlib import Path
 
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.files import write_json
+from fsage.agent.target import Target
 
 
-def place(home: Path, request: dict, cell: dict) -> Path:
-    """The file of one cell's observation."""
-    return home / "outbox" / request["study"] / request["state"] / f"{cell['name']}.{cell['attempt']}.json"
+def place(target: Target, request: dict, cell: dict) -> Path:
+    """The file of one cell's observation; what was taken under another claim lies elsewhere."""
+    folder = target.home / "outbox" / target.claim["id"] / request["study"] / request["state"]
+    return folder / f"{cell['name']}.{cell['attempt']}.json"
 
 
 def keep(path: Path, observation: dict) -> None:

@@ -10,7 +10,7 @@ import shutil
 import uuid
 from typing import Any
 
-from fsage.agent import caches, structure, token
+from fsage.agent import caches, filesystems, structure, token
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held
@@ -38,8 +38,8 @@ def rest_of(done: list[dict], steps: list[dict]) -> list[dict] | None:
     return None
 
 
-def look(target: Target, whole: bool = False) -> tuple[dict | None, str | None]:
-    """The target's token and, if its state cannot be believed, why.
+def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
+    """The target's token (empty where there is none) and, if its state cannot be believed, why.
 
     A measurement that was killed leaves measured files behind: they are removed and the layout is compared
     in full. `whole` compares in full in any case.
@@ -47,9 +47,9 @@ def look(target: Target, whole: bool = False) -> tuple[dict | None, str | None]:
     mount = target.mounts[0]
     now = token.read(mount)
     if now is None:
-        return None, "the target carries no readable state token"
+        return {}, "the target carries no readable state token"
     if now["claim"] != target.claim["id"]:
-        return None, f"the token belongs to another claim ({now['claim']})"
+        return {}, f"the token belongs to another claim ({now['claim']})"
     if now["phase"] == token.BUILDING:
         return now, f"building its state was interrupted at epoch {now['epoch']}"
     interrupted = now["phase"] == token.MEASURING
@@ -71,9 +71,7 @@ def look(target: Target, whole: bool = False) -> tuple[dict | None, str | None]:
 def remove_measured(target: Target) -> None:
     """Delete what a cell left and wait until the blocks are free."""
     for mount in target.mounts:
-        place = (
-            mount / "measured"
-        )  # the directory itself stays: a new one could get another place on the device
+        place = mount / "measured"  # the directory itself stays: a new one could get another place on the device
         place.mkdir(exist_ok=True)
         for entry in list(os.scandir(place)):
             if entry.is_dir(follow_symlinks=False):
@@ -87,12 +85,14 @@ def settle(target: Target) -> None:
     """Make the file systems' books final: flush data, metadata and deferred frees, of ours only."""
     for mount in target.mounts:
         caches.flush(mount)
+        if target.filesystem == "xfs":
+            filesystems.await_frees(mount)
 
 
-def due(target: Target, request: dict, kind: str) -> dict | None:
-    """The next step when it is of `kind`. Raises Refusal when the target cannot go on from where it is."""
+def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
+    """The token, and the next step when it is of `kind`. Raises Refusal when there is no way on from where it is."""
     now, why = look(target)
-    if now is None or why:
+    if why:
         raise Refusal(f"cannot {kind} target {target.name}: {why}; run scrub.yml with the same request first")
     rest = rest_of(now["done"], request["steps"])
     if rest is None:
@@ -100,7 +100,7 @@ def due(target: Target, request: dict, kind: str) -> dict | None:
             f"cannot {kind} target {target.name}: from its state {now['state']!r} the state {request['state']!r} is "
             "reached only by way of an empty target; run scrub.yml with the same request first"
         )
-    return rest[0] if rest and rest[0]["kind"] == kind else None
+    return now, rest[0] if rest and rest[0]["kind"] == kind else None
 
 
 def scrub(spec: dict, request: dict, check: bool) -> Result:
@@ -108,7 +108,7 @@ def scrub(spec: dict, request: dict, check: bool) -> Result:
     target = open_target(spec)
     with held(target.home, request):
         now, why = look(target, whole=True)
-        rest = rest_of(now["done"], request["steps"]) if now and not why else None
+        rest = None if why else rest_of(now["done"], request["steps"])
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
             return {
                 "changed": False,
@@ -126,9 +126,7 @@ def empty(target: Target, why: str) -> None:
     last = token.read(target.mounts[0]) or {"epoch": 0}
     target.format()
     remove_measured(target)
-    write_ready(
-        target, {"epoch": last["epoch"], "instance": str(uuid.uuid4()), "emptied_because": why}, "empty", []
-    )
+    write_ready(target, {"epoch": last["epoch"], "instance": str(uuid.uuid4()), "emptied_because": why}, "empty", [])
 
 
 def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
@@ -166,12 +164,12 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
     """Announce the next step on the target when it is of `kind`; {"due": False} when there is nothing to do."""
     target = open_target(spec)
     with held(target.home, request):
-        step = due(target, request, kind)
+        now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind} on target {target.name}"}
         said = f"{kind} generation {step['generation']} to {step['percent']}% on target {target.name}"
         if not check:
-            token.changed(target.mounts[0], token.read(target.mounts[0]), phase=token.BUILDING, step=step)
+            token.changed(target.mounts[0], now, phase=token.BUILDING, step=step)
         return {"changed": True, "due": True, "step": step, "msg": said}
 
 
@@ -181,15 +179,11 @@ def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Resul
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
         if not now or now.get("step") != step or now["phase"] != token.BUILDING:
-            raise Refusal(
-                f"target {target.name} does not expect this {kind} step; run {kind}.yml again from its start"
-            )
+            raise Refusal(f"target {target.name} does not expect this {kind} step; run {kind}.yml again from its start")
         if kind == "populate":
             count = structure.populate(target.mounts, step, target.capacity_bytes, shard)
         else:
-            made = next(
-                s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"]
-            )
+            made = next(s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"])
             total = structure.file_sizes(made["percent"], tuple(made["file_bytes"]), target.capacity_bytes)
             count = structure.fragment(target.mounts, step, len(total), shard)
         return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
@@ -203,18 +197,12 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         if not now or now.get("step") != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
         before = now["done"]
-        if (
-            before
-            and before[-1]["kind"] == kind == "fragment"
-            and before[-1]["generation"] == step["generation"]
-        ):
+        if before and before[-1]["kind"] == kind == "fragment" and before[-1]["generation"] == step["generation"]:
             before = before[:-1]
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes)
         reached = done == request["steps"]
-        ready = write_ready(
-            target, now, request["state"] if reached else f"on the way to {request['state']}", done
-        )
+        ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
             raise Failure(
                 f"populate: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)"
@@ -231,10 +219,9 @@ def diagnose(spec: dict, request: dict, check: bool) -> Result:
     target = open_target(spec)
     with held(target.home, request):
         now, why = look(target, whole=True)
-        rest = rest_of(now["done"], request.get("steps", [])) if now and not why else None
-        todo = (
-            [step["kind"] for step in request.get("steps", [])] if rest is None else [s["kind"] for s in rest]
-        )
+        steps = request.get("steps", [])
+        rest = None if why else rest_of(now["done"], steps)
+        todo = [step["kind"] for step in (steps if rest is None else rest)]
         if rest is None:
             todo.insert(0, "scrub")
         return {
@@ -251,7 +238,7 @@ def evidence(spec: dict, request: dict, check: bool) -> Result:
     target = open_target(spec)
     with held(target.home, request):
         now, why = look(target)
-        if now is None or why or now["done"] != request["steps"]:
+        if why or now["done"] != request["steps"]:
             raise Refusal(f"target {target.name} is not in state {request['state']!r}: {why or now['state']}")
         return {
             "changed": False,

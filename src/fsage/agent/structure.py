@@ -135,10 +135,9 @@ def expected(done: list[dict], capacity_bytes: int) -> dict[tuple[int, int], int
 
 
 def verify(mounts: list[Path], done: list[dict], capacity_bytes: int) -> None:
-    """Compare what lies on the stores with what `done` asks, by name and size. Raises Failure naming the first differences."""
+    """Compare what lies on the stores with what `done` asks, by name and size; Failure names the first differences."""
     wanted = {
-        path_of(mounts, generation, index): size
-        for (generation, index), size in expected(done, capacity_bytes).items()
+        path_of(mounts, generation, index): size for (generation, index), size in expected(done, capacity_bytes).items()
     }
     present = {Path(entry.path): entry.stat().st_size for mount in mounts for entry in fillers(mount)}
     missing = sorted(set(wanted) - set(present))

@@ -9,7 +9,7 @@ from fsage.agent.target import open_target
 
 
 def tune(spec: dict, request: dict, check: bool) -> dict:
-    """Set the block-queue tunables in `request["tuning"]` on every store, e.g. {"read_ahead_kb": 128, "scheduler": "none"}.
+    """Set the block-queue tunables in `request["tuning"]` on every store, e.g. {"read_ahead_kb": 128}.
 
     Lustre's tunables (max_rpcs_in_flight ...) have nothing to act on here and are noted as unsupported.
     What is set is put back when the target is released: the values before stand in tunables.json.

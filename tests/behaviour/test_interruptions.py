@@ -1,0 +1,158 @@
+"""Killed, stopped, failing, held by another: the same command again ends with the same cells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from project import CELLS, Project, kill_group
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
+
+
+def wait_for(condition, seconds: float = 120) -> None:
+    """Wait until `condition()` holds; fail the test after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def observations(project: Project) -> int:
+    """Cells measured so far, fetched or not."""
+    waiting = list((project.home / "outbox").rglob("*.json"))
+    return len(waiting) + len(list((project.root / "results" / "raw").rglob("*.json")))
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Command lines of all processes that name this test's folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in line and int(entry.name) != os.getpid():
+            found.append(line)
+    return found
+
+
+def test_sigkill_at_any_moment_then_the_same_command(project: Project) -> None:
+    moments = [
+        lambda: (project.home / "claim.json").exists(),  # while claiming
+        lambda: (project.mount / "filler").exists(),  # while a state is built
+        lambda: observations(project) >= 1,  # amid a visit's first cells
+        lambda: any((project.mount / "measured").glob("*")) and observations(project) >= 6,  # amid an I/O command
+        lambda: (project.root / "results/incoming").exists() and len(project.record_files()) >= 8,
+    ]
+    seen: dict = {}
+    for moment in moments:
+        run = project.start("snakemake", "small")
+        wait_for(lambda: moment() or run.poll() is not None)  # noqa: B023 - called at once
+        assert run.poll() is None, (project.root / "started.log").read_text()
+        kill_group(run)
+        taken = project.taken()
+        assert all(taken[name] == was for name, was in seen.items()), "a finished cell was measured again"
+        seen = taken
+    began = time.monotonic()
+    ran = project.snakemake()
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert project.taken().items() >= seen.items()
+    records = project.records()
+    assert len(records) == CELLS and {r["status"] for r in records.values()} == {"valid"}
+    assert all(r["check"]["agreed"] and r["check"]["state"] == r["state"] for r in records.values())
+    attempts = len(list((project.root / "results" / "raw").rglob("*.json")))
+    assert attempts == CELLS, "what was measured before a kill is kept and not measured twice"
+    assert time.monotonic() - began < 600
+    wait_for(lambda: not processes_in(project.root), 10)
+
+
+def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None:
+    run = project.start("snakemake", "small")
+    wait_for(lambda: observations(project) >= 3)
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.wait(timeout=60) != 0
+    wait_for(lambda: not processes_in(project.root), 15)
+    assert "Traceback" not in (project.root / "started.log").read_text()
+    kept = {path.name for path in (project.home / "outbox").rglob("*.json")}
+    ran = project.snakemake()
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert len(project.records()) == CELLS
+    assert len(list((project.root / "results" / "raw").rglob("*.json"))) == CELLS
+    assert kept <= {path.name for path in (project.root / "results" / "raw").rglob("*.json")}
+
+
+def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:
+    run = project.start("snakemake", "small")
+    wait_for(lambda: observations(project) >= 1)
+    began = time.monotonic()
+    second = project.run("snakemake", "--config", "results=elsewhere", "--", "small")
+    assert second.returncode != 0
+    assert f"process {run.pid} on {os.uname().nodename}" in second.stderr and "snakemake small" in second.stderr
+    assert not (project.root / "elsewhere" / "records").exists()
+    assert time.monotonic() - began < 60
+    by_hand = project.playbook("scrub.yml", "-e", '{"fsage_request": {"steps": [], "state": "empty"}}')
+    assert by_hand.returncode != 0 and "is held by run" in by_hand.stdout
+    assert run.wait(timeout=400) == 0, (project.root / "started.log").read_text()
+    assert {r["check"]["rebuilt"] for r in project.records().values()} == {False}
+
+
+def test_a_cell_that_runs_out_of_space_fails_and_the_rest_goes_on(project: Project) -> None:
+    project.write_study(states__capacity=[30, 97], states__fragmentation=[0])
+    ran = project.snakemake()
+    assert ran.returncode != 0
+    records = project.records()
+    assert len(records) == 8
+    status = {(r["state"], r["status"]) for r in records.values()}
+    assert status == {("30.00@8M", "valid"), ("97.00@8M", "failed")}
+    failed = [r for r in records.values() if r["status"] == "failed"]
+    assert all("No space left" in r["why"] and r["metrics"] == {} for r in failed)
+    assert (project.root / "results/report" / project.spec["name"] / "small/index.html").exists()
+    said = ran.stdout + ran.stderr
+    assert "failed: 97.00@8M transfer_size-1M_i1" in said
+    assert "fsage remeasure small --failed && snakemake small" in said
+    before = project.taken()
+    assert project.fsage("remeasure", "small", "--failed").returncode == 0
+    again = project.snakemake()
+    assert again.returncode != 0
+    now = project.taken()
+    assert {name for name in now if now[name] != before.get(name)} == {n for n in now if n.startswith("97.00")}
+
+
+def test_an_io_error_fails_its_cells_and_is_not_a_number(project: Project) -> None:
+    """The backing file is cut short under its loop device: what lies behind the cut cannot be read."""
+    project.write_study(states__capacity=[30], states__fragmentation=[0])
+    assert project.fsage("claim").returncode == 0
+    image = next(Path(project.spec["image_dir"]).glob("*.img"))
+    whole = image.stat().st_size
+    ran = project.start("snakemake", "small")
+    wait_for(lambda: observations(project) >= 1)
+    os.truncate(image, whole // 8)
+    code = ran.wait(timeout=400)
+    out = (project.root / "started.log").read_text()
+    os.truncate(image, whole)
+    assert code != 0, out
+    assert "Traceback" not in out
+    valid = [r for r in project.records().values() if r["status"] == "valid"]
+    assert all(r["metrics"]["read_bytes"] == 64 << 20 for r in valid)
+    again = project.snakemake()
+    if again.returncode:  # cells that failed before the target was found unusable
+        assert project.fsage("remeasure", "small", "--failed").returncode == 0
+        again = project.snakemake()
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert {r["status"] for r in project.records().values()} == {"valid"}
+
+
+def test_a_lost_folder_of_results_is_measured_anew_and_the_target_kept(project: Project) -> None:
+    project.write_study(states__capacity=[30], states__fragmentation=[0])
+    assert project.snakemake().returncode == 0
+    claim = (project.home / "claim.json").read_text()
+    shutil.rmtree(project.root / "results")
+    ran = project.snakemake()
+    assert ran.returncode == 0, ran.stderr
+    assert len(project.records()) == 4
+    assert (project.home / "claim.json").read_text().split('"id"')[1][:45] == claim.split('"id"')[1][:45]

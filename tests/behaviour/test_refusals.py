@@ -1,0 +1,154 @@
+"""What must be refused: a clear sentence, a non-zero exit, and nothing touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from project import Project
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
+
+
+def changed(project: Project, work) -> None:
+    """Change the study's file by `work`."""
+    path = project.root / "config/small.yaml"
+    study = yaml.safe_load(path.read_text())
+    work(study)
+    path.write_text(yaml.safe_dump(study, sort_keys=False))
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (lambda s: s["states"].update(fragmantation=[0]), "did you mean 'fragmentation'"),
+        (lambda s: s["cells"].update(workload="sequental"), "did you mean 'sequential'"),
+        (lambda s: s["cells"].update(transfer_size=["3M", "64M"]), "3M"),
+        (lambda s: s["states"].update(capacity=[120]), "120"),
+        (lambda s: s.update(itertions=5), "itertions"),
+        (lambda s: s["states"].update(capacity="many"), "'many'"),
+    ],
+)
+def test_a_bad_study_is_refused_before_anything_is_done(project: Project, work, said) -> None:
+    changed(project, work)
+    ran = project.snakemake()
+    out = ran.stdout + ran.stderr
+    assert ran.returncode != 0
+    assert said in out and "config/small.yaml" in out and "Traceback" not in out
+    assert not (project.root / "results").exists() and not project.home.exists()
+
+
+def test_a_misspelt_target_declaration_names_the_nearest_key(project: Project) -> None:
+    project.write_target(filesystm="xfs")
+    ran = project.snakemake()
+    assert ran.returncode != 0
+    assert "did you mean 'filesystem'" in ran.stdout + ran.stderr and "target.yml" in ran.stdout + ran.stderr
+
+
+def test_a_transfer_size_that_does_not_divide_the_calibrated_amount(project: Project) -> None:
+    changed(project, lambda s: s["cells"].update(transfer_size=["48M"]))
+    ran = project.snakemake()
+    assert ran.returncode != 0
+    assert "does not divide" in ran.stdout + ran.stderr and "amount_mib: 64" in ran.stdout + ran.stderr
+    assert not project.record_files()
+
+
+@pytest.fixture
+def claimed(project: Project) -> Project:
+    ran = project.fsage("claim")
+    assert ran.returncode == 0, ran.stderr
+    return project
+
+
+def test_a_target_whose_uuid_changed_is_not_touched(claimed: Project) -> None:
+    device = device_of(claimed)
+    subprocess.run(["umount", claimed.mount], check=True)
+    subprocess.run(["mkfs.ext4", "-q", "-F", device], check=True, capture_output=True)
+    theirs = subprocess.run(["blkid", "-p", "-o", "value", "-s", "UUID", device], capture_output=True, text=True).stdout
+    ran = claimed.playbook("scrub.yml", "-e", json.dumps({"fsage_request": {"steps": [], "state": "empty"}}))
+    assert ran.returncode != 0
+    assert theirs.strip() in ran.stdout and "nothing was touched" in " ".join(ran.stdout.split())
+    now = subprocess.run(["blkid", "-p", "-o", "value", "-s", "UUID", device], capture_output=True, text=True).stdout
+    assert now == theirs
+
+
+def test_a_replaced_image_is_not_touched(claimed: Project) -> None:
+    image = next(Path(claimed.spec["image_dir"]).glob("*.img"))
+    subprocess.run(["umount", claimed.mount], check=True)
+    subprocess.run(["losetup", "-d", device_of(claimed)], check=True)
+    mine = image.with_suffix(".mine")
+    image.rename(mine)
+    image.write_bytes(b"somebody else's" * 4096)
+    ran = claimed.snakemake()
+    assert ran.returncode != 0 and str(image) in ran.stdout + ran.stderr
+    assert image.read_bytes() == b"somebody else's" * 4096
+    image.unlink()
+    mine.rename(image)
+
+
+def test_an_unclaimed_mount_of_somebody_else_is_not_touched(project: Project, tmp_path: Path) -> None:
+    """Where the target should be mounted lies another file system with a file in it."""
+    image = tmp_path / "theirs.img"
+    with open(image, "wb") as out:
+        out.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True, capture_output=True)
+    project.mount.mkdir(parents=True)
+    subprocess.run(["mount", "-o", "loop", image, project.mount], check=True)
+    try:
+        (project.mount / "precious").write_text("keep")
+        ran = project.snakemake()
+        assert ran.returncode != 0 and str(project.mount) in ran.stdout + ran.stderr
+        assert (project.mount / "precious").read_text() == "keep"
+    finally:
+        subprocess.run(["umount", project.mount], check=True)
+
+
+def test_steps_without_a_claim_say_what_to_do(project: Project) -> None:
+    for playbook in ("scrub.yml", "populate.yml", "fragment.yml", "tune_clients.yml"):
+        ran = project.playbook(playbook, "-e", json.dumps({"fsage_request": {"steps": [], "state": "x"}}))
+        assert ran.returncode != 0 and "claim it first" in " ".join(ran.stdout.split()), playbook
+    assert not project.mount.exists()
+
+
+def test_a_capacity_that_cannot_be_reached(claimed: Project) -> None:
+    """99% in files of 4 KiB: their inodes do not suffice."""
+    claimed.write_study(states__capacity=[99], states__fragmentation=[0], states__file_size=["4K"], headline=[])
+    ran = claimed.snakemake()
+    said = " ".join((ran.stdout + ran.stderr).split())
+    assert ran.returncode != 0 and "Traceback" not in said
+    assert "populating stopped at file" in said and "No space left" in said and "99%" in said
+    assert not claimed.record_files()
+
+
+def test_a_host_that_does_not_answer(project: Project) -> None:
+    hosts = project.root / "inventories" / project.spec["name"] / "hosts.yml"
+    inventory = yaml.safe_load(hosts.read_text())
+    clients = inventory["all"]["children"]["clients"]["hosts"] if "all" in inventory else inventory["clients"]["hosts"]
+    clients.clear()
+    clients["silent"] = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
+    hosts.write_text(yaml.safe_dump(inventory))
+    ran = project.snakemake()
+    out = " ".join((ran.stdout + ran.stderr).split())
+    assert ran.returncode != 0
+    assert "silent" in out and "Traceback" not in out
+    assert not project.record_files()
+
+
+def test_fsage_commands_refuse_in_a_sentence(project: Project) -> None:
+    for words, said in [
+        (("plan", "serie1"), "small"),
+        (("request", "small", "30.01@8M"), "30.00@8M"),
+        (("remeasure", "small"), "--failed"),
+        (("--target", "lokal", "plan", "small"), "lokal"),
+    ]:
+        ran = project.fsage(*words)
+        assert ran.returncode != 0 and said in ran.stderr and "Traceback" not in ran.stderr, ran.stderr
+
+
+def device_of(project: Project) -> str:
+    image = next(Path(project.spec["image_dir"]).glob("*.img"))
+    listed = subprocess.run(["losetup", "-j", image, "-n", "-O", "NAME"], capture_output=True, text=True, check=True)
+    return listed.stdout.split()[0]

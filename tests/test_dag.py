@@ -1,0 +1,57 @@
+"""The DAG's counts, dry: what Snakemake would do for the studies as they are shipped."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def dry_run(tmp_path: Path, *words: str) -> tuple[str, Counter]:
+    """Plan lines, and jobs by the first word of their rule."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+    ran = subprocess.run(
+        ["snakemake", "-n", "--config", f"results={tmp_path}/results", "target=local", "--", *words],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    table = (ran.stdout + ran.stderr).partition("Job stats:")[2].partition("\n\n")[0]
+    jobs: Counter = Counter()
+    for name, count in re.findall(r"^(\S+) +(\d+)$", table, re.MULTILINE):
+        jobs[name.partition("_")[0]] += int(count)
+    return ran.stdout, jobs
+
+
+@pytest.mark.parametrize(
+    ("study", "line", "states", "populates"),
+    [
+        ("series1", "2240 cells, 64 states, 8 populates, 128 extra cells, 2368 cells to measure, ", 64, 8),
+        ("series2", "70 cells, 7 states, 1 populates, 14 extra cells, 84 cells to measure, ", 7, 0),
+        ("quickstart", "25 cells, 5 states, 3 populates, 0 extra cells, 25 cells to measure, ", 5, 3),
+    ],
+)
+def test_counts(tmp_path, study, line, states, populates):
+    said, jobs = dry_run(tmp_path, study)
+    assert f"plan {study}: {line}" in said
+    assert said.count("plan ") == 1, "only of the study that was asked for"
+    assert jobs["measure"] == states and jobs["populate"] == populates and jobs["fragment"] == states - populates
+    assert jobs["report"] == jobs[study] == jobs["claim"] == 1
+    assert not (tmp_path / "results").exists(), "a dry run writes nothing"
+
+
+def test_two_studies_at_once_are_both_planned(tmp_path):
+    said, jobs = dry_run(tmp_path, "series2", "quickstart")
+    assert set(re.findall(r"^plan (\w+):", said, re.MULTILINE)) == {"series2", "quickstart"}
+    assert jobs["measure"] == 12

@@ -1,0 +1,382 @@
+"""The playbooks and roles, from the command line, on real loop targets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fsage.agent import structure, token
+from fsage.agent.files import boot_id
+from fsage.agent.lease import start_of
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
+PLAYBOOKS = sorted(path.name for path in ROOT.glob("*.yml"))
+SHARED = {"fsage_target", "fsage_request"}  # every role's inputs: from the inventory and from the command line
+MIB = 1 << 20
+
+POPULATE = {
+    "kind": "populate",
+    "generation": 1,
+    "percent": 50,
+    "file_bytes": [4 * MIB],
+    "seed": 67005,
+    "method": "fallocate",
+}
+FRAGMENT = {"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005}
+
+
+def specification(role: str) -> dict[str, Any]:
+    """The options of a role's entry point."""
+    text = (ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text()
+    return yaml.safe_load(text)["argument_specs"]["main"]["options"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_defaults_and_specification_say_the_same(role: str) -> None:
+    path = ROOT / "roles" / role / "defaults" / "main.yml"
+    defaults = yaml.safe_load(path.read_text()) if path.exists() else {}
+    own = {key: option for key, option in specification(role).items() if key not in SHARED}
+    assert defaults == {key: option["default"] for key, option in own.items()}
+    assert all(key.startswith(f"{role}_") for key in own)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_readme_names_every_variable_and_the_playbook(role: str) -> None:
+    text = (ROOT / "roles" / role / "README.md").read_text()
+    assert [key for key in specification(role) if f"`{key}`" not in text] == []
+    playbooks = [name for name in PLAYBOOKS if f"role: {role}\n" in (ROOT / name).read_text()]
+    assert len(playbooks) == 1
+    assert f"ansible-playbook {playbooks[0]}" in text
+
+
+def ansible(inventory: Path, *words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    """`ansible-playbook` with `words`, as typed in the project's root; `more` are extra variables."""
+    extra = ["-e", json.dumps(more)] if more else []
+    argv = [str(BIN / "ansible-playbook"), "-i", str(inventory), *map(str, words), *extra]
+    env = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+    return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+
+
+def done(ran: subprocess.CompletedProcess[str]) -> int:
+    """That a call succeeded; how many tasks changed something."""
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return int(re.findall(r"changed=(\d+)", ran.stdout)[-1])
+
+
+def refused(ran: subprocess.CompletedProcess[str]) -> str:
+    """That a call failed; the failed task's sentence."""
+    assert ran.returncode != 0, ran.stdout
+    assert "Traceback" not in ran.stdout + ran.stderr
+    found = re.search(
+        r"^fatal: \[\w+\]: FAILED! => *\n(?:.*\n)*? +msg: *(.*(?:\n {8}.*)*)", ran.stdout + ran.stderr, re.M
+    )
+    assert found, ran.stdout + ran.stderr
+    return " ".join(found[1].strip("'\"|>- \n").split())
+
+
+def inventory_of(place: Path, spec: dict[str, Any], clients: tuple[str, ...] = ("one",)) -> Path:
+    """An inventory whose clients are all this machine."""
+    (place / "group_vars" / "all").mkdir(parents=True)
+    (place / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
+    host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    groups = {"clients": {"hosts": dict.fromkeys(clients, host)}, "servers": {"hosts": {}}}
+    (place / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
+    return place
+
+
+def cell(number: int, *words: str) -> dict[str, Any]:
+    """A cell of one fio command that writes 16 MiB, or does what `words` say."""
+    argv = ["fio", "--name=w", "--filename=w", "--rw=write", "--bs=1M", "--size=16M", "--direct=1", *words]
+    return {
+        "name": f"cell{number}",
+        "kind": "planned",
+        "order": number,
+        "attempt": 1,
+        "params": {},
+        "phases": [{"name": "write", "argv": [*argv, "--output-format=json"], "reads": False}],
+    }
+
+
+def request(path: Path, steps: list[dict] | None = None, **more: Any) -> str:
+    """The words that give a playbook a request."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    asked = {"schema": 1, "study": "test", "state": "50.30", "nominal": {}, "tuning": {}, "reuse": "nested", **more}
+    if steps is not None:
+        asked["steps"] = steps
+    path.write_text(json.dumps({"fsage_request": asked}))
+    return f"@{path}"
+
+
+def mount_of(spec: dict[str, Any]) -> Path:
+    """Where the first store of a claimed target is mounted."""
+    claim = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
+    return Path(claim["stores"][0]["mount"])
+
+
+def filler(mount: Path) -> dict[str, int]:
+    """Name and bytes of every filler file."""
+    return {f"{Path(one.path).parent.name}/{one.name}": one.stat().st_size for one in structure.fillers(mount)}
+
+
+def living_holder(run: str) -> dict[str, Any]:
+    """This process as the holder of a lease."""
+    pid = os.getpid()
+    return {
+        "run": run,
+        "host": os.uname().nodename,
+        "boot_id": boot_id(),
+        "pid": pid,
+        "pid_start": start_of(pid),
+        "command": "a test",
+        "since": "2026-01-01T00:00:00Z",
+    }
+
+
+@pytest.fixture(scope="module")
+def claimed(module_target: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The declaration of a target that the playbooks created and claimed, and an inventory for it."""
+    inventory = inventory_of(tmp_path_factory.mktemp("inventory") / "test", module_target)
+    assert done(ansible(inventory, "local_target.yml", "claim.yml")) > 0
+    return {"spec": module_target, "inventory": inventory, "mount": mount_of(module_target)}
+
+
+def test_all_playbooks_are_well_formed() -> None:
+    ran = ansible(ROOT / "inventories" / "local", "--syntax-check", *PLAYBOOKS)
+    assert ran.returncode == 0, ran.stderr
+    assert all(f"playbook: {name}" in ran.stdout for name in PLAYBOOKS)
+
+
+def test_a_step_without_a_request_is_refused(tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "test", {"name": "none", "kind": "directory"})
+    assert refused(ansible(inventory, "scrub.yml")) == (
+        "Validation of arguments failed: missing required arguments: fsage_request"
+    )
+
+
+def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "test", {"name": "none", "kind": "directory"})
+    (inventory / "hosts.yml").write_text("all: {hosts: {one: {ansible_connection: local}}}\n")
+    ran = ansible(inventory, "release.yml")
+    assert ran.returncode != 0
+    assert "clients" in ran.stderr
+
+
+def test_a_misspelt_target_and_an_unclaimed_one_are_refused(tmp_path: Path) -> None:
+    spec = {"name": "none", "kind": "loop", "home": str(tmp_path / "home"), "filesytem": "ext4"}
+    inventory = inventory_of(tmp_path / "misspelt", spec)
+    assert "did you mean 'filesystem'?" in refused(ansible(inventory, "claim.yml"))
+    del spec["filesytem"]
+    inventory = inventory_of(tmp_path / "unclaimed", spec)
+    asked = request(tmp_path / "request.json", [POPULATE])
+    assert "not claimed" in refused(ansible(inventory, "scrub.yml", "populate.yml", "-e", asked))
+    assert not list((tmp_path / "home").rglob("claim.json"))
+
+
+@pytest.mark.root
+def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "test", {"name": "none", "kind": "directory"}, ("one", "two"))
+    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
+    nowhere = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    hosts["all"]["children"]["clients"]["hosts"]["two"] = nowhere
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    ran = ansible(inventory, "tune_clients.yml", "scrub.yml", "-e", request(tmp_path / "request.json", [POPULATE]))
+    assert ran.returncode != 0
+    assert "fatal: [two]: UNREACHABLE!" in ran.stdout + ran.stderr
+    assert "Scrub" not in ran.stdout
+
+
+@pytest.mark.root
+def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "inventory", local_target)
+    home = Path(local_target["home"]) / local_target["name"]
+    bundle, evidence, copy = (
+        tmp_path / "in" / "bundle.tar",
+        tmp_path / "in" / "state.json",
+        tmp_path / "in" / "claim.json",
+    )
+    asked = request(
+        tmp_path / "request.json",
+        [POPULATE, FRAGMENT],
+        cells=[cell(0), cell(1)],
+        bundle=str(bundle),
+        evidence=str(evidence),
+        tuning={"read_ahead_kb": 64},
+        holder=living_holder("this"),
+    )
+
+    def steps(name: str, evidence_of_change: Callable[[], Any], *words: str) -> None:
+        before = evidence_of_change()
+        done(ansible(inventory, name, "-e", asked, *words, "--check"))
+        assert evidence_of_change() == before, f"{name} --check changed something"
+        changed = done(ansible(inventory, name, "-e", asked, *words))
+        assert evidence_of_change() != before
+        assert changed > 0
+        after = evidence_of_change()
+        assert done(ansible(inventory, name, "-e", asked, *words)) == 0, f"{name} changed something when run again"
+        assert evidence_of_change() == after
+
+    steps("local_target.yml", lambda: sorted(Path(local_target["image_dir"]).glob("*")))
+    steps("claim.yml", lambda: (home / "claim.json").exists() and copy.exists(), "-e", f"claim_copy={copy}")
+    assert json.loads(copy.read_text())["stores"] == json.loads((home / "claim.json").read_text())["stores"]
+    mount = mount_of(local_target)
+
+    def epoch() -> tuple[int, int]:
+        now = token.read(mount)
+        assert now
+        return now["epoch"], len(now["done"])
+
+    done(ansible(inventory, "hold_target.yml", "-e", asked))
+    assert json.loads((home / "lease.json").read_text())["run"] == "this"
+    steps("tune_clients.yml", lambda: (home / "tunables.json").exists())
+    assert done(ansible(inventory, "scrub.yml", "-e", asked)) == 0
+    steps("populate.yml", epoch)
+    steps("fragment.yml", epoch)
+    capacity = json.loads((home / "claim.json").read_text())["capacity_bytes"]
+    wanted = structure.expected([POPULATE, FRAGMENT], capacity)
+    assert filler(mount) == {f"g{generation}/{index:07d}": size for (generation, index), size in wanted.items()}
+    done(ansible(inventory, "evidence.yml", "-e", asked))
+    assert json.loads(evidence.read_text())["filler_files"] == len(wanted)
+
+    done(ansible(inventory, "measure.yml", "-e", asked, "--check"))
+    assert not bundle.exists()
+    assert done(ansible(inventory, "measure.yml", "-e", asked)) > 0
+    with tarfile.open(bundle) as tar:
+        names = sorted(tar.getnames())
+        seen = [json.load(tar.extractfile(name)) for name in names if name != "INDEX.json"]  # type: ignore[arg-type]
+    assert names == ["INDEX.json", "test/50.30/cell0.1.json", "test/50.30/cell1.1.json"]
+    assert [one["status"] for one in seen] == ["done", "done"]
+    assert all(one["check"]["agreed"] and not one["check"]["rebuilt"] for one in seen)
+    assert seen[0]["conditions"]["tunables"]["read_ahead_kb"]["now"] == ["64"]
+    assert not list((home / "outbox").rglob("*.json")), "what arrived is forgotten"
+
+    assert done(ansible(inventory, "hold_target.yml", "-e", asked, hold_state="absent")) > 0
+    done(ansible(inventory, "release.yml", "--check"))
+    assert (home / "claim.json").exists()
+    ran = ansible(inventory, "release.yml", "local_target.yml", fsage_local_target_state="absent")
+    assert done(ran) > 0
+    assert f"one: nothing is mounted at {mount}" in ran.stdout
+    assert not mount.is_mount()
+    assert not list(Path(local_target["image_dir"]).glob("*"))
+    assert done(ansible(inventory, "release.yml")) == 0
+
+
+@pytest.mark.root
+def test_two_clients_with_two_threads_make_the_same_files(claimed: dict[str, Any], tmp_path: Path) -> None:
+    books = ("scrub.yml", "populate.yml", "fragment.yml")
+    asked = request(tmp_path / "request.json", [POPULATE, FRAGMENT], reuse="fresh")
+    done(ansible(claimed["inventory"], *books, "-e", asked))
+    alone = filler(claimed["mount"])
+    assert len(alone) > 50
+
+    both = inventory_of(tmp_path / "inventory", claimed["spec"], ("one", "two"))
+    again = request(tmp_path / "again.json", [POPULATE, FRAGMENT, {**POPULATE, "generation": 2, "percent": 10}])
+    done(ansible(both, "scrub.yml", "-e", request(tmp_path / "empty.json", [], reuse="fresh", state="empty")))
+    assert filler(claimed["mount"]) == {}
+    ran = ansible(both, *books[1:], "-e", again, populate_threads=2, fragment_threads=2)
+    done(ran)
+    assert all(re.search(rf"^{host}: populate: \d+ files", ran.stdout, re.M) for host in ("one", "two"))
+    assert filler(claimed["mount"]) == alone
+
+
+@pytest.mark.root
+def test_a_state_altered_by_hand_is_brought_about_again(claimed: dict[str, Any], tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.tar"
+    steps = [POPULATE, FRAGMENT]
+    asked = request(tmp_path / "request.json", steps, cells=[cell(0)], bundle=str(bundle))
+    done(ansible(claimed["inventory"], "scrub.yml", "populate.yml", "fragment.yml", "-e", asked))
+    before = filler(claimed["mount"])
+    next((claimed["mount"] / "filler" / "g1").iterdir()).unlink()
+    done(ansible(claimed["inventory"], "measure.yml", "-e", asked))
+    assert filler(claimed["mount"]) == before
+    with tarfile.open(bundle) as tar:
+        seen = json.load(tar.extractfile("test/50.30/cell0.1.json"))  # type: ignore[arg-type]
+    assert (seen["status"], seen["check"]["rebuilt"]) == ("done", True)
+
+
+@pytest.mark.root
+def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path) -> None:
+    bundle, home = tmp_path / "bundle.tar", Path(claimed["spec"]["home"]) / claimed["spec"]["name"]
+    other = request(tmp_path / "other.json", holder=living_holder("other"))
+    done(ansible(claimed["inventory"], "hold_target.yml", "-e", other))
+    waiting = home / "outbox" / "test" / "50.30" / "theirs.1.json"
+    waiting.parent.mkdir(parents=True, exist_ok=True)
+    waiting.write_text("{}")
+    now = token.read(claimed["mount"])
+    asked = request(tmp_path / "request.json", [], cells=[cell(0)], bundle=str(bundle), holder=living_holder("mine"))
+    for name in ("hold_target.yml", "scrub.yml", "populate.yml", "measure.yml"):
+        sentence = refused(ansible(claimed["inventory"], name, "-e", asked))
+        assert "is held by run other" in sentence, name
+        assert "nothing was touched" in sentence
+    assert token.read(claimed["mount"]) == now
+    assert waiting.exists()
+    assert not bundle.exists()
+    waiting.unlink()
+    done(ansible(claimed["inventory"], "hold_target.yml", "-e", other, hold_state="absent"))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_stopped_measurement_leaves_no_process(
+    claimed: dict[str, Any], tmp_path: Path, number: signal.Signals
+) -> None:
+    steps: list[dict] = []
+    mark = f"--description={tmp_path}"
+    long = cell(1, mark, "--time_based", "--runtime=60")
+    asked = request(tmp_path / "request.json", steps, state="empty", cells=[long], bundle=str(tmp_path / "b.tar"))
+    argv = [str(BIN / "ansible-playbook"), "-i", str(claimed["inventory"]), "scrub.yml", "measure.yml", "-e", asked]
+    with open(tmp_path / "log", "w") as log:
+        run = subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+    wait_until(lambda: processes_with(mark))
+    os.killpg(run.pid, number)
+    run.wait(timeout=20)
+    wait_until(lambda: not processes_with(mark), 5)
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def processes_with(mark: str) -> list[int]:
+    """Living processes with `mark` in their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.root
+def test_another_connection_gets_the_agent_once(claimed: dict[str, Any], tmp_path: Path) -> None:
+    """Over ssh's own protocol of words: a stand-in for the ssh program that runs the last word here."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nfor word; do :; done\nexec /bin/sh -c "$word"\n')
+    ssh.chmod(0o755)
+    inventory = inventory_of(tmp_path / "inventory", claimed["spec"])
+    host = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh), "ansible_host": "far"}
+    host["ansible_python_interpreter"] = sys.executable
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": {"clients": {"hosts": {"one": host}}}}}))
+    copy = tmp_path / "claim.json"
+    assert done(ansible(inventory, "claim.yml", "claim.yml", claim_copy=str(copy))) == 0
+    libraries = list((Path(claimed["spec"]["home"]) / "lib").iterdir())
+    assert [re.sub("[0-9a-f]{12}", "…", path.name) for path in libraries] == ["fsage-….zip"]
+    assert json.loads(copy.read_text())["target"] == claimed["spec"]["name"]

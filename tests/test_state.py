@@ -1,0 +1,193 @@
+"""States of real file systems: built exactly, rebuilt alike, never believed when altered."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsage.agent import claim, images, state, structure, token
+from fsage.agent.errors import Refusal
+from fsage.agent.fingerprint import digest
+from fsage.agent.target import open_target
+
+pytestmark = pytest.mark.root
+MIB = 1 << 20
+
+
+def populate(percent: int, generation: int = 1, sizes: tuple[int, ...] = (8 * MIB,), method: str = "fallocate") -> dict:
+    return {
+        "kind": "populate",
+        "generation": generation,
+        "percent": percent,
+        "file_bytes": list(sizes),
+        "seed": 67005,
+        "method": method,
+    }
+
+
+def fragment(percent: int, generation: int = 1) -> dict:
+    return {"kind": "fragment", "generation": generation, "percent": percent, "seed": 67005}
+
+
+def bring(spec: dict, *steps: dict, reuse: str = "nested", shards: int = 1) -> dict[str, Any]:
+    """What the playbooks do, by the same verbs; returns the token."""
+    request = {"state": "wanted", "steps": list(steps), "reuse": reuse, "study": "test"}
+    state.scrub(spec, request, False)
+    for step in steps:
+        begun = state.begin(step["kind"], spec, request, False)
+        if begun["due"]:
+            for index in range(shards):
+                shard = {"index": index, "count": shards, "threads": shards}
+                state.work(step["kind"], spec, request, begun["step"], shard)
+            state.end(step["kind"], spec, request, begun["step"])
+    return state.evidence(spec, request, False)["evidence"]["token"]
+
+
+@pytest.fixture
+def spec(local_target: dict) -> dict:
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    return local_target
+
+
+def test_nested_states_delete_more_and_keep_the_instance(spec):
+    tokens = [bring(spec, populate(70), *([fragment(bb)] if bb else [])) for bb in (0, 10, 30, 60)]
+    assert len({one["instance"] for one in tokens}) == 1
+    assert all(after["files"] < before["files"] for before, after in pairwise(tokens))
+    target = open_target(spec)
+    kept = {entry.name for entry in structure.fillers(target.mounts[0])}
+    count = tokens[0]["files"]
+    assert kept == {f"{index:07d}" for index in range(count)} - {
+        f"{index:07d}" for index in structure.doomed(67005, 1, 60, count)
+    }
+    share = tokens[0]["achieved"][0]
+    assert 0 <= 70 - share["capacity_percent_achieved"] < 100 * 8 * MIB / target.capacity_bytes
+    assert bring(spec, populate(70), fragment(30))["instance"] != tokens[0]["instance"], "going back means emptying"
+
+
+def test_the_same_seed_gives_the_same_extents_after_a_rebuild(spec):
+    steps = (populate(60), fragment(40))
+    first = bring(spec, *steps)
+    bring(spec, populate(20))
+    again = bring(spec, *steps)
+    assert again["instance"] != first["instance"]
+    assert again["digest"] == first["digest"] is not None
+
+
+def test_several_generations_and_sizes(spec):
+    done = bring(spec, populate(50, 1, (8 * MIB, 3 * MIB)), fragment(50), populate(20, 2, (4 * MIB,)), fragment(30, 2))
+    shares = done["achieved"]
+    assert [share["generation"] for share in shares] == [1, 2]
+    assert [share["fragmentation_percent"] for share in shares] == [50, 30]
+    target = open_target(spec)
+    structure.verify(target.mounts, done["done"], target.capacity_bytes)
+    assert done["bytes"] == sum(structure.expected(done["done"], target.capacity_bytes).values())
+
+
+def test_written_in_shards_gives_the_same_files(spec):
+    alone = bring(spec, populate(30, sizes=(4 * MIB,), method="write"), fragment(20))
+    names = {entry.name for entry in structure.fillers(open_target(spec).mounts[0])}
+    bring(spec, populate(10))
+    shared = bring(spec, populate(30, sizes=(4 * MIB,), method="write"), fragment(20), shards=3)
+    assert {entry.name for entry in structure.fillers(open_target(spec).mounts[0])} == names
+    assert (shared["files"], shared["bytes"]) == (alone["files"], alone["bytes"])
+
+
+def test_fresh_never_goes_on_from_another_state(spec):
+    first = bring(spec, populate(40), fragment(10))
+    assert bring(spec, populate(40), fragment(10), reuse="fresh")["instance"] == first["instance"], "it is there"
+    assert bring(spec, populate(40), fragment(30), reuse="fresh")["instance"] != first["instance"]
+
+
+@pytest.mark.parametrize("filesystem", ["xfs", "btrfs"])
+def test_other_file_systems(local_target, filesystem):
+    local_target["filesystem"] = filesystem
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    first = bring(local_target, populate(50), fragment(30))
+    assert state.diagnose(local_target, {"steps": [populate(50), fragment(30)]}, False)["todo"] == []
+    bring(local_target, populate(20))
+    again = bring(local_target, populate(50), fragment(30))
+    assert (again["files"], again["bytes"]) == (first["files"], first["bytes"])
+    if filesystem == "xfs":
+        assert again["digest"] == first["digest"]
+
+
+def test_several_stores_share_the_files(local_target):
+    local_target.update(stores=2, size_gib=2)
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    done = bring(local_target, populate(40), fragment(30))
+    target = open_target(local_target)
+    there = [{int(entry.name) for entry in structure.fillers(mount)} for mount in target.mounts]
+    assert all(index % 2 == store for store, indices in enumerate(there) for index in indices)
+    assert done["files"] == sum(map(len, there)) and all(there)
+
+
+def test_an_altered_target_is_not_believed(spec):
+    bring(spec, populate(50), fragment(30))
+    mount = open_target(spec).mounts[0]
+    request = {"steps": [populate(50), fragment(30)], "state": "wanted"}
+    some = structure.fillers(mount)[2].path
+    before = os.stat(some)
+    os.utime(some, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert "was changed since epoch" in state.diagnose(spec, request, False)["why"]
+    os.utime(some, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert state.diagnose(spec, request, False)["todo"] == []
+    (mount / "stray").write_bytes(b"x" * 8192)
+    assert "bytes free" in state.diagnose(spec, request, False)["why"]
+
+
+def test_files_that_moved_show_in_the_digest(spec):
+    """e4defrag or a copy in place keeps name and size; the extents tell."""
+    bring(spec, populate(50), fragment(30))
+    target = open_target(spec)
+    path = structure.fillers(target.mounts[0])[0].path
+    before = digest(target.mounts)
+    stat = os.stat(path)
+    os.unlink(path)
+    structure._fallocate(target.mounts[0] / "elsewhere", 1 << 20)
+    structure._fallocate(Path(path), stat.st_size)
+    assert digest(target.mounts)["hash"] != before["hash"]
+
+
+def test_a_torn_or_foreign_token_counts_as_none(spec):
+    bring(spec, populate(30))
+    mount = open_target(spec).mounts[0]
+    path = token.path_of(mount)
+    whole = path.read_bytes()
+    assert token.read(mount)["phase"] == "ready"
+    path.write_bytes(whole[:40] + b"X" + whole[41:])
+    assert token.read(mount) is None
+    with pytest.raises(Refusal, match=r"no readable state token; run scrub\.yml"):
+        state.begin("populate", spec, {"steps": [populate(30), fragment(10)], "state": "wanted"}, False)
+
+
+def test_a_step_from_a_state_that_cannot_lead_there_is_refused(spec):
+    bring(spec, populate(60), fragment(40))
+    with pytest.raises(Refusal, match="reached only by way of an empty target"):
+        state.begin("fragment", spec, {"steps": [populate(60), fragment(20)], "state": "60.20"}, False)
+    assert state.diagnose(spec, {"steps": [populate(60), fragment(40)]}, False)["todo"] == []
+
+
+@pytest.mark.parametrize(
+    ("done", "steps", "rest"),
+    [
+        ([], [populate(70)], [populate(70)]),
+        ([populate(70)], [populate(70), fragment(10)], [fragment(10)]),
+        ([populate(70), fragment(10)], [populate(70), fragment(30)], [fragment(30)]),
+        ([populate(70), fragment(30)], [populate(70), fragment(30)], []),
+        ([populate(70), fragment(30)], [populate(70), fragment(10)], None),
+        ([populate(70), fragment(30)], [populate(70)], None),
+        ([populate(70)], [populate(80)], None),
+        ([populate(70), fragment(10)], [populate(70), {**fragment(30), "seed": 1}], None),
+        ([populate(70), fragment(10)], [populate(70), fragment(30), populate(9, 2)], [fragment(30), populate(9, 2)]),
+        ([populate(70), fragment(30), populate(9, 2)], [populate(70), fragment(40), populate(9, 2)], None),
+    ],
+)
+def test_what_is_left_to_do(done, steps, rest):
+    assert state.rest_of(done, steps) == rest

@@ -1,0 +1,91 @@
+"""Which files a structure has and which of them go: arithmetic that every host must agree on."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsage.agent import structure
+
+MIB = 1 << 20
+sizes = st.lists(st.integers(1, 512).map(lambda n: n * MIB), min_size=1, max_size=4, unique=True).map(tuple)
+capacities = st.integers(1 << 30, 1 << 44)
+percents = st.integers(1, 99)
+
+
+@given(percents, sizes, capacities)
+def test_achieved_capacity_is_within_one_file_of_what_was_asked(percent, several, capacity):
+    if capacity * percent // 100 // min(several) > 20_000:
+        capacity = 20_000 * min(several)
+    made = structure.file_sizes(percent, several, capacity)
+    goal = capacity * percent // 100
+    assert sum(made) <= goal < sum(made) + max(several)
+
+
+@given(percents, sizes, st.integers(1 << 32, 1 << 36))
+def test_several_sizes_share_the_bytes_equally(percent, several, capacity):
+    made = structure.file_sizes(percent, several, capacity)
+    shares = [sum(size for size in made if size == one) for one in several]
+    assert max(shares) - min(shares) <= max(several)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 99), st.integers(0, 99), st.integers(0, 500))
+def test_what_a_smaller_bb_deletes_is_among_what_a_larger_one_deletes(seed, generation, one, other, count):
+    small, large = sorted((one, other))
+    few, many = (structure.doomed(seed, generation, percent, count) for percent in (small, large))
+    assert few <= many
+    assert structure.doomed(seed, generation, 0, count) == set()
+
+
+def test_fates_are_uniform_and_differ_by_seed_generation_and_index():
+    draws = [structure.fate(67005, 1, index) for index in range(20_000)]
+    assert min(draws) >= 0 and max(draws) < 1
+    for tenth in range(10):
+        share = sum(tenth / 10 <= u < (tenth + 1) / 10 for u in draws) / len(draws)
+        assert abs(share - 0.1) < 4 * math.sqrt(0.09 / len(draws))
+    assert structure.fate(67005, 1, 0) != structure.fate(67005, 2, 0) != structure.fate(67006, 2, 0)
+
+
+def test_fates_never_change_between_versions():
+    """Recorded: a structure that was built with a seed must be built the same for ever."""
+    assert structure.doomed(67005, 1, 30, 20) == {8, 9, 11, 13, 17}
+
+
+@given(st.integers(0, 99), st.integers(0, 2**20))
+def test_the_same_seed_gives_the_same_files(percent, seed):
+    done = [
+        {"kind": "populate", "generation": 1, "percent": 60, "file_bytes": [8 * MIB, 3 * MIB]},
+        {"kind": "fragment", "generation": 1, "percent": percent, "seed": seed},
+    ]
+    once, again = (structure.expected(done, 1 << 31) for _ in range(2))
+    assert once == again
+    shares = structure.achieved(done, 1 << 31)[0]
+    assert shares["files"] - shares["deleted_files"] == len(once)
+    assert math.isclose(shares["bytes"] * (1 - shares["deleted_share_bytes"]), sum(once.values()), abs_tol=1)
+
+
+@pytest.mark.parametrize("stores", [1, 3])
+def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
+    mounts = [tmp_path / str(store) for store in range(stores)]
+    done = [
+        {"kind": "populate", "generation": 1, "percent": 40, "file_bytes": [MIB], "method": "fallocate"},
+        {"kind": "fragment", "generation": 1, "percent": 50, "seed": 7},
+        {"kind": "populate", "generation": 2, "percent": 30, "file_bytes": [2 * MIB], "method": "write"},
+    ]
+    capacity = 64 * MIB
+    for step in done:
+        for shard in ({"index": 0, "count": 2, "threads": 2}, {"index": 1, "count": 2, "threads": 1}):
+            if step["kind"] == "populate":
+                structure.populate(mounts, step, capacity, shard)
+            else:
+                structure.fragment(mounts, step, len(structure.file_sizes(40, (MIB,), capacity)), shard)
+    structure.verify(mounts, done, capacity)
+    first = structure.doomed(7, 1, 50, 25)
+    assert not structure.path_of(mounts, 1, min(first)).exists()
+    assert len(list(tmp_path.glob("*/filler/g2/*"))) == 9
+    structure.path_of(mounts, 2, 0).write_bytes(b"short")
+    with pytest.raises(Exception, match="1 of another size"):
+        structure.verify(mounts, done, capacity)
