@@ -57,7 +57,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
                     f"the run that asked for cell {cells[measured]['name']} has gone; {measured} of {len(cells)} cells "
                     "were measured and kept"
                 ) from None
-            measured += not lost
+            measured += outbox.place(target, request, cells[measured]).exists()
         lost = lost or (visit.leave() if cells else None)
         return {
             "changed": measured > 0,
@@ -125,7 +125,7 @@ class Visit:
         """Measure one cell and keep its observation; why not, when the state is not as asked."""
         if self.watch.orphaned():
             raise Orphaned
-        began, clock = utc_now(), time.monotonic()
+        began, clock, broken = utc_now(), time.monotonic(), None
         seen = self.check()
         if not seen["agreed"]:
             return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
@@ -135,9 +135,8 @@ class Visit:
             self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
             phases, why = self.phases(cell)
             cleaning = time.monotonic()
-            remove_measured(self.target)
-            self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
-            observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
+            broken = self.clean()
+            observation = self.observation(cell, began, seen, phases, "failed" if why or broken else "done", why or broken)
             observation["seconds"] = {
                 "check": seen["seconds"],
                 "drop": sum(phase["cache_drop_s"] for phase in phases),
@@ -146,7 +145,7 @@ class Visit:
                 "total": time.monotonic() - clock,
             }
         outbox.keep(outbox.place(self.target, self.request, cell), observation)
-        return None
+        return broken
 
     def phases(self, cell: dict) -> tuple[list[dict], str | None]:
         """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell."""
@@ -172,6 +171,22 @@ class Visit:
             if not phase.get("reads"):
                 result["extents"] = layout_of(measured_files(self.target.mounts), self.target.mounts)
         return taken, None
+
+    def clean(self) -> str | None:
+        """Remove what the cell left and say so on the target; why the state is lost when that cannot be done.
+
+        A file system that shut itself down after an I/O error comes back by umount and mount.
+        """
+        try:
+            remove_measured(self.target)
+        except OSError:
+            try:
+                self.target.remount()
+                remove_measured(self.target)
+            except OSError as error:
+                return f"cleaning up failed: {error}"
+        self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
+        return None
 
     def drop_caches(self) -> dict:
         """Make the target cold, and count the measured files' pages that are still in memory.
