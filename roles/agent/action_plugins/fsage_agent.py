@@ -61,8 +61,7 @@ class ActionModule(ActionBase):
         }
         if not question["target"]:
             raise AnsibleActionFail(
-                "fsage_target is not defined for this host; an inventory declares it in "
-                "group_vars/all/target.yml"
+                "fsage_target is not defined for this host; an inventory declares it in group_vars/all/target.yml"
             )
         answer = self._ask(given["verb"], question, task_vars)
         if not answer["failed"]:
@@ -80,7 +79,8 @@ class ActionModule(ActionBase):
 
     def _ask(self, verb, question, task_vars):
         python = self._variable("ansible_python_interpreter", task_vars) or "/usr/bin/python3"
-        command = [str(python), "-m", "fsage.agent", *(["--check"] if self._task.check_mode else []), verb]
+        check = ["--check"] if self._task.check_mode else []
+        command = [str(python), "-S", "-m", "fsage.agent", *check, verb]  # -S: no packages, a quicker start
         stdin = json.dumps(question).encode()
         if self._connection.transport == "local":
             die_with_parent()
