@@ -8,6 +8,7 @@ A study is a file in config/; its name is a target here. Paths and order are the
 means is the package's (src/fsage).
 """
 
+
 include: "workflow/rules/plan.smk"
 include: "workflow/rules/claim.smk"
 include: "workflow/rules/states.smk"

@@ -55,9 +55,7 @@ def _table(name: str) -> list[dict[str, str]]:
 
 
 CODES = {row["case"]: int(row["rc"]) for row in _table("INDEX.tsv")}
-CASES = [
-    Case(row["case"], CODES[row["case"]], row["verdict"], row["expected"]) for row in _table("EXPECTED.tsv")
-]
+CASES = [Case(row["case"], CODES[row["case"]], row["verdict"], row["expected"]) for row in _table("EXPECTED.tsv")]
 GOOD = [case for case in CASES if case.verdict == "good"]
 BAD = [case for case in CASES if case.verdict == "bad"]
 BY_NAME = {case.name: case for case in CASES}

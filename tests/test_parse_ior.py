@@ -16,9 +16,7 @@ SWEEP = BY_NAME["ior-3.3.0/sweep-np2-t1m"]
 def test_good(case):
     run, expected = case.parse(), case.numbers()
     assert run.tasks == expected["tasks"]
-    assert run.version == {"ior-main": "IOR-4.1.0+dev"}.get(
-        case.name.split("/")[0], case.name.split("/")[0].upper()
-    )
+    assert run.version == {"ior-main": "IOR-4.1.0+dev"}.get(case.name.split("/")[0], case.name.split("/")[0].upper())
     for kind, transfers in (("write", run.write), ("read", run.read)):
         if f"{kind}_max_mib_s" not in expected:
             assert transfers == ()
@@ -28,9 +26,7 @@ def test_good(case):
         assert max(t.bw_mib_s for t in transfers) == pytest.approx(expected[f"{kind}_max_mib_s"], abs=0.5)
         for transfer in transfers:
             assert transfer.moved_bytes == expected["bytes"]
-            assert transfer.moved_bytes / MIB / transfer.seconds == pytest.approx(
-                transfer.bw_mib_s, rel=0.005
-            )
+            assert transfer.moved_bytes / MIB / transfer.seconds == pytest.approx(transfer.bw_mib_s, rel=0.005)
 
 
 @pytest.mark.parametrize("case", of(BAD, "ior"), ids=lambda case: case.name)
@@ -67,9 +63,7 @@ def test_another_rank_writes_into_a_line(case, data):
 
 
 def test_a_program_that_is_not_there():
-    with pytest.raises(
-        BadOutput, match=r"ended with code 127: .Errno 2. No such file or directory: 'mpirun'"
-    ):
+    with pytest.raises(BadOutput, match=r"ended with code 127: .Errno 2. No such file or directory: 'mpirun'"):
         ior.parse("", "[Errno 2] No such file or directory: 'mpirun'", 127)
 
 

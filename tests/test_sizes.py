@@ -56,9 +56,7 @@ def test_refuses(text):
 def test_refuses_powers_of_ten_with_both_right_spellings():
     with pytest.raises(ValueError) as caught:
         parse_size("264MB")
-    assert str(caught.value) == (
-        "'264MB' may be a power of ten; sizes are powers of two: write 264M or 264MiB"
-    )
+    assert str(caught.value) == ("'264MB' may be a power of ten; sizes are powers of two: write 264M or 264MiB")
 
 
 @given(st.integers(1, LARGEST_BYTES))

@@ -82,9 +82,7 @@ def test_series1_is_the_published_matrix():
     assert [state.name for state in states] == [
         f"{a}.{b:02d}@264M" for a in range(10, 90, 10) for b in range(0, 80, 10)
     ]
-    assert [state.population for state in states] == [
-        f"{a}@264M" for a in range(10, 90, 10) for _ in range(8)
-    ]
+    assert [state.population for state in states] == [f"{a}@264M" for a in range(10, 90, 10) for _ in range(8)]
     for state in states:
         planned = [cell for cell in study.cells_of(state) if cell.kind == "planned"]
         assert {cell.name for cell in planned} == {
@@ -95,9 +93,7 @@ def test_series1_is_the_published_matrix():
 
 def test_series2_only_writes_and_stands_beside_series1():
     study, other = (load_study(CONFIG / f"{name}.yaml") for name in ("series2", "series1"))
-    assert {tuple(cell.params["phases"]) for s in recipes.expand(study) for cell in study.cells_of(s)} == {
-        ("write",)
-    }
+    assert {tuple(cell.params["phases"]) for s in recipes.expand(study) for cell in study.cells_of(s)} == {("write",)}
     pairs = study.counterparts(other)
     assert len(pairs) == 70
     assert pairs["20.30@33M", "transfer_size-8M_i4"] == ("20.30@264M", "transfer_size-8M_i4")
@@ -115,26 +111,13 @@ def test_what_the_other_study_does_not_plan_has_no_counterpart(load):
     assert pairs["10.50@33M", "transfer_size-8M_i1"] is None
 
 
-def test_quickstart_measures_five_states_and_its_headline_is_among_them():
+def test_quickstart_measures_four_states_and_its_headline_is_among_them():
     study = load_study(CONFIG / "quickstart.yaml")
     found = [state.name.partition("@")[0] for state in recipes.expand(study)]
-    assert found == ["10.00", "40.00", "80.00", "80.30", "80.50"]
-    lines = {
-        line.label: (study.state_named(line.state), study.state_named(line.against))
-        for line in study.headline
-    }
+    assert found == ["10.00", "40.00", "80.00", "80.50"]
+    lines = {line.label: (study.state_named(line.state), study.state_named(line.against)) for line in study.headline}
     fragmented, even = lines["fragmentation"]
     assert fragmented.nominal["fullness_percent"] == even.nominal["fullness_percent"] == 40
-
-
-def test_series1_is_read_and_expanded_quickly():
-    def seconds():
-        began = time.perf_counter()
-        study = load_study(CONFIG / "series1.yaml")
-        assert len(names(study)) == 2368
-        return time.perf_counter() - began
-
-    assert min(seconds() for _ in range(5)) < 0.05
 
 
 def test_import_stays_light():
@@ -169,9 +152,7 @@ def test_steps_are_scaled_and_seeded(load):
         "fragmentation_percent": 30,
         "file_size_bytes": 264 * MIB,
         "fullness_percent": 56,
-        "generations": [
-            {"capacity_percent": 80, "fragmentation_percent": 30, "file_sizes_bytes": [264 * MIB]}
-        ],
+        "generations": [{"capacity_percent": 80, "fragmentation_percent": 30, "file_sizes_bytes": [264 * MIB]}],
     }
 
 
@@ -240,9 +221,7 @@ def test_each_state_of_a_population_only_deletes_more(capacity, fragmentation, r
     fragmentation = [0, *fragmentation]
     random.shuffle(fragmentation)
     states = paf.expand(
-        paf.States(
-            recipe="paf", capacity=capacity, fragmentation=fragmentation, file_size=["1M", "2M"], reuse=reuse
-        )
+        paf.States(recipe="paf", capacity=capacity, fragmentation=fragmentation, file_size=["1M", "2M"], reuse=reuse)
     )
     assert len(states) == len({state.name for state in states}) == 2 * len(capacity) * len(fragmentation)
     populations = [state.population for state in states]
@@ -285,10 +264,7 @@ def test_order_is_random_by_state_and_seed_but_always_the_same(load):
     assert names(study) == names(load_study(CONFIG / "series1.yaml"))
     orders = [[cell.name for cell in study.cells_of(state)] for state in recipes.expand(study)]
     assert len(set(map(tuple, orders))) == 64
-    assert all(
-        [cell.order for cell in study.cells_of(state)] == list(range(1, 38))
-        for state in recipes.expand(study)
-    )
+    assert all([cell.order for cell in study.cells_of(state)] == list(range(1, 38)) for state in recipes.expand(study))
     reseeded = yaml.safe_load((CONFIG / "series1.yaml").read_text()) | {"order_seed": 2}
     assert names(load(reseeded, "series1")) != names(study)
 
@@ -424,8 +400,7 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
         (
             "sentinels",
             {"every": 2, "transfer_size": "65M"},
-            "sentinels.transfer_size: 8M, 64M do not divide 65M, the largest; "
-            "a cell moves multiples of that one",
+            "sentinels.transfer_size: 8M, 64M do not divide 65M, the largest; a cell moves multiples of that one",
         ),
         (
             "only",
@@ -454,8 +429,7 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
         (
             "headline",
             [{"label": "x", "state": "80.3", "against": "10.00"}],
-            "headline[0].state: '80.3' is no state here; did you mean '80.30'? "
-            "they go from 10.00@264M to 80.30@264M",
+            "headline[0].state: '80.3' is no state here; did you mean '80.30'? they go from 10.00@264M to 80.30@264M",
         ),
         (
             "compare",
@@ -563,18 +537,14 @@ anything = st.recursive(
     | st.floats()
     | st.text(max_size=5)
     | st.sampled_from(["8M", "paf", "read"]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3),
     max_leaves=6,
 )
 
 
 def places(block, path=()):
     """Every place of a nested block, by its path."""
-    entries = (
-        block.items() if isinstance(block, dict) else enumerate(block) if isinstance(block, list) else ()
-    )
+    entries = block.items() if isinstance(block, dict) else enumerate(block) if isinstance(block, list) else ()
     for key, value in entries:
         yield (*path, key)
         yield from places(value, (*path, key))

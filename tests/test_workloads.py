@@ -35,9 +35,7 @@ def test_workloads_are_found_by_name():
     assert workloads.names() == ["metadata", "sequential"]
     for name in workloads.names():
         module = workloads.load(name)
-        assert all(
-            hasattr(module, part) for part in ("Params", "commands", "read", "seconds", "bytes_written")
-        )
+        assert all(hasattr(module, part) for part in ("Params", "commands", "read", "seconds", "bytes_written"))
 
 
 def test_an_unknown_workload_is_refused():
@@ -141,9 +139,7 @@ def test_metadata_commands():
     assert create.endswith(" mdtest -n 50 -F -u -C -d /m/0/measured@/m/1/measured")
     assert " -T " in stat
     assert " -r " in remove
-    with pytest.raises(
-        ValueError, match="600 for 2 tasks are 1200 files, the empty target has room for 1000"
-    ):
+    with pytest.raises(ValueError, match="600 for 2 tasks are 1200 files, the empty target has room for 1000"):
         metadata.commands({**METADATA, "files_per_task": 600}, CLAIM)
 
 
@@ -187,9 +183,7 @@ def test_a_sequential_cell(observed):
     outcome = sequential.read(observed)
     assert (outcome.status, outcome.why) == ("valid", None)
     metrics = outcome.metrics
-    assert sorted(metrics) == sorted(
-        f"{p}_{m}" for p in ("write", "read") for m in ("bw_mib_s", "seconds", "bytes")
-    )
+    assert sorted(metrics) == sorted(f"{p}_{m}" for p in ("write", "read") for m in ("bw_mib_s", "seconds", "bytes"))
     assert metrics["write_bytes"] == metrics["read_bytes"] == 64 * MIB
     for phase in ("write", "read"):
         assert metrics[f"{phase}_bw_mib_s"] * metrics[f"{phase}_seconds"] == pytest.approx(64)
@@ -213,9 +207,7 @@ def test_files_that_are_not_there_are_not_made_and_read(tmp_path):
     phase = {"name": "read", "argv": read["argv"], "rc": done.returncode, **vars_of(done)}
     outcome = sequential.read({"status": "failed", "why": "x", "params": SEQUENTIAL, "phases": [phase]})
     assert outcome == workloads.Outcome("failed", "x")  # its write is missing, and the host said why
-    outcome = sequential.read(
-        {"status": "done", "params": SEQUENTIAL, "phases": [{**phase, "name": "write"}]}
-    )
+    outcome = sequential.read({"status": "done", "params": SEQUENTIAL, "phases": [{**phase, "name": "write"}]})
     assert "file creation disallowed" in outcome.why
     assert list((tmp_path / "measured").iterdir()) == []
 
@@ -227,9 +219,7 @@ def test_a_metadata_cell(tmp_path):
     assert outcome.status == "valid", outcome.why
     for operation in ("create", "stat", "remove"):
         assert outcome.metrics[f"{operation}_files"] == 600
-        assert outcome.metrics[f"{operation}_per_s"] * outcome.metrics[
-            f"{operation}_seconds"
-        ] == pytest.approx(600)
+        assert outcome.metrics[f"{operation}_per_s"] * outcome.metrics[f"{operation}_seconds"] == pytest.approx(600)
     assert list(tmp_path.rglob("measured.*")) == []
 
 
@@ -313,9 +303,7 @@ def test_observations_that_are_no_samples(observed, change, status, reason):
 def test_the_reason_of_a_cell_that_failed_on_its_host_is_the_tools(observed):
     case = BY_NAME["fio-3.33/fail-enospc-fallocate-none"]
     failed = {**observed["phases"][0], "rc": case.rc, "stdout": case.stdout, "stderr": case.stderr}
-    outcome = sequential.read(
-        {**observed, "status": "failed", "why": "write: exit code 1", "phases": [failed]}
-    )
+    outcome = sequential.read({**observed, "status": "failed", "why": "write: exit code 1", "phases": [failed]})
     assert outcome.status == "failed"
     assert re.search("write: fio ended with code 1: .*No space left on device", outcome.why)
 
@@ -428,7 +416,5 @@ def test_mdtest_that_did_not_do_as_asked(change, reason):
 
 def test_mdtest_with_fewer_files():
     cell = mdtest_cell("main")
-    cell["phases"][0]["stdout"] = cell["phases"][0]["stdout"].replace(
-        "2 tasks, 2000 files", "2 tasks, 1000 files"
-    )
+    cell["phases"][0]["stdout"] = cell["phases"][0]["stdout"].replace("2 tasks, 2000 files", "2 tasks, 1000 files")
     assert "create: 1000 files, with 2000 asked for" in metadata.read(cell).why

@@ -49,6 +49,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
             "nominal": state.nominal,
             "run": run["run"] if run else None,
             "holder": run,
+            "claim": plan.claim["id"] if plan.claim else None,
             "tuning": plan.study.tuning,
             "reuse": plan.study.states.reuse,
             "steps": state.steps(plan.target.scale.file_size, seed_of(plan)),

@@ -4,9 +4,9 @@
 rule claim_target:
     output:
         f"{RESULTS}/targets/{os.environ['FSAGE_TARGET']}.json",
+    priority: 10**9
     resources:
         target=1,
-    priority: 10**9
     message:
         "Claim and calibrate the target"
     shell:

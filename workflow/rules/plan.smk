@@ -28,7 +28,11 @@ for name, default in {
 RESULTS = os.environ["FSAGE_RESULTS"]
 
 try:
-    PLANS = load_plans(Path(os.environ["FSAGE_STUDIES"]), Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"], Path(RESULTS))
+    PLANS = load_plans(
+        Path(os.environ["FSAGE_STUDIES"]),
+        Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"],
+        Path(RESULTS),
+    )
 except StudyError as error:
     raise WorkflowError(str(error)) from None
 

@@ -15,13 +15,13 @@ for number, plan in enumerate(PLANS.values()):
                 ancient(rules.claim_target.output),
             output:
                 str(plan.results.state(name)),
+            priority: priority_of_state
+            resources:
+                target=1,
             params:
                 study=plan.study.name,
                 state=name,
                 playbooks=state.playbooks,
-            resources:
-                target=1,
-            priority: priority_of_state
             message:
                 f"Bring the target into state {name}"
             shell:
@@ -34,13 +34,13 @@ for number, plan in enumerate(PLANS.values()):
                 ancient(str(plan.results.state(name))),
             output:
                 [str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
+            priority: priority_of_state + 1
+            resources:
+                target=1,
             params:
                 study=plan.study.name,
                 state=name,
                 playbooks=state.playbooks,
-            resources:
-                target=1,
-            priority: priority_of_state + 1
             message:
                 f"Measure {len(plan.missing[name])} cells in state {name}"
             shell:

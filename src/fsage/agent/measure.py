@@ -17,8 +17,8 @@ from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
 from fsage.agent.lease import Watch, held
-from fsage.agent.state import layout_record, look, remove_measured
-from fsage.agent.target import Target, open_target
+from fsage.agent.state import layout_record, look, opened, remove_measured
+from fsage.agent.target import Target
 
 PHASE_TIMEOUT_S = 900.0
 LOOK_EVERY_S = 0.2
@@ -35,7 +35,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     asked for; the caller then brings it there and asks again for the rest. Raises Failure when the run that
     asked has gone.
     """
-    target = open_target(spec)
+    target = opened(spec, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if check:
         return {
@@ -136,7 +136,8 @@ class Visit:
             phases, why = self.phases(cell)
             cleaning = time.monotonic()
             broken = self.clean()
-            observation = self.observation(cell, began, seen, phases, "failed" if why or broken else "done", why or broken)
+            why = why or broken
+            observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
             observation["seconds"] = {
                 "check": seen["seconds"],
                 "drop": sum(phase["cache_drop_s"] for phase in phases),

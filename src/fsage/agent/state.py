@@ -20,6 +20,18 @@ ALL = {"index": 0, "count": 1, "threads": 1}
 Result = dict[str, Any]
 
 
+def opened(spec: dict, request: dict) -> Target:
+    """The target, verified, and claimed as the request's maker knew it. Raises Refusal."""
+    target = open_target(spec)
+    if request.get("claim") not in (None, target.claim["id"]):
+        raise Refusal(
+            f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "
+            "claim, and nothing was touched. `fsage claim` fetches the new one; records of the old one were taken on "
+            "what may be another image, another amount: set them aside before you go on"
+        )
+    return target
+
+
 def rest_of(done: list[dict], steps: list[dict]) -> list[dict] | None:
     """The steps that lead from `done` to `steps`, or None when only an empty target can get there.
 
@@ -105,7 +117,7 @@ def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
 
 def scrub(spec: dict, request: dict, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
-    target = open_target(spec)
+    target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target, whole=True)
         rest = None if why else rest_of(now["done"], request["steps"])
@@ -162,7 +174,7 @@ def _books(target: Target) -> dict:
 
 def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
     """Announce the next step on the target when it is of `kind`; {"due": False} when there is nothing to do."""
-    target = open_target(spec)
+    target = opened(spec, request)
     with held(target.home, request):
         now, step = due(target, request, kind)
         if step is None:
@@ -175,7 +187,7 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
 
 def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
     """Do one host's shard of the announced step."""
-    target = open_target(spec)
+    target = opened(spec, request)
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
         if not now or now.get("step") != step or now["phase"] != token.BUILDING:
@@ -191,7 +203,7 @@ def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Resul
 
 def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
     """Verify what the shards did and declare the target ready."""
-    target = open_target(spec)
+    target = opened(spec, request)
     with held(target.home, request):
         now = token.read(target.mounts[0])
         if not now or now.get("step") != step:
@@ -216,7 +228,7 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
 
 def diagnose(spec: dict, request: dict, check: bool) -> Result:
     """What the target is and what the request's state still needs; changes nothing of its structure."""
-    target = open_target(spec)
+    target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target, whole=True)
         steps = request.get("steps", [])
@@ -235,7 +247,7 @@ def diagnose(spec: dict, request: dict, check: bool) -> Result:
 
 def evidence(spec: dict, request: dict, check: bool) -> Result:
     """Evidence of the state that the target is in; Refusal when it is not the request's."""
-    target = open_target(spec)
+    target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target)
         if why or now["done"] != request["steps"]:

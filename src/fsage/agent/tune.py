@@ -5,7 +5,7 @@ from __future__ import annotations
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, write_json
 from fsage.agent.lease import held
-from fsage.agent.target import open_target
+from fsage.agent.state import opened
 
 
 def tune(spec: dict, request: dict, check: bool) -> dict:
@@ -14,7 +14,7 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
     Lustre's tunables (max_rpcs_in_flight ...) have nothing to act on here and are noted as unsupported.
     What is set is put back when the target is released: the values before stand in tunables.json.
     """
-    target = open_target(spec)
+    target = opened(spec, request)
     wanted = request.get("tuning", {})
     with held(target.home, request):
         path = target.home / "tunables.json"

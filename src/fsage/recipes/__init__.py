@@ -40,9 +40,7 @@ class State(NamedTuple):
         for part in self.parts:
             step = {**part, "seed": seed if part["seed"] is None else part["seed"]}
             if "file_bytes" in part:
-                step["file_bytes"] = [
-                    _scaled(size_bytes, scale_file_size) for size_bytes in part["file_bytes"]
-                ]
+                step["file_bytes"] = [_scaled(size_bytes, scale_file_size) for size_bytes in part["file_bytes"]]
             steps.append(step)
         return steps
 

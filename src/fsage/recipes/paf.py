@@ -19,9 +19,7 @@ AXES = ("capacity", "fragmentation", "file_size")
 
 def _structure(value: Any) -> PaF:
     if not isinstance(value, str):
-        raise ValueError(
-            f"{show(value)} is not a structure; write it as text, such as 'PAF:70.30,20.40@264M'"
-        )
+        raise ValueError(f"{show(value)} is not a structure; write it as text, such as 'PAF:70.30,20.40@264M'")
     return replace(parse(value), kblocks=None)  # the capacity is measured, whatever it was elsewhere
 
 

@@ -40,9 +40,7 @@ class Params(BaseModel):
     @classmethod
     def _in_order(cls, operations: tuple[str, ...]) -> tuple[str, ...]:
         if "create" not in operations or operations != tuple(o for o in OPERATIONS if o in operations):
-            raise ValueError(
-                f"operations {list(operations)}: allowed are create, [stat], [remove], in this order"
-            )
+            raise ValueError(f"operations {list(operations)}: allowed are create, [stat], [remove], in this order")
         return operations
 
 

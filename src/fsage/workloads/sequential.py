@@ -165,9 +165,7 @@ def _judge_ior(params: Params, phase: Mapping) -> Transfer:
     if f" {options} -o" not in run.command:
         raise BadOutput(f"the output is not of this command: asked for {options}, IOR reports {run.command}")
     if (run.tasks, run.block_bytes) != (asked_tasks, block_bytes):
-        raise BadOutput(
-            f"{run.tasks} tasks of {run.block_bytes} bytes ran, not {asked_tasks} of {block_bytes}"
-        )
+        raise BadOutput(f"{run.tasks} tasks of {run.block_bytes} bytes ran, not {asked_tasks} of {block_bytes}")
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
@@ -177,8 +175,6 @@ def _judge_ior(params: Params, phase: Mapping) -> Transfer:
 
 def _check(params: Params, transfer_bytes: int, moved: Transfer, asked_bytes: int) -> None:
     if transfer_bytes != params.transfer_size:
-        raise BadOutput(
-            f"ran with transfers of {transfer_bytes} bytes, the cell's are {params.transfer_size}"
-        )
+        raise BadOutput(f"ran with transfers of {transfer_bytes} bytes, the cell's are {params.transfer_size}")
     if moved.moved_bytes != asked_bytes:
         raise BadOutput(f"moved {moved.moved_bytes} bytes of {asked_bytes} asked for")
