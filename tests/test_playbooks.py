@@ -325,7 +325,7 @@ def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("number", [signal.SIGKILL], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_stopped_measurement_leaves_no_process(
     claimed: dict[str, Any], tmp_path: Path, number: signal.Signals
 ) -> None:

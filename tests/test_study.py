@@ -4,7 +4,6 @@ import copy
 import json
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 

@@ -48,7 +48,7 @@ def unpack(bundle: Path, root: Path, target: str) -> int:
         with tarfile.open(bundle) as tar:
             for member in tar:
                 content = tar.extractfile(member)
-                if content and member.name != "INDEX.json":
+                if content:
                     new += _keep(json.loads(content.read()), root, target)
     except (tarfile.ReadError, json.JSONDecodeError):
         pass  # fetching was cut short, so it was not acknowledged: the host still has all of it

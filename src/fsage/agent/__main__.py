@@ -5,7 +5,9 @@ Exit code 0: done; 1: refused, nothing was touched; 2: failed. The object then h
 
 from __future__ import annotations
 
+import ctypes
 import json
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -57,7 +59,17 @@ VERBS: dict[str, Verb] = {
     "bundle": outbox.bundle,
     "acknowledge": outbox.acknowledge,
 }
+PR_SET_PDEATHSIG = 1  # prctl(2)
 ON_STEPS = ("populate", "fragment", "end_populate", "end_fragment")
+
+
+def end_with_parent() -> None:
+    """Take SIGTERM, and the end of the process that started us, as an interruption: whatever runs is stopped.
+
+    Ansible's workers are sessions of their own, so that no signal to the run's process group comes here.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def main(arguments: list[str]) -> int:
@@ -67,6 +79,7 @@ def main(arguments: list[str]) -> int:
     if verb not in VERBS and verb not in ON_STEPS:
         print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
         return 2
+    end_with_parent()
     given: dict[str, Any] = json.load(sys.stdin)
     try:
         if verb in ON_STEPS:
@@ -79,6 +92,8 @@ def main(arguments: list[str]) -> int:
         answer, code = {"failed": True, "changed": True, "msg": str(failure)}, 2
     except OSError as error:
         answer, code = {"failed": True, "changed": True, "msg": f"{verb}: {error}"}, 2
+    except KeyboardInterrupt:
+        answer, code = {"failed": True, "changed": True, "msg": f"{verb} was interrupted"}, 2
     else:
         code = 0
     print(json.dumps(answer))

@@ -221,17 +221,20 @@ class Visit:
         except OSError as error:
             return {"rc": 127, "stdout": "", "stderr": str(error), "wall_s": time.monotonic() - began}
         late = False
-        while True:
-            try:
-                out, err = process.communicate(timeout=LOOK_EVERY_S)
-                break
-            except subprocess.TimeoutExpired:
-                if self.watch.orphaned():
-                    stop(process)
-                    raise Orphaned from None
-                if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
-                    late = True
-                    stop(process)
+        try:
+            while True:
+                try:
+                    out, err = process.communicate(timeout=LOOK_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    if self.watch.orphaned():
+                        raise Orphaned from None
+                    if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
+                        late = True
+                        stop(process)
+        except BaseException:  # Ctrl-C too: nobody else knows the command's session
+            stop(process)
+            raise
         wall = time.monotonic() - began
         if late:
             err += f"\nfsage: stopped after {wall:.0f} s"

@@ -1,0 +1,88 @@
+"""What a cell costs beyond its own I/O commands and cache drops, against a shell loop that runs the same commands.
+
+Both run the same fio commands with the same umount and mount before each, on the same state; the shell loop keeps
+the output and does nothing else (no check, no evidence, no durable record). Goal: at most 0.1 s a cell.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from target import loop_target
+
+from fsage.agent import measure, state
+from fsage.agent.target import open_target
+from fsage.workloads import sequential
+
+CELLS = 35  # of one state of Series 1
+STEPS = [
+    {"kind": "populate", "generation": 1, "percent": 50, "file_bytes": [8 << 20], "seed": 1, "method": "fallocate"},
+    {"kind": "fragment", "generation": 1, "percent": 30, "seed": 1},
+]
+
+
+def request(cells: list[dict]) -> dict:
+    """A request for the state with these cells."""
+    return {"study": "bench", "state": "50.30", "steps": STEPS, "reuse": "nested", "cells": cells}
+
+
+def main() -> None:
+    """Alternate both ways a few times and print seconds a cell."""
+    with loop_target(2) as spec:
+        state.scrub(spec, request([]), False)
+        for step in STEPS:
+            state.begin(step["kind"], spec, request([]), False)
+            state.work(step["kind"], spec, request([]), step, state.ALL)
+            state.end(step["kind"], spec, request([]), step)
+        target = open_target(spec)
+        phases = sequential.commands({"transfer_size": 1 << 20, "iteration": 1}, target.claim)
+        ours, theirs, own = [], [], []
+        for attempt in range(1, int(sys.argv[1]) + 1 if len(sys.argv) > 1 else 4):
+            cells = [
+                {"name": f"c{i}", "kind": "planned", "order": i, "attempt": attempt, "params": {}, "phases": phases}
+                for i in range(CELLS)
+            ]
+            began = time.monotonic()
+            answer = measure.measure(spec, request(cells), False)
+            ours.append((time.monotonic() - began) / CELLS)
+            assert answer["measured"] == CELLS, answer
+            theirs.append(shell_loop(target, phases) / CELLS)
+            own.append(costs(target, attempt))
+    ours_s, theirs_s = statistics.median(ours), statistics.median(theirs)
+    print(f"fsage {ours_s:.3f} s a cell, shell loop {theirs_s:.3f} s a cell (medians of {len(ours)} x {CELLS} cells)")
+    print(f"beyond the same commands in a shell loop: {ours_s - theirs_s:+.3f} s a cell; ratio {ours_s / theirs_s:.3f}")
+    print(f"inside a cell, beyond its commands and cache drops: {statistics.median(own):.3f} s (its own clock)")
+
+
+def shell_loop(target, phases: list[dict]) -> float:
+    """Seconds for the same commands by hand."""
+    mount, device = target.mounts[0], target.devices[0]
+    remount = f"umount {mount} && mount -o noatime {device} {mount}"
+    with tempfile.TemporaryDirectory() as out:
+        lines = [f"for i in $(seq {CELLS}); do"]
+        for phase in phases:
+            lines.append(remount)
+            lines.append(f"(cd {mount}/measured && {shlex.join(phase['argv'])}) > {out}/$i.{phase['name']} 2>&1")
+        lines += [f"rm {mount}/measured/* && sync -f {mount}", "done"]
+        script = Path(out) / "loop.sh"
+        script.write_text("set -e\n" + "\n".join(lines))
+        began = time.monotonic()
+        subprocess.run(["bash", script], check=True)
+        return time.monotonic() - began
+
+
+def costs(target, attempt: int) -> float:
+    """Median seconds of a cell that are neither its commands' nor its cache drops'."""
+    found = [json.loads(path.read_text())["seconds"] for path in (target.home / "outbox").rglob(f"*.{attempt}.json")]
+    return statistics.median(one["total"] - one["run"] - one["drop"] for one in found)
+
+
+if __name__ == "__main__":
+    main()

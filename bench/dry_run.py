@@ -1,0 +1,80 @@
+"""`snakemake -n series1` against a bare Snakefile of the same shape: as many rules, inputs and outputs, no fsage in it.
+
+Goal: at most 1.3 times.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BARE = """
+STATES = [f"{a}.{b:02d}" for a in range(10, 81, 10) for b in range(0, 71, 10)]
+CELLS = {s: [f"records/{s}/t{t}M_i{i}.json" for t in (1, 2, 4, 8, 16, 32, 64) for i in range(1, 6)]
+            + [f"records/{s}/sentinel_{k}.json" for k in (1, 2)] for s in STATES}
+ALL = [record for state in STATES for record in CELLS[state]]
+
+rule series1:
+    input: ALL, "report.html"
+    shell: "true"
+
+rule report:
+    input: ALL
+    output: "report.html"
+    shell: "touch {output}"
+
+rule claim:
+    output: "claim.json"
+    shell: "touch {output}"
+
+for number, state in enumerate(STATES):
+    rule:
+        name: f"establish_{state}"
+        input: ancient("claim.json")
+        output: f"states/{state}.json"
+        resources: target=1
+        priority: 1000 - 2 * number
+        shell: "touch {output}"
+    rule:
+        name: f"measure_{state}"
+        input: ancient(f"states/{state}.json")
+        output: CELLS[state]
+        resources: target=1
+        priority: 1001 - 2 * number
+        shell: "touch {output}"
+"""
+
+
+def seconds(argv: list[str], folder: Path) -> float:
+    """Wall time of one command."""
+    began = time.monotonic()
+    subprocess.run(argv, cwd=folder, check=True, capture_output=True)
+    return time.monotonic() - began
+
+
+def main() -> None:
+    """Alternate both and print medians and their ratio."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    words = "--cores 2 --rerun-triggers mtime --nolock --scheduler greedy --quiet rules host"
+    with tempfile.TemporaryDirectory() as place:
+        bare = Path(place) / "bare"
+        (bare / "profiles").mkdir(parents=True)
+        (bare / "Snakefile").write_text(BARE)
+        os.environ.pop("FSAGE_RESULTS", None)
+        ours, theirs = [], []
+        for _ in range(rounds + 1):
+            ours.append(seconds(["snakemake", "-n", "--config", f"results={place}/r", "--", "series1"], ROOT))
+            theirs.append(seconds(["snakemake", "-n", *words.split(), "--", "series1"], bare))
+    ours_s, theirs_s = statistics.median(ours[1:]), statistics.median(theirs[1:])  # the first warms the caches
+    print(f"snakemake -n series1: {ours_s:.2f} s; a bare Snakefile of the same shape: {theirs_s:.2f} s")
+    print(f"ratio {ours_s / theirs_s:.2f}")
+
+
+if __name__ == "__main__":
+    main()
