@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fsage import record, results
+from fsage import job, results
 from fsage import request as requests
 from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
-from fsage.progress import Progress
 from fsage.study import StudyError
 from fsage.target import Target, default_target, load_target
 
@@ -78,38 +76,9 @@ def play_state(
     state: StateName,
     playbooks: Annotated[list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")],
 ) -> None:
-    """Bring the target into a state and, with measure.yml, measure its missing cells and hand over their records."""
-    plan = context.obj.plan(study)
-    measuring = "measure.yml" in playbooks
-    if measuring:  # what a killed run left between the host and the records
-        record.unpack(plan.results.bundle(state), plan.results.root, plan.target.name)
-        record.forget_handed_over(plan, state)
-    todo = requests.to_measure(plan, state) if measuring else []
-    name = f"{'measure' if measuring else 'establish'}_{state}"
-    file = plan.results.request(name)
-    results.write(file, requests.make(plan, state, todo))
-    began = time.monotonic()
-    failed = None
-    if todo or not measuring:
-        plan.results.bundle(state).parent.mkdir(parents=True, exist_ok=True)
-        plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
-        progress = Progress(plan, state)
-        try:
-            play(playbooks, context.obj.inventory, ["-e", f"@{file}"], plan.results.log(name), progress)
-        except PlayFailed as error:
-            failed = error
-    if not measuring:
-        if failed:
-            raise failed
-        print(f"fsage: {study}: state {state} reached in {time.monotonic() - began:.0f} s", file=sys.stderr)
-        return
-    record.unpack(plan.results.bundle(state), plan.results.root, plan.target.name)
-    if lacking := record.hand_over(plan, state):
-        names = ", ".join(cell.name for cell in lacking[:5]) + (", …" if len(lacking) > 5 else "")
-        raise PlayFailed(
-            f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason given'}"
-        )
-    print(f"fsage: {progress.done() if todo else f'{study}: state {state} handed over'}", file=sys.stderr)
+    """Bring the target into a state; with measure.yml, measure its missing cells and hand over their records."""
+    do = job.measure if "measure.yml" in playbooks else job.establish
+    do(context.obj.plan(study), state, playbooks, context.obj.inventory)
 
 
 @app.command()
@@ -118,7 +87,8 @@ def claim(context: typer.Context) -> None:
     target = context.obj.target()
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)
-    print(f"fsage: claiming target {target.name} (making its image takes a moment, once)", file=sys.stderr)
+    once = ": making and writing its image takes a moment, once" if target.kind == "loop" else ""
+    print(f"fsage: claiming target {target.name}{once}", file=sys.stderr)
     variables = {"claim_copy": str(place.claim.absolute()), "fsage_request": {"holder": requests.holder()}}
     log = context.obj.results / "logs" / target.name / "claim.log"
     play(["local_target.yml", "claim.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)

@@ -13,7 +13,9 @@ class Progress:
 
     def __init__(self, plan: Plan, state: str) -> None:
         self.plan, self.state = plan, state
-        self.folder = plan.target.outbox / plan.study.name / state  # on another machine: empty, only the time is told
+        claim = plan.claim["id"] if plan.claim else ""
+        # On another machine this folder is empty: then only the time is told.
+        self.folder = plan.target.outbox / claim / plan.study.name / state
         self.began = time.monotonic()
         self.at_start = self._waiting()
         self.total = sum(len(cells) for cells in plan.cells.values())

@@ -1,0 +1,57 @@
+"""What a job of the DAG does: bring a state about, or measure the missing cells of one, by playbooks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from fsage import record, request, results
+from fsage.plan import Plan
+from fsage.play import PlayFailed, play
+from fsage.progress import Progress
+
+SHOWN = 5
+
+
+def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> None:
+    """Bring the target into `state`; its evidence is noted by evidence.yml. Raises PlayFailed."""
+    began = time.monotonic()
+    file = _request(plan, state, f"establish_{state}", [])
+    plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
+    play(playbooks, inventory, ["-e", f"@{file}"], plan.results.log(f"establish_{state}"), Progress(plan, state))
+    _say(f"{plan.study.name}: state {state} reached in {time.monotonic() - began:.0f} s")
+
+
+def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> None:
+    """Measure the cells of `state` that have no record, and hand their records over.
+
+    What a killed run left between host and records is taken up first and not measured again. Raises PlayFailed
+    when cells are left; what was measured then waits in the store for the next run.
+    """
+    bundle = plan.results.bundle(state)
+    record.unpack(bundle, plan.results.root, plan.target.name)
+    record.forget_handed_over(plan, state)
+    progress, failed = Progress(plan, state), None
+    if todo := request.to_measure(plan, state):
+        file = _request(plan, state, f"measure_{state}", todo)
+        bundle.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            play(playbooks, inventory, ["-e", f"@{file}"], plan.results.log(f"measure_{state}"), progress)
+        except PlayFailed as error:
+            failed = error
+        record.unpack(bundle, plan.results.root, plan.target.name)
+    if lacking := record.hand_over(plan, state):
+        names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
+        raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason'}")
+    _say(progress.done())
+
+
+def _request(plan: Plan, state: str, name: str, cells: list) -> Path:
+    path = plan.results.request(name)
+    results.write(path, request.make(plan, state, cells))
+    return path
+
+
+def _say(text: str) -> None:
+    print(f"fsage: {text}", file=sys.stderr)
