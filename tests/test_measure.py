@@ -1,0 +1,195 @@
+"""Measuring on a real target: cold caches or no number, raw output kept, what cannot run here said."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from fsage.agent import caches, claim, fiemap, images, lease, measure, state
+from fsage.agent.errors import Refusal
+from fsage.agent.target import open_target
+from fsage.record import make_record
+from fsage.workloads import sequential
+
+MIB = 1 << 20
+STEPS = [
+    {"kind": "populate", "generation": 1, "percent": 30, "file_bytes": [8 * MIB], "seed": 1, "method": "fallocate"}
+]
+
+
+@pytest.fixture
+def spec(local_target: dict) -> dict:
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    request = asked([])
+    state.scrub(local_target, request, False)
+    state.begin("populate", local_target, request, False)
+    state.work("populate", local_target, request, STEPS[0], state.ALL)
+    state.end("populate", local_target, request, STEPS[0])
+    return local_target
+
+
+def asked(cells: list[dict], **more: object) -> dict:
+    return {"study": "test", "state": "30.00", "nominal": {}, "steps": STEPS, "reuse": "nested", "cells": cells, **more}
+
+
+def cell(spec: dict, name: str, **params: object) -> dict:
+    claimed = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
+    full = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1, **params}
+    return {
+        "name": name,
+        "kind": "planned",
+        "order": 1,
+        "attempt": 1,
+        "params": full,
+        "phases": sequential.commands(full, claimed),
+    }
+
+
+def observed(spec: dict, name: str) -> tuple[dict, Path]:
+    path = next((Path(spec["home"]) / spec["name"] / "outbox").rglob(f"{name}.1.json"))
+    return json.loads(path.read_text()), path
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
+    answer = measure.measure(spec, asked([cell(spec, "one", direct=direct)]), False)
+    assert answer == {"changed": True, "msg": "measured 1 of 1 cells", "measured": 1, "remaining": 0, "lost": None}
+    seen, path = observed(spec, "one")
+    raw = tmp_path / "one.1.json"
+    raw.write_text(path.read_text())
+    record = make_record(seen, raw, tmp_path)
+    assert record["status"] == "valid", record["why"]
+    assert record["metrics"]["write_bytes"] == record["metrics"]["read_bytes"] == 64 * MIB
+    assert record["phases"][1]["cached_pages"] == 0
+    assert record["phases"][0]["extents"]["bytes"] == 64 * MIB
+    assert record["layout"]["filler_files"] == record["layout"]["generations"][0]["files"]
+    assert record["conditions"]["tools"]["fio"] and record["kernel"] and record["host"]
+    assert "stdout" not in record["phases"][0] and "fio version" in seen["phases"][0]["stdout"]
+    assert not list((open_target(spec).mounts[0] / "measured").iterdir())
+
+
+@pytest.mark.root
+def test_a_read_whose_pages_stay_in_the_cache_fails(spec):
+    """Between write and read somebody locks the file into memory: dropping caches does not drop it."""
+    spec["allocator_reset"] = "none"
+    one = cell(spec, "locked")
+    holder = (
+        "import ctypes,mmap,os,sys; os.fork() and sys.exit(); os.setsid();"
+        "f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),1<<20); m[:];"
+        "ctypes.CDLL(None).mlock(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(m))),1<<20);"
+        "open(sys.argv[2],'w').write(str(os.getpid()));"
+        "[os.close(n) for n in (1,2)];"
+        "import time; time.sleep(30)"
+    )
+    pid = Path(spec["home"]) / "pid"
+    mount = open_target(spec).mounts[0]
+    script = f'python3 -c "{holder}" {mount}/measured/measured.0.0 {pid}; while [ ! -s {pid} ]; do sleep 0.05; done'
+    lock = {"name": "lock", "argv": ["sh", "-c", script], "reads": False}
+    one["phases"].insert(1, lock)
+    one["phases"].append({"name": "after", "argv": ["true"], "reads": False})
+    try:
+        measure.measure(spec, asked([one]), False)
+    finally:
+        os.kill(int(pid.read_text()), 9)
+    seen, _ = observed(spec, "locked")
+    assert seen["status"] == "failed"
+    assert "pages of its files stayed in the cache" in seen["why"]
+    assert [phase["name"] for phase in seen["phases"]] == ["write", "lock", "read"], "nothing ran after that"
+    assert "rc" not in seen["phases"][2]
+
+
+@pytest.mark.root
+def test_what_cannot_run_is_recorded_as_unsupported(spec):
+    one = {**cell(spec, "cfq"), "unsupported": "this kernel has no scheduler cfq"}
+    assert measure.measure(spec, asked([one]), False)["measured"] == 1
+    assert (observed(spec, "cfq")[0]["status"], observed(spec, "cfq")[0]["why"]) == (
+        "unsupported",
+        "this kernel has no scheduler cfq",
+    )
+
+
+@pytest.mark.root
+def test_a_missing_program_and_a_late_one_fail(spec):
+    gone, late = cell(spec, "gone"), cell(spec, "late")
+    gone["phases"][0]["argv"] = ["no-such-program"]
+    late["phases"][0].update(argv=["sleep", "60"], timeout_s=0.5)
+    measure.measure(spec, asked([gone, late]), False)
+    assert observed(spec, "gone")[0]["phases"][0]["rc"] == 127
+    seen = observed(spec, "late")[0]
+    assert seen["status"] == "failed" and seen["phases"][0]["timed_out"] and seen["phases"][0]["wall_s"] < 20
+
+
+@pytest.mark.root
+def test_a_request_of_an_older_claim_is_refused(spec):
+    with pytest.raises(Refusal, match="was claimed anew"):
+        measure.measure(spec, asked([cell(spec, "old")], claim="another"), False)
+
+
+@pytest.mark.root
+def test_another_state_is_not_measured(spec):
+    answer = measure.measure(spec, {**asked([cell(spec, "x")]), "steps": [{**STEPS[0], "percent": 40}]}, False)
+    assert answer["measured"] == 0 and answer["remaining"] == 1 and "asked is" in answer["lost"]
+
+
+def test_cached_pages_are_counted(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * (8 * mmap.PAGESIZE))
+    assert caches.cached_pages([path]) == 8
+    fd = os.open(path, os.O_RDONLY)
+    assert caches._mincore(fd, path.stat().st_size) == 8
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    assert caches._mincore(fd, path.stat().st_size) == caches.cached_pages([path]) == 0
+    os.close(fd)
+
+
+def test_neighbouring_extents_are_one():
+    pieces = [
+        fiemap.Extent(0, 4096, 4096, False),
+        fiemap.Extent(4096, 8192, 4096, False),
+        fiemap.Extent(8192, 0, 1, False),
+    ]
+    assert fiemap.merged(pieces) == [fiemap.Extent(0, 4096, 8192, False), fiemap.Extent(8192, 0, 1, False)]
+
+
+def holder(**changes: object) -> dict:
+    me = {
+        "run": "r1",
+        "host": socket.gethostname(),
+        "boot_id": lease.boot_id(),
+        "pid": os.getpid(),
+        "pid_start": lease.start_of(os.getpid()),
+        "command": "snakemake",
+        "since": "now",
+    }
+    return {**me, **changes}
+
+
+def test_a_lease_is_the_living_runs(tmp_path):
+    lease.take(tmp_path, {"holder": holder()})
+    lease.take(tmp_path, {"holder": holder()})  # its own
+    with pytest.raises(Refusal, match=r"held by run r1 \(process \d+ on .*: snakemake\); nothing was touched"):
+        lease.take(tmp_path, {"holder": holder(run="r2")})
+    with pytest.raises(Refusal, match="held by run r1"):
+        lease.take(tmp_path, {})
+    assert not lease.drop(tmp_path, {"holder": holder(run="r2")})
+    assert lease.drop(tmp_path, {"holder": holder()})
+    lease.take(tmp_path, {"holder": holder(run="dead", pid_start=1)})
+    lease.take(tmp_path, {"holder": holder(run="r3")})  # the process number was given to another
+
+
+def test_a_lease_of_another_machine_is_believed_for_a_while(tmp_path):
+    far = holder(run="far", host="elsewhere", boot_id="another")
+    lease.take(tmp_path, {"holder": far})
+    with pytest.raises(Refusal, match="on elsewhere"):
+        lease.take(tmp_path, {"holder": holder()})
+    noted = json.loads((tmp_path / "lease.json").read_text())
+    (tmp_path / "lease.json").write_text(json.dumps({**noted, "renewed": noted["renewed"] - lease.BELIEVED_S}))
+    lease.take(tmp_path, {"holder": holder()})
