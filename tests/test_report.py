@@ -214,12 +214,12 @@ def words(page):
 
 def test_a_row_holds_nominal_and_achieved(quickstart, tmp_path):
     frame = dataset.load(store(make_records(quickstart), tmp_path))
-    assert len(frame) == 25
-    row = frame[frame["state"] == "80.30@264M"].iloc[0]
-    assert (row.capacity_percent, row.fragmentation_percent, row.file_size_bytes) == (80, 30, 264 * MIB)
+    assert len(frame) == 20
+    row = frame[frame["state"] == "80.50@264M"].iloc[0]
+    assert (row.capacity_percent, row.fragmentation_percent, row.file_size_bytes) == (80, 50, 264 * MIB)
     assert row.capacity_percent_achieved == pytest.approx(79.92)
-    assert row.real_fullness_percent == pytest.approx(56, abs=0.01)
-    assert row.deleted_share_files == pytest.approx(0.3, abs=0.01)
+    assert row.real_fullness_percent == pytest.approx(40, abs=0.1)
+    assert row.deleted_share_files == pytest.approx(0.5, abs=0.01)
     assert row.transfer_size_bytes == 64 * MIB and row.write_seconds > 1
     assert row.measured_extents == 14 and row.device_model == MODEL["label"]
 
@@ -416,7 +416,7 @@ def test_page_of_a_plain_directory_says_that_nothing_is_known(quickstart, tmp_pa
 
 def test_page_without_records_names_them_all_as_missing(quickstart, tmp_path):
     text = words(build(quickstart, [], tmp_path))
-    assert "0 of 25 planned cells measured, 25 missing" in text
+    assert "0 of 20 planned cells measured, 20 missing" in text
     assert "No cell has a valid record yet" in text
 
 

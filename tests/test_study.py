@@ -62,7 +62,7 @@ def names(study):
 
 @pytest.mark.parametrize(
     ("name", "states", "populates", "planned", "sentinels"),
-    [("series1", 64, 8, 2240, 128), ("series2", 7, 1, 70, 14), ("quickstart", 5, 3, 25, 0)],
+    [("series1", 64, 8, 2240, 128), ("series2", 7, 1, 70, 14), ("quickstart", 4, 3, 20, 0)],
 )
 def test_counts(name, states, populates, planned, sentinels):
     study = load_study(CONFIG / f"{name}.yaml")

@@ -38,6 +38,11 @@ def test_every_cell_was_taken_in_its_state_and_in_planned_order(finished: Projec
     digests = {state: {r["layout"]["digest"] for r in records if r["state"] == state} for state in set(states)}
     assert all(len(several) == 1 for several in digests.values())
     assert len(set.union(*digests.values())) == 4
+    placed: dict = {}
+    for record in records:
+        key = (record["state"], record["params"]["transfer_size"])
+        placed.setdefault(key, set()).add(record["phases"][0]["extents"]["digest"])
+    assert all(len(places) == 1 for places in placed.values()), "a mount starts the allocator anew: the same place"
 
 
 def test_run_again_has_nothing_to_measure(finished: Project) -> None:
