@@ -35,7 +35,15 @@ def spec(local_target: dict) -> dict:
 
 
 def asked(cells: list[dict], **more: object) -> dict:
-    return {"study": "test", "state": "30.00", "nominal": {}, "steps": STEPS, "reuse": "nested", "cells": cells, **more}
+    return {
+        "study": "test",
+        "state": "30.00",
+        "nominal": {"recipe": "paf"},
+        "steps": STEPS,
+        "reuse": "nested",
+        "cells": cells,
+        **more,
+    }
 
 
 def cell(spec: dict, name: str, **params: object) -> dict:
@@ -71,6 +79,7 @@ def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
     assert record["phases"][0]["extents"]["bytes"] == 64 * MIB
     assert record["layout"]["filler_files"] == record["layout"]["generations"][0]["files"]
     assert record["conditions"]["tools"]["fio"] and record["kernel"] and record["host"]
+    assert record["structure"] == f"PAF:30.00:1@8M<{record['layout']['capacity_bytes'] // 1024}"
     assert "stdout" not in record["phases"][0] and "fio version" in seen["phases"][0]["stdout"]
     assert not list((open_target(spec).mounts[0] / "measured").iterdir())
 

@@ -95,10 +95,15 @@ def claim(context: typer.Context) -> None:
 
 
 @app.command()
-def hold(context: typer.Context) -> None:
+def hold(
+    context: typer.Context, release: Annotated[bool, typer.Option("--release", help="give it back")] = False
+) -> None:
     """Take the target's lease for this run, or refuse naming who holds it."""
     target = context.obj.target()
-    variables = {"fsage_request": {"holder": requests.holder()}}
+    variables = {
+        "fsage_request": {"holder": requests.holder()},
+        "hold_state": "absent" if release else "present",
+    }
     log = context.obj.results / "logs" / target.name / "hold.log"
     play(["hold_target.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
 

@@ -8,7 +8,7 @@ import os
 import tarfile
 from pathlib import Path
 
-from fsage import results, workloads
+from fsage import recipes, results, workloads
 from fsage.plan import Plan
 from fsage.results import Results
 from fsage.study import Cell
@@ -21,9 +21,12 @@ def make_record(observation: dict, raw: Path, root: Path) -> dict:
     """Judge one observation: its record, with the raw file's place below `root` and its SHA-256."""
     outcome = workloads.load(observation["params"]["workload"]).read(observation)
     phases = [{key: phase[key] for key in phase if key not in BULKY} for phase in observation["phases"]]
+    layout = observation["layout"]
+    recipe = recipes.load(observation["nominal"]["recipe"])
     return {
         **observation,
         "schema": SCHEMA,
+        "structure": recipe.built(layout["steps"], layout["capacity_bytes"]),
         "phases": phases,
         "status": outcome.status,
         "why": outcome.why,

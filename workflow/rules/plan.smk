@@ -70,6 +70,20 @@ def records_of(plan):
     return records
 
 
+MEASURING = []  # filled when this run takes the target's lease
+
+
 onstart:
     if any(plan.missing for plan in ASKED.values()):
         shell("fsage hold")
+        MEASURING.append(os.environ["FSAGE_TARGET"])
+
+
+onsuccess:
+    if MEASURING:
+        shell("fsage hold --release")
+
+
+onerror:
+    if MEASURING:
+        shell("fsage hold --release")

@@ -276,4 +276,5 @@ def layout_record(target: Target, now: dict) -> dict:
         "free_bytes": now["free_bytes"] if target.state_known else target.capacity_bytes - now["bytes"],
         "state_known": target.state_known,
         "generations": now["achieved"],
+        "steps": now["done"],
     }

@@ -2,7 +2,8 @@
 
 A recipe module offers
 - `States`: typed model of a study's block `states:`, with `recipe: Literal[<name>]`, `seed` and `reuse`;
-- `expand(states) -> list[State]`: the states in the order in which they are brought about.
+- `expand(states) -> list[State]`: the states in the order in which they are brought about;
+- `built(steps, capacity_bytes) -> str`: canonical notation of what was really built, seed and capacity in it.
 """
 
 from __future__ import annotations

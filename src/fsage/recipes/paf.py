@@ -115,6 +115,16 @@ def _state(structure: PaF, states: States) -> State:
     return State(name, population, axes, nominal, tuple(parts), tuple(playbooks))
 
 
+def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+    """Return the structure that `steps` built on a target of that capacity, e.g. PAF:80.50:67005@33M<16337756."""
+    populates = [step for step in steps if step["kind"] == "populate"]
+    gone = {step["generation"]: step["percent"] for step in steps if step["kind"] == "fragment"}
+    generations = tuple(Generation(step["percent"], gone.get(step["generation"], 0)) for step in populates)
+    sizes = [tuple(step["file_bytes"]) for step in populates]
+    each = sizes[0] if len(set(sizes)) == 1 else tuple(size for (size,) in sizes)
+    return str(PaF(generations, populates[0]["seed"], each, capacity_bytes // 1024))
+
+
 def _parts(structure: PaF, number: int, filler: str) -> list[dict[str, Any]]:
     generation = structure.generations[number]
     populate = {
