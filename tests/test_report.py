@@ -289,7 +289,7 @@ def sentences(study, records, tmp_path):
 
 def test_headline_tells_fullness_and_fragmentation_apart(quickstart, tmp_path):
     found = sentences(quickstart, make_records(quickstart), tmp_path)
-    assert len(found) == 6
+    assert len(found) == 8
     assert re.fullmatch(
         r"Fullness: at 80\.00 writes reach 0\.\d\dx of 10\.00 \(0\.\d\d-0\.\d\d, 96\.8%, n=5\+5\), "
         r"a loss of 2\d%\.",
@@ -297,8 +297,10 @@ def test_headline_tells_fullness_and_fragmentation_apart(quickstart, tmp_path):
     )
     assert found[1].startswith("Fullness: at 80.00 reads reach 0.8")
     assert found[2].startswith("Fragmentation: at 80.50 writes reach 0.9")
-    assert found[4].startswith("The published loss is 2-35%, writes more than reads; here fullness agrees; ")
-    assert found[5] == f"Taken on: {MODEL['label']} · ext4."
+    assert found[4] == "Layout: the files measured at 80.00 lay in 14 extents, at 10.00 in 7."
+    assert found[5].startswith("Layout: the files measured at 80.50 lay in ")
+    assert found[6].startswith("The published loss is 2-35%, writes more than reads; here fullness agrees; ")
+    assert found[7] == f"Taken on: {MODEL['label']} · ext4."
 
 
 @pytest.mark.parametrize(
@@ -322,7 +324,7 @@ def test_headline_says_where_sign_or_size_differ_from_the_published(quickstart, 
         record["metrics"]["write_bw_mib_s"] = 300 * noise * (write if full else 1)
         record["metrics"]["read_bw_mib_s"] = 320 * noise * (read if full else 1)
     found = sentences(quickstart, records, tmp_path)
-    assert found[4] == f"The published loss is 2-35%, writes more than reads; here {finding}."
+    assert f"The published loss is 2-35%, writes more than reads; here {finding}." in found
 
 
 def test_headline_without_samples_says_what_is_missing(quickstart, tmp_path):

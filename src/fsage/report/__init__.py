@@ -14,7 +14,7 @@ import pandas as pd
 import fsage
 from fsage import dataset
 from fsage.report.groups import measure_label, params_labels, samples, size_label, summarise
-from fsage.report.headline import comparisons, headline, published_sentences, stamp
+from fsage.report.headline import comparisons, headline, layout_sentences, published_sentences, stamp
 from fsage.report.section import Data, Section
 
 __all__ = ["build", "headline"]
@@ -55,7 +55,7 @@ def build(
         target=target,
         stamp=on,
         compared=compared,
-        verdicts=published_sentences(frame, compared),
+        verdicts=[*layout_sentences(frame, study), *published_sentences(frame, compared)],
         counts=_counts(frame, cells),
         sections=_sections(recipe, data, frame),
         states=_states(frame, planned, states),

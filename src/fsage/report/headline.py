@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -49,7 +50,9 @@ class Comparison:
     def signed(self) -> str:
         """The change as a figure, '-29%' with a true minus sign."""
         loss = self.ratio.loss_percent
-        return "not known" if loss is None else f"{-loss:+.0f}%".replace("-", "\u2212")
+        if loss is None:
+            return "not known"
+        return "0%" if round(loss) == 0 else f"{-loss:+.0f}%".replace("-", "\u2212")
 
     @property
     def verdict(self) -> str:
@@ -66,15 +69,13 @@ def headline(frame: pd.DataFrame, study: Any) -> list[str]:
     if samples(frame).empty:
         return ["No valid sample yet: nothing to compare."]
     compared = comparisons(frame, study)
-    said = [*(one.sentence for one in compared), *published_sentences(frame, compared)]
+    said = [*(one.sentence for one in compared), *layout_sentences(frame, study), *published_sentences(frame, compared)]
     return [*said, f"Taken on: {stamp(frame)}."]
 
 
 def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
     """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
-    mine = samples(frame)
-    if mine["transfer_size_bytes"].notna().any():
-        mine = mine[mine["transfer_size_bytes"] == mine["transfer_size_bytes"].max()]
+    mine = _at_largest_transfer(frame)
     labels = params_labels(mine["params"])
     found = []
     for pair in study.headline:
@@ -85,6 +86,20 @@ def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
                 result = ratio(values, reference)
                 found.append(Comparison(pair.label, pair.state, pair.against, measure, labels[params], result))
     return found
+
+
+def layout_sentences(frame: pd.DataFrame, study: Any) -> list[str]:
+    """What the files that were measured looked like in the states of each pair: why a number is what it is."""
+    mine = _at_largest_transfer(frame)
+    said = []
+    for pair in study.headline:
+        here, there = (_values(mine, state, "measured_extents") for state in (pair.state, pair.against))
+        if here and there:
+            said.append(
+                f"Layout: the files measured at {pair.state} lay in {median(here):g} extents, "
+                f"at {pair.against} in {median(there):g}."
+            )
+    return said
 
 
 def published_sentences(frame: pd.DataFrame, compared: list[Comparison]) -> list[str]:
@@ -111,6 +126,14 @@ def stamp(frame: pd.DataFrame) -> str:
     if (taken["state_known"] == False).any():  # noqa: E712 - a nullable column
         words.append("file-system state unknown (plain directory)")
     return " · ".join(words)
+
+
+def _at_largest_transfer(frame: pd.DataFrame) -> pd.DataFrame:
+    """Valid planned samples at the largest transfer size, where there is one."""
+    mine = samples(frame)
+    if mine["transfer_size_bytes"].notna().any():
+        mine = mine[mine["transfer_size_bytes"] == mine["transfer_size_bytes"].max()]
+    return mine
 
 
 def _values(rows: pd.DataFrame, state: str, measure: str) -> list[float]:
