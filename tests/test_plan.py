@@ -1,0 +1,144 @@
+"""Plan, request and handing over: what a job is told, and what becomes of what it brings home."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fsage import record, request, results
+from fsage.plan import Plan, freeze, load_plan, load_plans, thaw
+from fsage.study import StudyError
+
+STUDY = {
+    "name": "tiny",
+    "title": "t",
+    "question": "q",
+    "states": {"recipe": "paf", "capacity": [30, 60], "fragmentation": [0, 50], "file_size": ["8M"]},
+    "cells": {"workload": "sequential", "transfer_size": ["4M"], "iterations": 2, "tool": "fio"},
+}
+CLAIM = {
+    "id": "c1",
+    "stores": [{"mount": "/m"}],
+    "amount_mib": 64,
+    "tasks": 1,
+    "tools": {"fio": "3.33", "ior": None, "mdtest": None, "mpirun": None},
+    "calibration": {"cell_overhead_s": 0.5, "write_mib_s": 64.0, "read_mib_s": 32.0},
+}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    studies, inventory = tmp_path / "config", tmp_path / "inventories" / "here"
+    studies.mkdir()
+    (inventory / "group_vars/all").mkdir(parents=True)
+    (studies / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
+    target = {"fsage_target": {"name": "here", "kind": "loop", "scale": {"file_size": 0.5, "tasks": 1}}}
+    (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump(target))
+    results.write(tmp_path / "results/targets/here.json", CLAIM)
+    return load_plan(studies / "tiny.yaml", inventory, tmp_path / "results")
+
+
+def again(plan: Plan) -> Plan:
+    """The plan as the next command sees it."""
+    return Plan(plan.study, plan.target, plan.results, plan.claim)
+
+
+def bundle(plan: Plan, *observations: dict) -> Path:
+    path = plan.results.bundle(observations[0]["state"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as tar:
+        for number, one in enumerate(observations):
+            content = json.dumps(one).encode()
+            entry = tarfile.TarInfo(f"c1/tiny/x/{number}.json")
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def observation(plan: Plan, state: str, number: int, **changes: object) -> dict:
+    made = request.make(plan, state, plan.cells[state])["fsage_request"]
+    cell = made["cells"][number]
+    return {
+        **{key: made[key] for key in ("study", "state", "nominal")},
+        **{key: cell[key] for key in ("kind", "order", "attempt", "params")},
+        "id": f"{state}{number}",
+        "cell": cell["name"],
+        "status": "failed",
+        "why": "write: exit code 1",
+        "layout": {"steps": made["steps"], "capacity_bytes": 1 << 30},
+        "phases": [],
+        **changes,
+    }
+
+
+def test_the_line_counts_and_estimates(plan):
+    # a cell is 0.5 s and a second of writing and two of reading; a state is STATE_S
+    assert plan.line().startswith("plan tiny: 8 cells, 4 states, 2 populates, 0 extra cells, 8 cells to measure, ")
+    assert plan.seconds() == pytest.approx(8 * 3.5 + 4 * 7)
+    assert plan.bytes_written() == 8 * 64 << 20
+
+
+def test_a_seed_is_drawn_once_and_recorded(plan):
+    first = request.make(plan, "30.50@8M")["fsage_request"]
+    assert json.loads(plan.results.seed.read_text())["seed"] == first["steps"][0]["seed"] == first["steps"][1]["seed"]
+    assert request.make(again(plan), "60.00@8M")["fsage_request"]["steps"][0]["seed"] == first["steps"][0]["seed"]
+    assert first["steps"][0]["file_bytes"] == [4 << 20], "the target's scale"
+    assert first["claim"] == "c1" and first["cells"] == []
+
+
+def test_unknown_states_and_unclaimed_targets_are_refused(plan):
+    with pytest.raises(StudyError, match=r"no state '30\.05@8M'; it has 30\.00@8M"):
+        request.make(plan, "30.05@8M")
+    unclaimed = Plan(plan.study, plan.target, plan.results, None)
+    with pytest.raises(StudyError, match="target here is not claimed"):
+        request.make(unclaimed, "30.00@8M", unclaimed.cells["30.00@8M"])
+
+
+def test_records_are_handed_over_when_all_are_there(plan):
+    state = "30.00@8M"
+    assert record.unpack(bundle(plan, observation(plan, state, 0)), plan.results.root, "here") == 1
+    assert [cell.name for cell in record.hand_over(plan, state)] == [plan.cells[state][1].name]
+    assert not plan.results.records(state).exists(), "Snakemake would delete them with the failed job"
+    assert [cell.name for cell in request.to_measure(again(plan), state)] == [plan.cells[state][1].name]
+    record.unpack(bundle(plan, observation(plan, state, 1)), plan.results.root, "here")
+    assert record.hand_over(again(plan), state) == []
+    made = results.read(plan.results.record(state, plan.cells[state][0].name))
+    assert made["status"] == "failed" and made["metrics"] == {} and made["structure"].startswith("PAF:30.00:")
+    assert not list((plan.results.root / "store").rglob("*.json"))
+    assert state not in again(plan).missing
+
+
+def test_an_observation_comes_home_once_and_never_over_another(plan):
+    state = "30.00@8M"
+    one = observation(plan, state, 0)
+    assert record.unpack(bundle(plan, one), plan.results.root, "here") == 1
+    assert record.unpack(bundle(plan, one), plan.results.root, "here") == 0
+    other = {**copy.deepcopy(one), "id": "another"}
+    assert record.unpack(bundle(plan, other), plan.results.root, "here") == 1
+    assert [path.name for path in sorted((plan.results.root / "raw").rglob("*.json"))] == [
+        f"{one['cell']}.1.json",
+        f"{one['cell']}.2.json",
+    ]
+
+
+def test_a_bundle_that_was_cut_short_is_fetched_again(plan):
+    path = bundle(plan, observation(plan, "30.00@8M", 0))
+    path.write_bytes(path.read_bytes()[:600])
+    assert record.unpack(path, plan.results.root, "here") == 0
+    assert not path.exists()
+
+
+def test_what_is_missing_is_decided_once(plan, tmp_path):
+    plans = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
+    frozen = freeze(plans, tmp_path)
+    cell = plan.cells["30.00@8M"][0]
+    results.write(plan.results.record("30.00@8M", cell.name), {})
+    later = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
+    assert len(later["tiny"].missing["30.00@8M"]) == 1
+    assert len(thaw(later, frozen)["tiny"].missing["30.00@8M"]) == 2
