@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fsage import recipes, results, workloads
 from fsage.results import Results
-from fsage.study import Cell, Study, load_study
+from fsage.study import Cell, Study, StudyError, load_study
 from fsage.target import Target, load_claim, load_target
 
 STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
@@ -77,10 +77,13 @@ class Plan:
         key = str({**cell.params, "iteration": 0})
         if key not in self._known:
             workload = workloads.load(cell.params["workload"])
-            self._known[key] = (
-                workload.seconds(cell.params, self.claim),
-                workload.bytes_written(cell.params, self.claim),
-            )
+            try:
+                self._known[key] = (
+                    workload.seconds(cell.params, self.claim),
+                    workload.bytes_written(cell.params, self.claim),
+                )
+            except ValueError as error:
+                raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
         return self._known[key]
 
     @cached_property

@@ -54,6 +54,9 @@ def test_a_transfer_size_that_does_not_divide_the_calibrated_amount(project: Pro
     assert ran.returncode != 0
     assert "does not divide" in ran.stdout + ran.stderr and "amount_mib: 64" in ran.stdout + ran.stderr
     assert not project.record_files()
+    dry = project.snakemake("-n", "small")  # the target is claimed now: refused before the DAG is built
+    assert dry.returncode != 0 and "Traceback" not in dry.stdout + dry.stderr
+    assert "study small on target" in dry.stdout + dry.stderr and "does not divide" in dry.stdout + dry.stderr
 
 
 @pytest.fixture

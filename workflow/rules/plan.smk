@@ -33,6 +33,8 @@ try:
         Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"],
         Path(RESULTS),
     )
+    for name in PLANS.keys() & set(sys.argv):
+        PLANS[name].seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
 except StudyError as error:
     raise WorkflowError(str(error)) from None
 
