@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -164,17 +163,15 @@ def quickstart():
 
 @pytest.fixture(scope="module")
 def series1(tmp_path_factory):
-    """The whole of Series 1 with three failed cells and one state missing, its page, the seconds to load."""
+    """The whole of Series 1 with three failed cells and one state missing, and its page."""
     study, root = load_study(CONFIG / "series1.yaml"), tmp_path_factory.mktemp("series1")
     records = make_records(study)
     for record in records[40:43]:
         record.update(status="failed", why="write: exit code 1", metrics={})
     paths = store([record for record in records if record["state"] != "70.60@264M"], root / "records")
-    began = time.process_time()
     frame = dataset.load(paths)
-    seconds = time.process_time() - began
     page = report.build(study, TARGET, frame, planned(study), {}, CLAIM, root / "report").read_text()
-    return SimpleNamespace(study=study, frame=frame, page=page, seconds=seconds)
+    return SimpleNamespace(study=study, frame=frame, page=page)
 
 
 class Page(HTMLParser):
@@ -262,9 +259,8 @@ def test_no_records_give_an_empty_table(tmp_path):
     assert frame.empty and list(frame.columns) == list(dataset.COLUMNS)
 
 
-def test_series1_loads_within_a_second_or_so(series1):
+def test_every_record_of_series1_has_its_row(series1):
     assert len(series1.frame) == 63 * 37
-    assert series1.seconds < 2
 
 
 def test_tables_are_the_same_bytes_whatever_the_order(quickstart, tmp_path):

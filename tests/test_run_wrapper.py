@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -166,17 +165,12 @@ def test_packages_come_with_hashes_and_none_chooses_another(clone: Clone) -> Non
     assert tools == {"pip", "setuptools", "flit-core"}
 
 
-def test_second_call_does_nothing_and_is_instant(clone: Clone) -> None:
+def test_second_call_does_nothing(clone: Clone) -> None:
     clone.run("true")
     clone.recorded()
-    seconds = []
-    for _ in range(10):
-        began = time.perf_counter()
-        done = clone.run("true")
-        seconds.append(time.perf_counter() - began)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = clone.run("true")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert clone.recorded() == []
-    assert min(seconds) < 0.05, seconds
 
 
 @pytest.mark.parametrize("name", ["envs/requirements.lock", "pyproject.toml"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -46,13 +45,12 @@ def test_every_cell_was_taken_in_its_state_and_in_planned_order(finished: Projec
 
 
 def test_run_again_has_nothing_to_measure(finished: Project) -> None:
-    before, began = finished.taken(), time.monotonic()
+    before = finished.taken()
     ran = finished.snakemake()
     assert ran.returncode == 0, ran.stderr
     assert not measured_again(before, finished)
     assert "ansible-playbook" not in ran.stderr and "Measure" not in ran.stderr
     assert "0 cells to measure" in ran.stdout
-    assert time.monotonic() - began < 60  # seconds, not a study's minutes; generous for a loaded machine
 
 
 def test_one_more_iteration_and_one_more_transfer_size_run_only_the_new_cells(finished: Project) -> None:
