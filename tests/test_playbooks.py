@@ -134,7 +134,7 @@ def observations(bundle: Path) -> list[dict[str, Any]]:
     """The observations in a bundle, in the order of their names."""
     with tarfile.open(bundle) as tar:
         members = sorted((one for one in tar.getmembers() if one.name != "INDEX.json"), key=lambda one: one.name)
-        return [json.load(tar.extractfile(one)) for one in members]  # type: ignore[arg-type]
+        return [json.load(tar.extractfile(one)) for one in members]  # type: ignore[arg-type]  # only regular files are in it
 
 
 def living_holder(run: str) -> dict[str, Any]:
