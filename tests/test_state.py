@@ -12,7 +12,7 @@ import pytest
 from fsage.agent import claim, images, state, structure, token
 from fsage.agent.errors import Refusal
 from fsage.agent.fingerprint import digest
-from fsage.agent.target import open_target
+from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -76,6 +76,29 @@ def test_the_same_seed_gives_the_same_extents_after_a_rebuild(spec):
     again = bring(spec, *steps)
     assert again["instance"] != first["instance"]
     assert again["digest"] == first["digest"] is not None
+
+
+def test_extents_do_not_depend_on_the_cpu_that_the_scheduler_chose(spec, monkeypatch):
+    """ext4 serves small files from a preallocation of each CPU; here stamp and token are written from two, if allowed."""
+    stamp, digests = Target.stamp, []
+    for then in sorted(os.sched_getaffinity(0))[:2]:
+
+        def stamp_and_move(target, index, then=then):
+            move_to(0)
+            stamp(target, index)
+            move_to(then)
+
+        monkeypatch.setattr(Target, "stamp", stamp_and_move)
+        digests.append(bring(spec, populate(60, sizes=(MIB,)))["digest"])
+        bring(spec, populate(20))
+    assert len(set(digests)) == 1 and digests[0]
+
+
+def move_to(cpu: int) -> None:
+    allowed = os.sched_getaffinity(0)
+    if cpu in allowed:
+        os.sched_setaffinity(0, {cpu})
+        os.sched_setaffinity(0, allowed)
 
 
 def test_several_generations_and_sizes(spec):

@@ -136,9 +136,11 @@ def scrub(spec: dict, request: dict, check: bool) -> Result:
 def empty(target: Target, why: str) -> None:
     """Make the file systems anew and write the token of an empty target: a new layout instance begins."""
     last = token.read(target.mounts[0]) or {"epoch": 0}
-    target.format()
-    remove_measured(target)
-    write_ready(target, {"epoch": last["epoch"], "instance": str(uuid.uuid4()), "emptied_because": why}, "empty", [])
+    now = {"epoch": last["epoch"], "instance": str(uuid.uuid4()), "emptied_because": why}
+    with filesystems.one_cpu():  # stamp and token are small files
+        target.format()
+        remove_measured(target)
+        write_ready(target, now, "empty", [])
 
 
 def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
+from fsage.agent import filesystems
 from fsage.agent.errors import Failure
 
 WRITE_BYTES = 1 << 20
@@ -77,7 +78,8 @@ def populate(mounts: list[Path], step: dict, capacity_bytes: int, shard: dict) -
                 ) from error
 
     if threads == 1:
-        work(0)
+        with filesystems.one_cpu():
+            work(0)
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, range(threads)))
