@@ -160,25 +160,42 @@ def test_check_changes_nothing(local_target: Spec) -> None:
         assert images.remove(local_target, {}, True)["changed"]
 
 
-@root
-def test_size_follows_the_free_space(local_target: Spec, tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    backing = tmp_path / "small.img"
+@contextlib.contextmanager
+def backing_of(filesystem: str, tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 GiB on a loop device, for images to lie on."""
+    backing, point = tmp_path / "backing.img", tmp_path / "backing"
     backing.touch()
     os.truncate(backing, 3 * GIB)
-    run(["mkfs.ext4", "-q", str(backing)])
-    small.mkdir()
+    run([f"mkfs.{filesystem}", "-q", str(backing)])
+    point.mkdir()
     device = run(["losetup", "--find", "--show", str(backing)]).stdout.strip()
     try:
-        filesystems.mount("ext4", device, small)
+        filesystems.mount(filesystem, device, point)
+        yield point
+    finally:
+        filesystems.unmount(point)
+        run(["losetup", "--detach", device])
+
+
+@root
+def test_size_follows_the_free_space(local_target: Spec, tmp_path: Path) -> None:
+    with backing_of("ext4", tmp_path) as small:
         local_target |= {"image_dir": str(small / "images"), "size_gib": 16}
         assert "1 x 1 GiB" in images.create(local_target, {}, True)["msg"]
         with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
             images.create({**local_target, "minimum_gib": 2}, {}, False)
         assert not (small / "images").exists()
-    finally:
-        filesystems.unmount(small)
-        run(["losetup", "--detach", device])
+
+
+@root
+def test_a_backing_store_that_copies_on_write_is_told_not_to(local_target: Spec, tmp_path: Path) -> None:
+    with backing_of("btrfs", tmp_path) as store:
+        local_target["image_dir"] = str(store / "images")
+        made = images.create(local_target, {}, False)
+        (image,) = made["images"]
+        assert image["nocow"] and "chattr +C" in made["msg"]
+        assert "C" in run(["lsattr", image["image"]]).stdout.split()[0]
+        images.remove(local_target, {}, False)
 
 
 @root
