@@ -51,6 +51,11 @@ def test_counts(tmp_path, study, line, states, populates):
     assert not (tmp_path / "results").exists(), "a dry run writes nothing"
 
 
+def test_a_misspelt_study_names_the_nearest(tmp_path):
+    with pytest.raises(AssertionError, match=r"(?s)no study is called 'quikstart'; did you mean 'quickstart'\?"):
+        dry_run(tmp_path, "quikstart")
+
+
 def test_two_studies_at_once_are_both_planned(tmp_path):
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
     assert set(re.findall(r"^plan (\w+):", said, re.MULTILINE)) == {"series2", "quickstart"}
