@@ -110,13 +110,13 @@ def _percent(share: Any, digits: int = 1) -> str:
 
 def _counts(frame: pd.DataFrame, cells: list[tuple[str, str, str]]) -> dict[str, int]:
     """Planned cells by what became of them; extras apart."""
-    main = frame[frame["kind"] != "sentinel"]
+    main = frame[frame["kind"].isin(["planned", "unknown"])]  # unknown: a record that cannot be read
     counts = {"planned": sum(kind == "planned" for *_, kind in cells)}
     counts |= {
         status: int((main["status"] == status).sum()) for status in ("valid", "failed", "unsupported", "unreadable")
     }
     counts["missing"] = len([gap for gap in _missing(frame, cells) if gap[2] == "planned"])
-    counts["extras"] = int(((frame["kind"] == "sentinel") & (frame["status"] == "valid")).sum())
+    counts["extras"] = int(((frame["kind"] != "planned") & (frame["status"] == "valid")).sum())
     return counts
 
 
