@@ -351,7 +351,7 @@ TOP = (
     "name, title, question, states, cells, sentinels, passes, traces, only, exclude, tuning, order_seed, headline, "
     "compare"
 )
-STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notation"
+STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notation, structures"
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, get_origin
+from typing import Annotated, Any, NamedTuple, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from fsage import workloads
 from fsage.sizes import format_size
 from fsage.strict import (
     SIZE_PATTERN,
     Problem,
+    Strict,
     block_of,
     choice_of,
     count_of,
@@ -56,6 +57,17 @@ class Combination(NamedTuple):
     params: dict[str, Any]
 
 
+class Stop(Strict):
+    """Block `stop:` of `cells:`: when iterations are enough. `iterations` is then the least that is measured."""
+
+    interval_percent: Annotated[float, Field(gt=0, le=100)] = Field(
+        description="enough when the median's interval is narrower, in percent of the median, for every rate"
+    )
+    iterations_at_most: Annotated[int, Field(ge=5, le=10_000)] = Field(
+        description="the budget: no more iterations than that, however wide the interval"
+    )
+
+
 @dataclass(frozen=True)
 class CellAxes:
     """Block `cells:`: the parameters of a workload, `fixed` if given as a value, `axes` if given as a list.
@@ -66,6 +78,7 @@ class CellAxes:
     workload: str
     model: type[BaseModel]
     iterations: int
+    stop: Stop | None
     fixed: dict[str, Any]
     axes: dict[str, tuple[Any, ...]]
 
@@ -74,11 +87,14 @@ class CellAxes:
         """Return the axes of a block; raises ValidationError with everything that is wrong in it."""
         workload = choice_of(block_of(block), "workload", workloads.names())
         model = workloads.load(workload).Params
-        known = ["workload", *_keys(model), "iterations"]
+        known = ["workload", *_keys(model), "iterations", "stop"]
         problems = [Problem((key,), unknown_key(key, known)) for key in block if key not in known]
         iterations = 1
         with noting(problems, "iterations"):
             iterations = count_of(block.get("iterations", 1))
+        stop = None
+        with noting(problems, "stop"):
+            stop = _stop(block.get("stop"), iterations)
         levels = {}
         for key in sorted(set(block) & set(_keys(model))):
             with noting(problems, key):
@@ -89,10 +105,15 @@ class CellAxes:
             key: found for key, found in levels.items() if isinstance(block[key], list) and not _is_list(model, key)
         }
         fixed = {key: found[0] for key, found in levels.items() if key not in axes}
-        cells = cls(workload, model, iterations, fixed, axes)
+        cells = cls(workload, model, iterations, stop, fixed, axes)
         check_division(cells.levels_of("transfer_size"))
         _ = cells.combinations  # made here, so that what is wrong with one is said here
         return cells
+
+    @property
+    def budget(self) -> int:
+        """Iterations that are planned: with a stop rule, those that it may spare too."""
+        return self.stop.iterations_at_most if self.stop else self.iterations
 
     @property
     def keys(self) -> list[str]:
@@ -124,7 +145,7 @@ class CellAxes:
                 problems |= dict.fromkeys(self._at_level(found, levels) for found in problems_of(error, self.model))
                 continue
             label = "".join(f"{key}-{_name(key, value)}_" for key, value in levels.items())
-            for number in range(1, self.iterations + 1):
+            for number in range(1, self.budget + 1):
                 iteration = {"iteration": number}
                 made.append(
                     Combination(f"{label}i{number}", {**self.fixed, **levels, **iteration}, {**params, **iteration})
@@ -172,8 +193,22 @@ def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         for key, shape in one.items()
     }
     needed = [key for key in described.get("required", ()) if key in many]
-    cells = {"workload": {"const": name}, **many, "iterations": {**COUNT, "default": 1}}
+    stop = {"anyOf": [Stop.model_json_schema(), {"type": "null"}], "default": None}
+    cells = {"workload": {"const": name}, **many, "iterations": {**COUNT, "default": 1}, "stop": stop}
     return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one
+
+
+def _stop(block: Any, iterations: int) -> Stop | None:
+    if block is None:
+        return None
+    try:
+        stop = Stop.model_validate(block)
+    except ValidationError as error:
+        refuse(problems_of(error, Stop))
+    if stop.iterations_at_most <= iterations:
+        text = f"{stop.iterations_at_most} is not more than the {iterations} iterations that are measured in any case"
+        refuse([Problem(("iterations_at_most",), text)])
+    return stop
 
 
 def _keys(model: type[BaseModel]) -> list[str]:

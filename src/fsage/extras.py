@@ -39,10 +39,11 @@ class Sentinels:
     def read(cls, block: Any, planned: CellAxes) -> Sentinels:
         """Return the sentinels of a block; raises ValidationError with everything that is wrong in it."""
         problems: list[Problem] = []
+        every: Any = block_of(block).get("every")
         with noting(problems, "every"):
-            count_of(block_of(block).get("every"))
+            count_of(every)
         params = _one_cell(block, planned, "every", "sentinels", problems)
-        return cls(block["every"], params)
+        return cls(every, params)
 
     def cell(self, number: int) -> tuple[str, str, dict[str, Any]]:
         """Return name, kind and parameters of the sentinel of that number, from 1."""

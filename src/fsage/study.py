@@ -235,8 +235,13 @@ def _required(model: type[BaseModel], key: str) -> dict[str, Any]:
 
 
 def means(text: str, name: str) -> bool:
-    """Say whether 'AA.BB' or a whole name means the state of that name."""
-    return text in (name, name.partition("@")[0])
+    """Say whether 'AA.BB' or a whole name means the state of that name, or all of its repetitions with other seeds."""
+    return text in (name, name.partition("@")[0], _unseeded(name), _unseeded(name).partition("@")[0])
+
+
+def _unseeded(name: str) -> str:
+    """'80.50+67005@264M' -> '80.50@264M'."""
+    return re.sub(r"\+\d+@", "@", name)
 
 
 def _find(text: str, names: list[str]) -> str:
@@ -244,7 +249,7 @@ def _find(text: str, names: list[str]) -> str:
     if not found:
         hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
         raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
-    if len(found) > 1:
+    if len({_unseeded(name) for name in found}) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(found)}: give the whole name")
     return found[0]
 
