@@ -26,15 +26,16 @@ class Extent(NamedTuple):
     unwritten: bool
 
 
-def extents(path: Path) -> list[Extent]:
-    """All extents of `path` in logical order, its dirty pages flushed first. Raises OSError."""
+def extents(path: Path, synchronise: bool = True) -> list[Extent]:
+    """All extents of `path` in logical order, its dirty pages flushed first if so asked. Raises OSError."""
     found: list[Extent] = []
+    asked = FIEMAP_FLAG_SYNC if synchronise else 0
     fd = os.open(path, os.O_RDONLY)
     try:
         start = 0
         while True:
             buffer = bytearray(HEADER.size + BATCH * EXTENT.size)
-            HEADER.pack_into(buffer, 0, start, 2**64 - 1 - start, FIEMAP_FLAG_SYNC, 0, BATCH, 0)
+            HEADER.pack_into(buffer, 0, start, 2**64 - 1 - start, asked, 0, BATCH, 0)
             fcntl.ioctl(fd, FS_IOC_FIEMAP, buffer)
             mapped = HEADER.unpack_from(buffer)[3]
             for i in range(mapped):
