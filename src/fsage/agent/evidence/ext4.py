@@ -63,7 +63,7 @@ def of_text(lines: Iterable[bytes], bins: int = BINS) -> Store:
     """
     lines = iter(lines)
     head: dict[bytes, bytes] = {}
-    first_group = None
+    first_group, line = None, b""
     for line in lines:
         if GROUP.match(line):
             first_group = line
@@ -72,6 +72,8 @@ def of_text(lines: Iterable[bytes], bins: int = BINS) -> Store:
             head[match[1]] = match[2].strip()
     if lacking := [name.decode() for name in NEEDED if name not in head]:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
+    if first_group is None and line != b"\n":  # what both `dumpe2fs` and `dumpe2fs -h` write below the header
+        raise NotThisText("the header of dumpe2fs has no end: it was cut short")
     try:
         blocks, block_bytes, first, per_group, inodes, free = (int(head[name]) for name in NEEDED)
         unit_blocks = int(head.get(b"Cluster size", block_bytes)) // block_bytes
@@ -101,9 +103,7 @@ class _Groups:
     def __init__(self, free: FreeSpace, block_bytes: int, inodes: int, unit_blocks: int) -> None:
         self.free, self.groups = free, Groups("block group")
         self.block_bytes, self.inodes = block_bytes, inodes
-        self.unit_bytes = (
-            unit_blocks * block_bytes
-        )  # of a cluster, with bigalloc: dumpe2fs names each by its first block
+        self.unit_bytes = unit_blocks * block_bytes  # with bigalloc a cluster, which dumpe2fs names by its first block
         self.disagreeing = 0
 
     def read(self, line: bytes, lines: Iterable[bytes], expected: int) -> None:

@@ -22,31 +22,40 @@ class FileLayouts:
     def __init__(self, block_bytes: int | None) -> None:
         self.block_bytes = block_bytes
         self._files = self._bytes = self._behind = self._counted = 0
+        self._numbers_only = False
         self._extents_per_file: Counter[int] = Counter()
 
     def add(self, extents: list[Extent]) -> None:
         """Count one file; its extents in logical order, neighbours joined (`fiemap.merged`)."""
-        length = sum(extent.length for extent in extents)
         self._files += 1
-        self._bytes += length
         self._extents_per_file[len(extents)] += 1
+        length = sum(extent.length for extent in extents)
+        self._bytes += length
         if self.block_bytes and extents:
             blocks = -(-length // self.block_bytes)
             self._behind += blocks - len(extents)
             self._counted += blocks - 1
 
+    def add_number(self, extents: int) -> None:
+        """Count one file of which only the number of extents is known; then the summary has no bytes."""
+        self._files += 1
+        self._extents_per_file[extents] += 1
+        self._numbers_only = True
+
     def summary(self) -> dict[str, Any]:
         """One entry of the key `files` of a store's summary.
 
-        bytes: those that have a place on the device. extents_per_file: number of extents (as text) -> files.
-        layout_score is None where no file has two blocks, or the size of a block is not known.
+        bytes: those that have a place on the device, None where they were not told. extents_per_file: number of extents
+        (as text) -> files. mean_extent_bytes: None also where there is no extent. layout_score: None also where no file
+        has two blocks, or the size of a block is not known.
         """
         extents = sum(number * files for number, files in self._extents_per_file.items())
+        known = not self._numbers_only
         return {
             "files": self._files,
-            "bytes": self._bytes,
+            "bytes": self._bytes if known else None,
             "extents": extents,
-            "mean_extent_bytes": self._bytes / extents if extents else None,
-            "layout_score": self._behind / self._counted if self._counted else None,
+            "mean_extent_bytes": self._bytes / extents if extents and known else None,
+            "layout_score": self._behind / self._counted if self._counted and known else None,
             "extents_per_file": {str(number): files for number, files in sorted(self._extents_per_file.items())},
         }
