@@ -26,6 +26,8 @@ def of_text(lines: Iterable[bytes]) -> Store:
     if lacking := [name.decode() for name in NEEDED if name not in head]:
         raise NotThisText(f"e2freefrag's text lacks {', '.join(lacking)}: it was cut short")
     block_bytes, blocks, free, extents = (head[name] for name in NEEDED)
+    if min(block_bytes, blocks) <= 0:
+        raise NotThisText(f"e2freefrag's text has {blocks} blocks of {block_bytes} bytes")
     listed = sum(number for _, number, _ in histogram)
     if listed != extents:
         raise NotThisText(f"e2freefrag counts {extents} free extents and lists {listed} by size: it was cut short")

@@ -77,8 +77,10 @@ def of_text(lines: Iterable[bytes], bins: int = BINS) -> Store:
     try:
         blocks, block_bytes, first, per_group, inodes, free = (int(head[name]) for name in NEEDED)
         unit_blocks = int(head.get(b"Cluster size", block_bytes)) // block_bytes
-    except ValueError as error:
-        raise NotThisText(f"the header of dumpe2fs has a number that is none: {error}") from error
+        if min(blocks, block_bytes, per_group) <= 0:
+            raise ValueError(f"{blocks} blocks of {block_bytes} bytes, {per_group} a group")
+    except (ValueError, ZeroDivisionError) as error:
+        raise NotThisText(f"the header of dumpe2fs has numbers that cannot be: {error}") from error
     found: dict[str, Any] = {"device_bytes": blocks * block_bytes, "block_bytes": block_bytes}
     absent = {"files": "dumpe2fs lists no files"}
     if first_group is None:
