@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
-from fsage.agent.fiemap import Extent, merged
+from fsage.agent.fiemap import Extent
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks? of (\d+) bytes\)")
 ROW = re.compile(rb" *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *\d+: +(\d+):(?: +\d+:)? *(\S*)")
@@ -44,7 +44,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
         elif end := END.match(line):
             layouts = layouts or FileLayouts(None)
             if name == end[1]:
-                layouts.add(merged(pieces))
+                layouts.add(pieces)
             else:
                 layouts.add_number(int(end[2]))
             name, pieces = None, []

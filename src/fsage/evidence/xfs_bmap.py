@@ -11,12 +11,13 @@ from collections.abc import Iterable
 
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
-from fsage.agent.fiemap import Extent, merged
+from fsage.agent.fiemap import Extent
 
 SECTOR_BYTES = 512
 UNWRITTEN = 0o10000  # of the flags, the last column of -v and -p
 NAME = re.compile(rb"(\S.*):(?: no extents)?$")
-ROW = re.compile(rb"\s+(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.\d+|hole|delalloc)(?:.* ([01]\d{5,6}))?\s*$")
+# Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
+ROW = re.compile(rb"\s+(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.\d+|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+)$|\b)")
 HEAD, LEGEND = b" EXT: FILE-OFFSET", b" FLAG Values:"
 
 
@@ -35,7 +36,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
                 pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
         elif NAME.match(line):
             if expected is not None:
-                layouts.add(merged(pieces))
+                layouts.add(pieces)
             expected, pieces, legend = 0, [], False
         elif line.startswith(LEGEND):
             legend = True
@@ -43,6 +44,6 @@ def of_text(lines: Iterable[bytes]) -> Store:
             raise NotThisText(f"xfs_bmap's text goes on with {line[:60]!r}, which is no extent: cut short or foreign")
     if expected is None or not line.endswith(b"\n"):
         raise NotThisText("xfs_bmap's text ends in the middle of a line: it was cut short")
-    layouts.add(merged(pieces))
+    layouts.add(pieces)
     absent = without(OF_DEVICE, "xfs_bmap tells of files only")
     return Store("xfs", {"files": "xfs_bmap"}, {"files": {"listed": layouts.summary()}}, absent)

@@ -26,14 +26,21 @@ class FileLayouts:
         self._extents_per_file: Counter[int] = Counter()
 
     def add(self, extents: list[Extent]) -> None:
-        """Count one file; its extents in logical order, neighbours joined (`fiemap.merged`)."""
+        """Count one file; its extents in logical order.
+
+        Neighbours in file and on the device are one extent, written or not: some tools join them, others do not.
+        """
+        runs, length, logical_end, physical_end = 0, 0, -1, -1
+        for extent in extents:
+            runs += extent.logical != logical_end or extent.physical != physical_end
+            length += extent.length
+            logical_end, physical_end = extent.logical + extent.length, extent.physical + extent.length
         self._files += 1
-        self._extents_per_file[len(extents)] += 1
-        length = sum(extent.length for extent in extents)
         self._bytes += length
-        if self.block_bytes and extents:
+        self._extents_per_file[runs] += 1
+        if self.block_bytes and runs:
             blocks = -(-length // self.block_bytes)
-            self._behind += blocks - len(extents)
+            self._behind += blocks - runs
             self._counted += blocks - 1
 
     def add_number(self, extents: int) -> None:
