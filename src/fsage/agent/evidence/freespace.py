@@ -28,19 +28,17 @@ class FreeSpace:
 
     def add(self, extents: Iterable[tuple[int, int]]) -> None:
         """Count extents (start, length; bytes) in ascending order, neighbours joined. Raises ValueError."""
-        begin, end = self._begin, self._end
+        begin, end, device_bytes = self._begin, self._end, self.device_bytes
         for start, length in extents:
             if start > end:
                 self._count(begin, end)
                 begin = start
             elif start < end:
                 raise ValueError(f"a free extent at {start}, after one up to {end}")
-            if length <= 0:
-                raise ValueError(f"a free extent of {length} bytes at {start}")
             end = start + length
+            if length <= 0 or end > device_bytes:
+                raise ValueError(f"a free extent of {length} bytes at {start}, on a device of {device_bytes} bytes")
         self._begin, self._end = begin, end
-        if end > self.device_bytes:
-            raise ValueError(f"a free extent ends at {end}, on a device of {self.device_bytes} bytes")
 
     def summary(self) -> dict[str, Any]:
         """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
