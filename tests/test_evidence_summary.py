@@ -1,5 +1,7 @@
 """Free extents, groups and files are counted as a bitmap, block by block, would count them."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,7 +99,7 @@ def test_the_layout_score_is_the_share_of_blocks_behind_their_predecessor(files)
     for gaps in files:
         places = [sum(gaps[: number + 1]) for number in range(len(gaps))]
         layouts.add([Extent(at * 4096, place * 4096, 4096, bool(at % 3)) for at, place in enumerate(places)])
-        pairs = list(zip(places, places[1:], strict=False))
+        pairs = list(itertools.pairwise(places))
         behind += sum(after == before + 1 for before, after in pairs)
         counted += len(pairs)
     found = layouts.summary()
