@@ -34,7 +34,11 @@ class Where:
 
     def plan(self, study: str) -> Plan:
         """The plan of a study. Raises StudyError."""
-        return load_plan(self.studies / f"{study}.yaml", self.inventory, self.results)
+        return load_plan(self.study_file(study), self.inventory, self.results)
+
+    def study_file(self, study: str) -> Path:
+        """Where a study is written down."""
+        return self.studies / f"{study}.yaml"
 
     def target(self) -> Target:
         """The target's declaration. Raises StudyError."""
@@ -113,7 +117,8 @@ def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records."""
     from fsage.conclusion import write_report
 
-    print(f"fsage: report {write_report(context.obj.plan(study))}", file=sys.stderr)
+    where_: Where = context.obj
+    print(f"fsage: report {write_report(where_.plan(study), where_.study_file(study))}", file=sys.stderr)
 
 
 @app.command()
