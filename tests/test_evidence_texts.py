@@ -2,6 +2,10 @@
 
 import io
 import itertools
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,7 @@ from hypothesis import strategies as st
 
 from fsage.agent.evidence.store import KEYS, NotThisText
 from fsage.evidence import texts
+from fsage.evidence.page import page
 
 HERE = Path(__file__).parent / "data" / "evidence"
 TEXTS = {path.stem: path.read_bytes() for path in HERE.glob("*.txt")}
@@ -125,9 +130,53 @@ def test_a_text_that_was_cut_never_gives_another_number(name, share):
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if name.startswith(("filefrag_v_four", "xfs_bmap"))])
 def test_of_a_list_of_files_only_whole_lines_are_taken(name):
-    """Cut between two files, or with xfs_bmap between two lines, a text is a shorter one; within a line it is refused."""
+    """Cut between two files, or with xfs_bmap between two lines, it is a shorter text; within a line refused."""
     text = TEXTS[name]
     ends = set(itertools.accumulate(len(line) for line in text.splitlines(keepends=True)))
     for cut in set(range(1, len(text))) - ends:
         with pytest.raises(NotThisText):
             read(text[:cut])
+
+
+@pytest.mark.parametrize(
+    "name", ["dumpe2fs", "dumpe2fs_h", "e2freefrag", "filefrag_v_four", "xfs_bmap", "filefrag_plain_f1"]
+)
+def test_a_page_opens_offline_and_draws_what_is_there(name):
+    layout = {"schema": 1, "what": f"<{name}>", "seconds": 0.0, "stores": [of(name)]}
+    text = page(layout)
+    assert text == page(layout)
+    assert not re.search(r'(src|href)="(?!#|data:)', text) and "@import" not in text and f"<{name}>" not in text
+    drawn = re.findall(r'<svg [^>]*aria-label="([^"]*)"', text)
+    assert ("Free space" in drawn) == (layout["stores"][0]["bitmap"] is not None)
+    assert ("Block groups by free share" in drawn) == (layout["stores"][0]["groups"] is not None)
+    assert ("Free space by size of its extents" in drawn) == (layout["stores"][0]["free_extents"] is not None)
+    assert len(drawn) == len(set(drawn))
+
+
+def command(*words: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    code = "from fsage.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "evidence", *words], input=text, capture_output=True, check=False
+    )
+
+
+def test_the_command_reads_a_file_or_standard_input_and_says_what_is_wrong(tmp_path):
+    name = str(HERE / "dumpe2fs.txt")
+    tables = command(name, "--html", str(tmp_path / "page.html"))
+    assert tables.returncode == 0 and b"64 block groups of 128 MiB" in tables.stdout
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    given = json.loads(command("-", "--json", text=TEXTS["dumpe2fs"]).stdout)
+    assert given["stores"] == [of("dumpe2fs")]
+
+    (tmp_path / "cut.txt").write_bytes(TEXTS["dumpe2fs"][:20000])
+    (tmp_path / "zeros.img").write_bytes(bytes(1 << 20))
+    for what, reason in (
+        (str(tmp_path / "cut.txt"), "cut short"),
+        (str(tmp_path / "zeros.img"), "nothing that blkid knows is on it"),
+        (str(tmp_path / "none"), "No such file or directory"),
+        ("-", "standard input: it is empty"),
+    ):
+        done = command(what, "--json")
+        said = done.stderr.decode()
+        assert done.returncode == 1 and not done.stdout
+        assert reason in said and said.startswith("fsage: ") and said.count("\n") == 1
