@@ -1,11 +1,13 @@
 """Records as the agent and record.py leave them, made here at will, through table and figures to the page."""
 
+import html
 import json
 import random
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -171,7 +173,7 @@ def series1(tmp_path_factory):
     paths = store([record for record in records if record["state"] != "70.60@264M"], root / "records")
     frame = dataset.load(paths)
     page = report.build(study, TARGET, frame, planned(study), {}, CLAIM, root / "report").read_text()
-    return SimpleNamespace(study=study, frame=frame, page=page)
+    return SimpleNamespace(study=study, frame=frame, page=page, folder=root / "report")
 
 
 class Page(HTMLParser):
@@ -353,10 +355,22 @@ def test_sentinels_and_failures_enter_no_statistic(series1, tmp_path):
 
 def test_page_is_one_file_that_fetches_nothing(series1):
     page = Page(series1.page)
-    assert {one for one in page.fetched if not one.startswith("#")} == {"records.parquet", "records.csv"}
+    links = {one for one in page.fetched if not one.startswith(("#", "figures/"))}
+    assert links == {"records.parquet", "records.csv"}
     assert len(page.ids) == len(set(page.ids))
-    assert "<script" not in series1.page and "@import" not in series1.page and "@font-face" not in series1.page
+    assert "@import" not in series1.page and "@font-face" not in series1.page
+    assert "<script src" not in series1.page and "fetch(" not in series1.page
     assert not re.search(r"url\((?!#)", series1.page)
+
+
+def test_every_figure_is_a_file_too(series1):
+    linked = {one for one in Page(series1.page).fetched if one.startswith("figures/")}
+    there = {str(path.relative_to(series1.folder)) for path in (series1.folder / "figures").iterdir()}
+    assert linked == there and len(there) == 2 * series1.page.count("<svg ")
+    for path in (series1.folder / "figures").glob("*.svg"):
+        assert ElementTree.parse(path).getroot().get("aria-label") in html.unescape(series1.page)
+    for path in (series1.folder / "figures").glob("*.pdf"):
+        assert path.read_bytes().startswith(b"%PDF-") and b"CreationDate" not in path.read_bytes()
 
 
 def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
@@ -380,7 +394,7 @@ def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
 
 def test_page_says_what_is_not_there_and_how_to_measure_it(series1):
     text = words(series1.page)
-    assert "2202 of 2240 planned cells measured, 3 failed , 35 missing ; 254 other cells apart" in text
+    assert "2202 of 2240 planned cells measured, 3 failed , 35 missing ; apart from these 126 pass, 126 sentinel, 2 traced" in text
     assert "write: exit code 1" in text and "70.60@264M 39" in text
     assert "./run fsage --target local remeasure series1 --failed && ./run snakemake series1" in text
 
