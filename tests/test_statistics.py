@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fsage.statistics import coefficient_of_variation, median_interval, ratio, summarise
+from fsage.statistics import coefficient_of_variation, median_interval, ratio, reachable, smallest_p, summarise
 
 
 def test_cov_is_sample_deviation_over_mean():
@@ -80,6 +80,23 @@ def test_ratio_of_too_little_says_why(values, reference, why):
     result = ratio(values, reference)
     assert result.interval is None and result.direction == 0
     assert why in result.why
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 9), (3, 3), (4, 6), (5, 5)])
+def test_smallest_p_is_what_the_test_gives_when_nothing_overlaps(m, n):
+    p = stats.mannwhitneyu(np.arange(m) - 100.0, np.arange(n), method="exact").pvalue
+    assert smallest_p(m, n) == pytest.approx(p)
+
+
+def test_nothing_can_be_told_from_no_sample():
+    assert smallest_p(0, 5) == smallest_p(5, 0) == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "family", "within"), [(5, 6, True), (5, 7, False), (4, 1, True), (4, 2, False), (3, 1, False)]
+)
+def test_few_samples_carry_a_small_family_only(n, family, within):
+    assert reachable(n, n, family) is within
 
 
 @pytest.mark.parametrize("n", [5, 9])

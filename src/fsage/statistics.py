@@ -115,6 +115,22 @@ def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
     return Ratio(value, Interval(math.exp(logs[k - 1]), math.exp(logs[m * n - k]), level), m, n)
 
 
+def smallest_p(n: int, n_reference: int) -> float:
+    """The least p that the exact two-sided rank-sum test can give: one of C(n + n_reference, n) orders, twice.
+
+    5 against 5: 0.0079. Without a sample on both sides: 1.
+    """
+    return min(1.0, 2 / math.comb(n + n_reference, n))
+
+
+def reachable(n: int, n_reference: int, family: int, alpha: float = 0.05) -> bool:
+    """Whether a comparison can become significant among `family` comparisons of the same sizes.
+
+    Holm's procedure asks the first of them to reach alpha / family; where that is out of reach, nothing follows.
+    """
+    return smallest_p(n, n_reference) * family <= alpha
+
+
 @cache
 def _median_rank(n: int) -> tuple[int, float] | None:
     return _rank(n // 2, lambda k: float(stats.binom.cdf(k - 1, n, 0.5)))
