@@ -4,7 +4,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -24,6 +24,7 @@ from fsage.statistics import (
 
 # A clock of milliseconds ties what it times: few distinct values are the case to fear.
 COARSE = st.integers(1, 6).map(float)
+unhurried = settings(deadline=None)  # the first call imports SciPy
 
 
 def test_cov_is_sample_deviation_over_mean():
@@ -128,6 +129,7 @@ def enumerated_p(values, reference):
     return min(1.0, 2 * min(np.mean(sums <= seen + 1e-9), np.mean(sums >= seen - 1e-9)))
 
 
+@unhurried
 @given(st.lists(COARSE, min_size=4, max_size=6), st.lists(COARSE, min_size=4, max_size=6))
 def test_p_counts_every_way_the_samples_could_have_fallen_ties_or_not(values, reference):
     found = compare(values, reference)
@@ -169,6 +171,7 @@ def test_what_has_no_p_counts_in_a_declared_family_only():
     assert adjust_primary([]) == adjust_exploratory([]) == []
 
 
+@unhurried
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_adjusting_never_lowers_a_p_and_holm_is_the_stricter(ps):
     for p, loose, strict in zip(ps, adjust_exploratory(ps), adjust_primary(ps), strict=True):
@@ -178,6 +181,7 @@ def test_adjusting_never_lowers_a_p_and_holm_is_the_stricter(ps):
 # series
 
 
+@unhurried
 @given(st.lists(COARSE, min_size=5, max_size=6))
 def test_trend_counts_every_order_ties_or_not(values):
     def rises(order):
@@ -209,6 +213,7 @@ def test_where_scatter_is_not_known_nothing_is_flagged(values):
     assert outliers(values) == []
 
 
+@unhurried
 @given(st.lists(st.floats(1, 1000), min_size=5, max_size=40), st.floats(0.01, 100))
 def test_flags_do_not_depend_on_the_unit(values, unit):
     scores = [index for index, _ in outliers(values)]

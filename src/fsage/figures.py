@@ -153,7 +153,7 @@ def plane_panel(title: str, table: pd.DataFrame, missing: pd.DataFrame, x_label:
 
 
 def drift_panel(title: str, points: pd.DataFrame, x_label: str, y_label: str, stamp: str) -> str:
-    """Samples in the order they were taken: planned grey, sentinels marked; `points` has x, y, kind."""
+    """Samples in the order they were taken: planned grey, sentinels and passes marked; `points` has x, y, kind."""
     with mpl.rc_context(STYLE):
         figure, axes = _panel(title, stamp)
         axes.axhline(1, color="0.3", linewidth=1, zorder=1)
@@ -163,6 +163,8 @@ def drift_panel(title: str, points: pd.DataFrame, x_label: str, y_label: str, st
                 "sentinel",
                 {"marker": "D", "color": COLOURS[3], "s": 28, "edgecolor": "black", "linewidth": 0.5},
             ),
+            ("pass before", {"marker": "o", "color": COLOURS[0], "s": 20}),
+            ("pass after", {"marker": "s", "color": COLOURS[1], "s": 20, "edgecolor": "black", "linewidth": 0.5}),
         ):
             chosen = points[points["kind"] == kind]
             if len(chosen):

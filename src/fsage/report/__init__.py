@@ -13,6 +13,7 @@ import pandas as pd
 
 import fsage
 from fsage import dataset
+from fsage.report.conditions import basis, conditions
 from fsage.report.groups import measure_label, params_labels, samples, size_label, summarise
 from fsage.report.headline import comparisons, headline, layout_sentences, published_sentences, stamp
 from fsage.report.section import Data, Section
@@ -48,14 +49,14 @@ def build(
     beside = summarise(comparison) if comparison is not None else table.iloc[:0]
     planned = list(dict.fromkeys(state for state, _, kind in cells if kind == "planned"))
     sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
-    data = Data(table, planned, beside, sizes, on)
+    data = Data(table[table["main"]], planned, beside[beside["main"]], sizes, on)
     compared = comparisons(frame, study)
     page = _template().render(
         study=study,
         target=target,
         stamp=on,
         compared=compared,
-        verdicts=[*layout_sentences(frame, study), *published_sentences(frame, compared)],
+        verdicts=[*layout_sentences(frame, study), *published_sentences(frame, compared), *_notes(frame)],
         counts=_counts(frame, cells),
         sections=_sections(recipe, data, frame),
         states=_states(frame, planned, states),
@@ -80,6 +81,12 @@ def _sections(recipe: str | None, data: Data, frame: pd.DataFrame) -> list[Secti
     drawn = importlib.import_module(f"fsage.report.{recipe}").sections(data) if recipe in DRAWN else []
     last = drift.section(frame, data.stamp)
     return [*drawn, last] if last else drawn
+
+
+def _notes(frame: pd.DataFrame) -> list[str]:
+    """What the intervals are over, and which samples are kept apart."""
+    mine = samples(frame)
+    return [] if mine.empty else [basis(mine), *conditions(mine)]
 
 
 def _template() -> jinja2.Template:
@@ -195,7 +202,8 @@ def _groups(table: pd.DataFrame) -> list[dict[str, Any]]:
         names = list(part["measure"].unique())
         found: dict[str, dict[str, Any]] = {}
         for row in part.to_dict("records"):
-            found.setdefault(row["state"], {})[row["measure"]] = row
+            label = f"{row['state']} ({row['condition']})" if row["condition"] else row["state"]
+            found.setdefault(label, {})[row["measure"]] = row
         blocks.append(
             {
                 "label": label,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -57,9 +58,8 @@ def compare(values: Sequence[float], reference: Sequence[float]) -> Test:
         return Test(None, n, m, f"{n} samples against {m}: nothing to compare")
     if not reachable(n, m, family=1):
         return Test(None, n, m, f"{n} against {m} samples are too few: p can be no lower than {smallest_p(n, m):.2g}")
-    tied = len({*values, *reference}) < n + m
-    method = stats.PermutationMethod(n_resamples=RESAMPLES, rng=np.random.default_rng(SEED)) if tied else "exact"
-    return Test(float(stats.mannwhitneyu(values, reference, method=method).pvalue), n, m)
+    ranks = stats.rankdata([*values, *reference]).tolist()
+    return Test(_rank_sum_p(tuple(sorted(ranks[:n])), tuple(sorted(ranks[n:]))), n, m)
 
 
 def adjust_primary(ps: Sequence[float | None]) -> list[float | None]:
@@ -85,3 +85,13 @@ def _adjusted(ps: list[float], method: str) -> list[float]:
     from statsmodels.stats.multitest import multipletests
 
     return [float(p) for p in multipletests(ps, ALPHA, method)[1]] if ps else []
+
+
+@cache
+def _rank_sum_p(ranks: tuple[float, ...], reference: tuple[float, ...]) -> float:
+    """The test sees ranks only, and of few samples there are few: a report asks the same again and again."""
+    from scipy import stats
+
+    tied = len({*ranks, *reference}) < len(ranks) + len(reference)
+    method = stats.PermutationMethod(n_resamples=RESAMPLES, rng=np.random.default_rng(SEED)) if tied else "exact"
+    return float(stats.mannwhitneyu(ranks, reference, method=method).pvalue)

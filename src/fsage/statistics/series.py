@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -41,15 +42,24 @@ def trend(values: Sequence[float]) -> Trend:
     n = len(values)
     if (least := 2 / math.factorial(min(n, 5))) > ALPHA:
         return Trend(None, None, n, f"{n} samples are too few: p can be no lower than {min(1.0, least):.2g}")
-    if len(set(values)) == 1:
-        return Trend(0.0, 1.0, n)
-    tied = len(set(values)) < n
-    found = stats.kendalltau(np.arange(n), values, method="asymptotic" if tied else "exact")
+    tau, p = _kendall(tuple(stats.rankdata(values).tolist()))
+    return Trend(tau, p, n)
+
+
+@cache
+def _kendall(ranks: tuple[float, ...]) -> tuple[float, float]:
+    """Tau over the order, and its p; of few samples there are few orders, which a report asks again and again."""
+    from scipy import stats
+
+    n, tied = len(ranks), len(set(ranks)) < len(ranks)
+    if len(set(ranks)) == 1:
+        return 0.0, 1.0
+    found = stats.kendalltau(np.arange(n), ranks, method="asymptotic" if tied else "exact")
     p = found.pvalue
     if tied and math.factorial(min(n, 8)) <= ORDERS_AT_MOST:
         orders = {"permutation_type": "pairings", "n_resamples": ORDERS_AT_MOST}
-        p = stats.permutation_test((values,), _rises_less_falls, vectorized=True, **orders).pvalue
-    return Trend(float(found.statistic), float(p), n)
+        p = stats.permutation_test((ranks,), _rises_less_falls, vectorized=True, **orders).pvalue
+    return float(found.statistic), float(p)
 
 
 def _rises_less_falls(samples: np.ndarray, axis: int) -> np.ndarray:
