@@ -1,7 +1,6 @@
 """Records through table and figures to the page."""
 
 import html
-import json
 import re
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -9,7 +8,6 @@ from xml.etree import ElementTree
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-
 from records import CLAIM, CONFIG, MIB, MODEL, TARGET, Page, build, make_records, planned, store, words
 
 from fsage import dataset, report
@@ -117,7 +115,7 @@ def test_headline_tells_fullness_and_fragmentation_apart(quickstart, tmp_path):
     assert len(found) == 8
     assert re.fullmatch(
         r"Fullness: at 80\.00 writes reach 0\.\d\dx of 10\.00 \(0\.\d\d-0\.\d\d, 96\.8%, n=5\+5\), "
-        r"a loss of 2\d%\.",
+        r"a loss of 2\d% \(adjusted p=0\.032\)\.",
         found[0],
     )
     assert found[1].startswith("Fullness: at 80.00 reads reach 0.8")
@@ -231,14 +229,15 @@ def test_page_is_the_same_bytes_twice(quickstart, tmp_path):
     assert build(quickstart, records, tmp_path / "a") == build(quickstart, records[::-1], tmp_path / "b")
 
 
-def test_page_flags_short_samples_pooled_layouts_and_rebuilt_states(quickstart, tmp_path):
+def test_page_flags_short_samples_mixed_layouts_and_rebuilt_states(quickstart, tmp_path):
     records = make_records(quickstart)[:5]
     records[0]["metrics"]["read_seconds"] = 0.4
     records[1]["layout"]["digest"] = "another"
     records[1]["check"]["rebuilt"] = True
     text = words(build(quickstart, records, tmp_path))
     assert "1 samples took less than a second" in text and "read 0.400" in text
-    assert "2 layouts pooled" in text and "rebuilt" in text
+    assert "10.00@264M (layout anothe)" in text and "rebuilt" in text
+    assert "10.00@264M (100066: 4 samples, anothe: 1 sample)" in text
 
 
 def test_page_of_a_plain_directory_says_that_nothing_is_known(quickstart, tmp_path):
