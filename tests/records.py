@@ -30,8 +30,8 @@ def make_record(study, state, cell, draw, number):
     file_bytes = state.axes["file_size"] // 8
     amount, capacity_bytes = 384 * MIB, 16 << 30
     metrics = {}
-    for phase in cell.params["phases"]:
-        bw = bandwidth(capacity, fragmentation, cell.params["transfer_size"], phase)
+    for phase in cell.params.get("phases", ["read"]):
+        bw = bandwidth(capacity, fragmentation, cell.params.get("transfer_size", MIB), phase)
         bw *= draw.lognormvariate(0, 0.015) * (0.93 if file_bytes < 33 * MIB else 1)
         metrics |= {f"{phase}_bw_mib_s": bw, f"{phase}_seconds": amount / MIB / bw, f"{phase}_bytes": amount}
     used = capacity * (1 - fragmentation / 100) / 100
@@ -97,7 +97,7 @@ def make_record(study, state, cell, draw, number):
                     "fio",
                     "--output-format=json",
                     f"--rw={phase}",
-                    f"--bs={cell.params['transfer_size']}",
+                    f"--bs={cell.params.get('transfer_size', MIB)}",
                     f"--size={amount}",
                 ],
                 "rc": 0,
@@ -111,7 +111,7 @@ def make_record(study, state, cell, draw, number):
                     "mean_position": 0.43,
                 },
             }
-            for phase in cell.params["phases"]
+            for phase in cell.params.get("phases", ["read"])
         ],
         "seconds": {"check": 0.004, "reset": 0.02, "drop": 0.04, "run": 2.8, "clean": 0.05, "total": 2.95},
         "metrics": metrics,

@@ -132,6 +132,22 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 
 
 @app.command()
+def evidence(
+    what: Annotated[str, typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
+    html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
+    files: Annotated[int, typer.Option(min=0, help="of a directory, look at so many files at most")] = 100_000,
+) -> None:
+    """Show how free space and files lie on any file system, or in text of dumpe2fs, e2freefrag, filefrag or xfs_bmap.
+
+    Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
+    """
+    from fsage.evidence.command import run
+
+    run(what, as_json, html, files)
+
+
+@app.command()
 def remeasure(
     context: typer.Context,
     study: StudyName,
