@@ -234,9 +234,7 @@ def _without(planned: list[str], evidence: Evidence) -> list[str]:
     if not lacking:
         return []
     names = ", ".join(lacking[:NAMED]) + (f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else "")
-    return [
-        f"No layout in the evidence of {len(lacking)} states (taken before it was recorded, or none there): {names}."
-    ]
+    return [f"No layout in the evidence of {len(lacking)} states (made before it was recorded, or gone): {names}."]
 
 
 def _absent(found: dict[str, Layout]) -> list[str]:
