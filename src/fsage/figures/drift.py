@@ -11,9 +11,10 @@ from fsage.figures.style import COLOURS, STYLE, canvas, legend
 LOOKS = {
     "planned": {"marker": ".", "color": "0.65", "s": 14},
     "sentinel": {"marker": "D", "color": COLOURS[3], "s": 28, "edgecolor": "black", "linewidth": 0.5},
-    "pass": {"marker": "^", "color": COLOURS[0], "s": 34, "edgecolor": "black", "linewidth": 0.5},
+    "pass before": {"marker": "o", "color": COLOURS[0], "s": 20},
+    "pass after": {"marker": "s", "color": COLOURS[1], "s": 20, "edgecolor": "black", "linewidth": 0.5},
 }
-"""Kinds of cells that tell of drift; those with an edge are drawn over the others."""
+"""What tells of drift; the later is drawn over the earlier."""
 
 
 def drift_panel(title: str, points: pd.DataFrame, x_label: str, y_label: str, stamp: str) -> Panel:

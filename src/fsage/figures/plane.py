@@ -86,6 +86,6 @@ def _squares(xs: list[float], ys: list[float]) -> Iterator[tuple[int, int, tuple
 
 
 def _cell_text(point: Any, usual: int) -> str:
-    words = [f"{point.median:.3g}" if point.median < 1000 else f"{point.median:.0f}"]
+    words = [f"{point.median:.3f}" if point.median < 10 else f"{point.median:.0f}"]
     words.append("" if pd.isna(point.cov) else f"± {point.cov * 100:.1f}%")
     return "\n".join([*filter(None, words), *([f"n={point.n}"] if point.n != usual else [])])

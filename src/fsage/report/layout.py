@@ -33,6 +33,7 @@ def section(
         *_free_extents(chosen, stamp),
         *_aligned(chosen, stamp),
         *_groups(chosen, stamp),
+        *_extents(chosen, stamp),
         *_scores(found, frame, stamp),
     ]
     warnings = [*evidence.refused, *_without(planned, evidence), *_absent(found)]
@@ -54,11 +55,12 @@ def short(state: str) -> str:
 
 def _chosen(found: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
     """The headline's states, named in full or in part; without any, a few that span the plan."""
-    names = [name for wanted in headline for name in found if wanted in (name, short(name))]
-    if not names:
+    asked = set(headline)
+    names = [name for name in found if {name, short(name)} & asked]
+    if not names and found:
         every = list(found)
-        names = [every[round(i * (len(every) - 1) / (COMPARED - 1))] for i in range(COMPARED)] if every else []
-    return {name: found[name] for name in list(dict.fromkeys(names))[:COMPARED]}
+        names = [every[round(i * (len(every) - 1) / (COMPARED - 1))] for i in range(COMPARED)]
+    return {name: found[name] for name in names[:COMPARED]}
 
 
 def _bitmaps(found: dict[str, Layout], evidence: Evidence, stamp: str) -> Iterator[Panel]:
@@ -107,7 +109,8 @@ def _free_extents(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
             found[state] = classes
     if not found:
         return
-    sizes = sorted({size for classes in found.values() for size in classes})
+    seen = {size for classes in found.values() for size in classes}
+    sizes = [1 << power for power in range(min(seen).bit_length() - 1, max(seen).bit_length())]
     yield bars_panel(
         "Free space by size of its extents",
         [size_label(size) for size in sizes],
@@ -138,7 +141,7 @@ def _aligned(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
         yield line_panel(
             "Free space in aligned chunks",
             drawn,
-            "size of a chunk, a transfer's",
+            "size of an aligned chunk (a transfer)",
             "share of free bytes, %",
             stamp,
             y_limits=PERCENT,
@@ -165,6 +168,28 @@ def _groups(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
             f"share of all {kind}s, %",
             stamp,
         )
+
+
+def _extents(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+    """How many extents files have, a figure for each set of files; classes by power of two."""
+    found: dict[str, dict[str, Counter[int]]] = {}
+    for state, layout in chosen.items():
+        for kind, files in ((kind, files) for store in layout.stores for kind, files in (store.files or {}).items()):
+            classes = found.setdefault(kind, {}).setdefault(state, Counter())
+            for extents, number in files.extents_per_file.items():
+                classes[max(0, extents - 1).bit_length()] += number
+    for kind, by_state in found.items():
+        by_state = {state: classes for state, classes in by_state.items() if classes.total()}
+        if by_state:
+            powers = range(max(max(classes) for classes in by_state.values()) + 1)
+            yield bars_panel(
+                f"Extents of a file, {kind}",
+                [str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}" for power in powers],
+                {short(state): [100 * one[power] / one.total() for power in powers] for state, one in by_state.items()},
+                "extents of a file",
+                "share of files, %",
+                stamp,
+            )
 
 
 def _scores(found: dict[str, Layout], frame: pd.DataFrame, stamp: str) -> Iterator[Panel]:
@@ -209,9 +234,7 @@ def _without(planned: list[str], evidence: Evidence) -> list[str]:
     if not lacking:
         return []
     names = ", ".join(lacking[:NAMED]) + (f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else "")
-    return [
-        f"No layout in the evidence of {len(lacking)} states (taken before it was recorded, or none there): {names}."
-    ]
+    return [f"No layout in the evidence of {len(lacking)} states (made before it was recorded, or gone): {names}."]
 
 
 def _absent(found: dict[str, Layout]) -> list[str]:

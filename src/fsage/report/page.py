@@ -12,8 +12,9 @@ import pandas as pd
 
 from fsage import dataset
 from fsage.report import evidence, missing, provenance, tables
+from fsage.report.conditions import basis, conditions
 from fsage.report.evidence import Evidence
-from fsage.report.groups import size_label, summarise
+from fsage.report.groups import samples, size_label, summarise
 from fsage.report.headline import comparisons, layout_sentences, published_sentences, stamp
 from fsage.report.section import Data, Section
 
@@ -46,7 +47,7 @@ def build(
     on = stamp(frame)
     sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
     beside = summarise(comparison) if comparison is not None else table.iloc[:0]
-    data = Data(table, planned, beside, sizes, on, frame)
+    data = Data(table[table["main"]], planned, beside[beside["main"]], sizes, on, frame)
     sections = _sections(study, data, known, traced)
     compared = comparisons(frame, study)
     page = _template().render(
@@ -54,7 +55,7 @@ def build(
         target=target,
         stamp=on,
         compared=compared,
-        verdicts=[*layout_sentences(frame, study), *published_sentences(frame, compared)],
+        verdicts=[*layout_sentences(frame, study), *published_sentences(frame, compared), *_notes(frame)],
         counts=missing.counts(frame, cells),
         extras=missing.extras(frame),
         sections=sections,
@@ -62,6 +63,7 @@ def build(
         groups=tables.groups(table),
         cells=tables.cells(frame, cells),
         gaps=missing.gaps(frame, cells),
+        outliers=tables.outliers(table),
         again=missing.commands(study, target),
         short=missing.short_samples(frame),
         facts=provenance.facts(study, target, frame, known, claim),
@@ -74,6 +76,12 @@ def build(
     path = out_dir / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _notes(frame: pd.DataFrame) -> list[str]:
+    """What the intervals are over, and which samples are kept apart."""
+    mine = samples(frame)
+    return [] if mine.empty else [basis(mine), *conditions(mine)]
 
 
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:

@@ -61,7 +61,8 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
         names = list(part["measure"].unique())
         found: dict[str, dict[str, Any]] = {}
         for row in part.to_dict("records"):
-            found.setdefault(row["state"], {})[row["measure"]] = row
+            state = f"{row['state']} ({row['condition']})" if row["condition"] else row["state"]
+            found.setdefault(state, {})[row["measure"]] = row
         blocks.append(
             {
                 "label": label,
@@ -77,6 +78,15 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
             }
         )
     return blocks
+
+
+def outliers(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Samples that lie far off their group, and why; they stay in it."""
+    return [
+        {"state": row["state"], "measure": measure_label(row["measure"])[0], "flag": flag}
+        for row in table[["state", "measure", "flags"]].to_dict("records")
+        for flag in row["flags"]
+    ]
 
 
 def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, Any]:

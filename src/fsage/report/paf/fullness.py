@@ -52,7 +52,7 @@ def at_equal_fullness(data: Data) -> Section | None:
         f"{transfers(rows)} transfers. First: the distance below the unfragmented line is what "
         "fragmentation costs apart from fullness. Then: each fragmented state divided by the unfragmented "
         f"one of equal real fullness (within {EQUAL_WITHIN_POINTS:g} points), with the interval of the exact "
-        "rank test. "
+        "rank test; none: there is no such state. "
     )
     return Section("Fragmentation apart from fullness", text + note(rows), panels)
 
@@ -118,4 +118,4 @@ def _factor_plane(title: str, equal: pd.DataFrame, stamp: str) -> Panel:
         f"{row.state} over {row.against}: {row.median:.3f}{ends}, n = {row.n}"
         for row, ends in zip(table.itertuples(), held, strict=True)
     ]
-    return plane_panel(title, table, table.iloc[:0], CAPACITY, FRAGMENTATION, stamp, empty="none equally\nfull")
+    return plane_panel(title, table, table.iloc[:0], CAPACITY, FRAGMENTATION, stamp, empty="none")

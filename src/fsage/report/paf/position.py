@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fsage.figures import Line, limits, line_panel
+from fsage.report.conditions import labelled
 from fsage.report.groups import samples
 from fsage.report.paf.rows import FULLNESS, by_measure, largest_transfer, main_rows, note, transfers
 from fsage.report.section import Data, Section
@@ -56,7 +57,8 @@ def position(data: Data) -> Section | None:
 
 def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     """Rows whose measured files have a known place, with `position` (median) and `positions` (all samples)."""
-    known = samples(frame).dropna(subset="measured_mean_position")
+    mine = labelled(samples(frame))
+    known = mine[mine["main"]].dropna(subset="measured_mean_position")
     found = known.groupby(["state", "params"])["measured_mean_position"].agg(position="median", positions=list)
     return rows.merge(found, left_on=["state", "params"], right_index=True)
 

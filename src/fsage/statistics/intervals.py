@@ -1,7 +1,6 @@
-"""The few estimators of a report: median, coefficient of variation, and exact intervals for small samples.
+"""What one group of samples says, and how far apart two are: point estimates with exact intervals.
 
-Numbers in, numbers out. Nothing here assumes a normal distribution or many samples; each interval carries the
-level that it really has, because five samples cannot give every level.
+Each interval carries the level that it really has, because five samples cannot give every level.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import stats
 
 AIM = 0.95
 """The narrowest interval that reaches this level is taken."""
@@ -34,6 +32,7 @@ class Summary:
 
     n: int
     median: float | None
+    mean: float | None
     interval: Interval | None
     cov: float | None
     why: str | None = None
@@ -86,12 +85,12 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """n, median, its exact interval, and the coefficient of variation of one group."""
+    """n, median with its exact interval, mean, and the coefficient of variation of one group."""
     n = len(values)
     interval = median_interval(values)
     why = None if interval else f"{n} of the 5 samples that an interval needs"
-    median = float(np.median(values)) if n else None
-    return Summary(n, median, interval, coefficient_of_variation(values), why)
+    median, mean = (float(np.median(values)), float(np.mean(values))) if n else (None, None)
+    return Summary(n, median, mean, interval, coefficient_of_variation(values), why)
 
 
 def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
@@ -117,6 +116,8 @@ def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
 
 @cache
 def _median_rank(n: int) -> tuple[int, float] | None:
+    from scipy import stats
+
     return _rank(n // 2, lambda k: float(stats.binom.cdf(k - 1, n, 0.5)))
 
 
@@ -145,6 +146,8 @@ def _rank_sum_tail(m: int, n: int, u: int) -> float:
 
     SciPy offers the exact distribution only as the p-value of a sample: one is laid out whose statistic is u.
     """
+    from scipy import stats
+
     above, rest = divmod(u, n)
     reference = np.arange(n, dtype=float)
     below = m - above - 1
