@@ -7,6 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from fsage import dataset, report
+from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.evidence.freespace import FreeSpace
+from fsage.agent.evidence.groups import Groups
+from fsage.agent.evidence.store import Store
+from fsage.agent.fiemap import Extent
 from fsage.recipes import expand
 from fsage.target import load_target
 
@@ -164,69 +169,19 @@ def free_extents(capacity, fragmentation, device_bytes=16 << 30, file_bytes=33 *
 
 
 def make_store(capacity, fragmentation, number=0, device_bytes=16 << 30):
-    """One store of the key `layout` of an evidence file, after the schema of fsage.agent.evidence."""
+    """One store of the key `layout` of an evidence file, summed up by the agent's own counters."""
     free = free_extents(capacity, fragmentation, device_bytes)
-    free_bytes = sum(length for _, length in free)
-    histogram = {}
-    for _, length in free:
-        entry = histogram.setdefault(1 << length.bit_length() - 1, [0, 0])
-        entry[0], entry[1] = entry[0] + 1, entry[1] + length
-
-    def inside(start, end):
-        return sum(max(0, min(end, at + length) - max(start, at)) for at, length in free)
-
-    def aligned(size):
-        return sum(max(0, (at + length) // size + -at // size) * size for at, length in free) / free_bytes
-
-    def shares(size):
-        return [inside(at, at + size) / size for at in range(0, device_bytes, size)]
-
-    edges = [(0.0, 0.0, "none free"), (0.0, 1 / 16, "< 1/16"), (1 / 16, 1 / 8, "< 1/8")]
-    edges += [(1 / 8, 1 / 4, "< 1/4"), (1 / 4, 1 / 2, "< 1/2"), (1 / 2, 1.0, "1/2 and more")]
-    groups = shares(128 * MIB)
-    counted = [sum(low <= one < high and one > 0 for one in groups) for low, high, _ in edges]
-    counted[0], counted[-1] = groups.count(0.0), sum(one >= 0.5 for one in groups)
-    return {
-        "store": number,
-        "filesystem": "ext4",
-        "source": {"free": "block bitmaps", "files": "FIEMAP"},
-        "device_bytes": device_bytes,
-        "block_bytes": 4096,
-        "used_bytes": device_bytes - free_bytes,
-        "free_bytes": free_bytes,
-        "fullness_percent": 100 - 100 * free_bytes / device_bytes,
-        "free_extents": {
-            "count": len(free),
-            "largest_bytes": max(length for _, length in free),
-            "mean_bytes": free_bytes / len(free),
-            "histogram": [
-                {"from_bytes": size, "extents": extents, "bytes": total}
-                for size, (extents, total) in sorted(histogram.items())
-            ],
-        },
-        "bitmap": {"bin_bytes": 16 * MIB, "free_share": shares(16 * MIB)},
-        "aligned_free_share": {str(MIB << power): aligned(MIB << power) for power in range(7)},
-        "groups": {
-            "kind": "block group",
-            "group_bytes": 128 * MIB,
-            "count": len(groups),
-            "buckets": [
-                {"label": label, "from_share": low, "to_share": high, "groups": count}
-                for (low, high, label), count in zip(edges, counted, strict=True)
-            ],
-        },
-        "files": {
-            "filler": {
-                "files": 340,
-                "bytes": 340 * 33 * MIB,
-                "extents": 352,
-                "mean_extent_bytes": 340 * 33 * MIB / 352,
-                "layout_score": 0.9999,
-                "extents_per_file": {"1": 330, "2": 8, "3": 2},
-            }
-        },
-        "absent": {},
-    }
+    space, groups, files = FreeSpace(device_bytes, 4096), Groups("block group"), FileLayouts(4096)
+    space.add(free)
+    for start in range(0, device_bytes, 128 * MIB):
+        end = start + 128 * MIB
+        groups.add(128 * MIB, sum(max(0, min(end, at + length) - max(start, at)) for at, length in free))
+    for file in range(100):
+        parts = range(1 + (file % 10 == 0))
+        files.add([Extent(MIB * part, MIB * (4 * file + 2 * part), MIB, False) for part in parts])
+    found = {"device_bytes": device_bytes, "block_bytes": 4096, **space.summary(), "groups": groups.summary()}
+    found["files"] = {"filler": files.summary()}
+    return Store("ext4", {"free": "block bitmaps", "files": "FIEMAP"}, found).summary(number)
 
 
 def make_evidence(study, root, stores=1):

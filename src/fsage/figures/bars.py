@@ -12,6 +12,8 @@ from fsage.figures.style import COLOURS, HATCHES, STYLE, canvas, legend
 
 GROUP_WIDTH = 0.84
 """Of the distance between two classes."""
+LETTERS = 62
+"""So many fit under the axis; with longer names only some are written."""
 
 
 def bars_panel(
@@ -32,7 +34,7 @@ def bars_panel(
                 for x, name, height in zip(where, classes, heights, strict=True)
             ]
         axes.set(xlabel=x_label, ylabel=y_label)
-        every = 1 + (len(classes) - 1) // 10
+        every = 1 + sum(len(name) + 2 for name in classes) // LETTERS
         axes.set_xticks(range(0, len(classes), every), classes[::every], fontsize=8)
         legend(axes)
         return finish(figure, axes, title, marks)

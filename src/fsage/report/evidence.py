@@ -55,7 +55,7 @@ class FileLayouts(BaseModel):
     """How a set of files lies; extents_per_file: number of extents -> files."""
 
     files: int
-    bytes: int
+    bytes: int | None
     extents: int
     mean_extent_bytes: float | None = None
     layout_score: float | None = None

@@ -112,10 +112,11 @@ def _layout(layout: Layout) -> dict[str, Any]:
     free = [store.free_extents for store in layout.stores if store.free_extents]
     filler = [store.files["filler"] for store in layout.stores if store.files and "filler" in store.files]
     extents = sum(one.extents for one in filler)
+    in_extents = [one.bytes for one in filler if one.bytes is not None]
     scores = [one.layout_score for one in filler if one.layout_score is not None]
     return {
         "free_extents": sum(one.count for one in free) if free else None,
         "largest_free_bytes": max(one.largest_bytes for one in free) if free else None,
-        "mean_extent_bytes": sum(one.bytes for one in filler) / extents if extents else None,
+        "mean_extent_bytes": sum(in_extents) / extents if extents and in_extents else None,
         "layout_score": min(scores) if scores else None,
     }

@@ -39,19 +39,13 @@ def at_equal_fullness(data: Data) -> Section | None:
         broken = part[part["fragmentation_percent"] > 0]
         panels.append(_over_fullness(data, rows, whole, broken, f"{name} bandwidth", unit))
         equal = against_equally_full(broken, whole)
-        if equal.empty:
-            continue
-        title = f"{name.capitalize()}s, fragmented over equally full"
-        if equal["capacity_percent"].nunique() > 1 and equal["fragmentation_percent"].nunique() > 1:
+        if equal["capacity_percent"].nunique() > 1:  # one capacity alone is beside over_fragmentation
+            title = f"{name.capitalize()}s, fragmented over equally full"
             panels.append(_factor_plane(title, equal, data.stamp))
-        else:
-            shown = {level: f"AA = {level:g}" for level in levels(equal, "capacity_percent")}
-            drawn = lines(equal, "fragmentation_percent", shown, "capacity_percent")
-            panels.append(factor_panel(title, drawn, equal, data.stamp))
     text = (
-        f"{transfers(rows)} transfers. First: the distance below the unfragmented line is what "
-        "fragmentation costs apart from fullness. Then: each fragmented state divided by the unfragmented "
-        f"one of equal real fullness (within {EQUAL_WITHIN_POINTS:g} points), with the interval of the exact "
+        f"{transfers(rows)} transfers. The distance below the unfragmented line is what fragmentation costs apart from "
+        "fullness. Where several capacities are fragmented: each state divided by the unfragmented one of equal real "
+        f"fullness (within {EQUAL_WITHIN_POINTS:g} points), with the interval of the exact "
         "rank test; none: there is no such state. "
     )
     return Section("Fragmentation apart from fullness", text + note(rows), panels)
