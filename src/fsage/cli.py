@@ -132,6 +132,19 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 
 
 @app.command()
+def compare(
+    before: Annotated[Path, typer.Argument(help="a report's folder, or its records.parquet")],
+    after: Annotated[Path, typer.Argument(help="another, of another time, tuning or file system")],
+    to: Annotated[Path, typer.Argument(help="folder for the page and its figures")],
+    names: Annotated[tuple[str, str], typer.Option(help="what to call the two")] = ("before", "after"),
+) -> None:
+    """Set two results of the same cells side by side, with differences and intervals."""
+    from fsage.report.compare import compare
+
+    print(f"fsage: report {compare(before, after, to, names)}", file=sys.stderr)
+
+
+@app.command()
 def export(
     context: typer.Context,
     study: StudyName,
