@@ -132,6 +132,47 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 
 
 @app.command()
+def compare(
+    before: Annotated[Path, typer.Argument(help="a report's folder, or its records.parquet")],
+    after: Annotated[Path, typer.Argument(help="another, of another time, tuning or file system")],
+    to: Annotated[Path, typer.Argument(help="folder for the page and its figures")],
+    names: Annotated[tuple[str, str], typer.Option(help="what to call the two")] = ("before", "after"),
+) -> None:
+    """Set two results of the same cells side by side, with differences and intervals."""
+    from fsage.report.compare import compare
+
+    print(f"fsage: report {compare(before, after, to, names)}", file=sys.stderr)
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    study: StudyName,
+    to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
+    raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
+) -> None:
+    """Write a study's results as an RO-Crate, from which anybody can make the report again."""
+    from fsage.export import export
+
+    where_: Where = context.obj
+    written = export(where_.plan(study), where_.study_file(study), where_.inventory, to, raw)
+    print(f"fsage: wrote {written}; `./run fsage remake {written} FOLDER` makes its report again", file=sys.stderr)
+
+
+@app.command()
+def remake(
+    crate: Annotated[Path, typer.Argument(help="what `fsage export` wrote: a folder or a .zip")],
+    to: Annotated[Path, typer.Argument(help="a folder that does not exist")],
+) -> None:
+    """Make the report of exported results anew, and say whether it is the same."""
+    from fsage.export import remake
+
+    made = remake(crate, to)
+    verdict = "byte for byte the one" if made.same else f"not byte for byte the one (made by {made.made_by})"
+    print(f"fsage: {made.page} is {verdict} in {crate}", file=sys.stderr)
+
+
+@app.command()
 def evidence(
     what: Annotated[str, typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input")],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,

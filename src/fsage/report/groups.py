@@ -61,7 +61,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     frame = frame[[*AXES, *USED, *names]]  # the commands, for one, are heavy
     groups = frame.groupby([*AXES, "setting", "part"], sort=False, dropna=False)
     rows = [row for _, group in groups for row in _rows(group, names)]
-    table = pd.DataFrame(rows, columns=COLUMNS)
+    table = pd.DataFrame(rows, columns=COLUMNS).astype({"main": "bool"})  # an empty table knows no types
     table["trend_p"] = _floats(statistics.adjust_exploratory([row["trend_p"] for row in rows]))
     clean = _clean(table)
     found = [_compared(row, clean) for row in table.to_dict("records")]

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
 
 from fsage import dataset
 from fsage.report import evidence, missing, provenance, tables
 from fsage.report.conditions import basis, conditions
 from fsage.report.evidence import Evidence
-from fsage.report.groups import samples, size_label, summarise
+from fsage.report.groups import samples, summarise
 from fsage.report.headline import comparisons, layout_sentences, published_sentences, stamp
+from fsage.report.render import template
 from fsage.report.section import Data, Section
 
 DRAWN = ("paf",)
@@ -50,7 +50,7 @@ def build(
     data = Data(table[table["main"]], planned, beside[beside["main"]], sizes, on, frame)
     sections = _sections(study, data, known, traced)
     compared = comparisons(frame, study)
-    page = _template().render(
+    page = template("page.html.j2").render(
         study=study,
         target=target,
         stamp=on,
@@ -72,7 +72,7 @@ def build(
         config=config.read_text(encoding="utf-8") if config else None,
     )
     dataset.write(frame, out_dir)
-    _write_figures(sections, out_dir / "figures")
+    write_figures(sections, out_dir / "figures")
     path = out_dir / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
@@ -105,35 +105,10 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     return [*drawn, *(section for section in last if section)]
 
 
-def _write_figures(sections: Iterable[Section], folder: Path) -> None:
+def write_figures(sections: Iterable[Section], folder: Path) -> None:
     """Each figure as SVG and PDF; what an earlier report left there goes."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in [*folder.glob("*.svg"), *folder.glob("*.pdf")]:
         path.unlink()
     for panel in (panel for section in sections for panel in section.panels):
         panel.write(folder)
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fsage.report", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=size_label)
-    return environment.get_template("page.html.j2")
-
-
-def _number(value: Any, digits: int = 1) -> str:
-    """Fixed digits, or a dash for what is not known."""
-    return "\u2013" if tables.known(value) is None else f"{value:,.{digits}f}".replace(",", "\u202f")
-
-
-def _percent(share: Any, digits: int = 1) -> str:
-    return "\u2013" if tables.known(share) is None else f"{share:.{digits}%}"
-
-
-def _mib(size_bytes: Any) -> str:
-    return "\u2013" if tables.known(size_bytes) is None else f"{size_bytes / (1 << 20):,.6g}".replace(",", "\u202f")
