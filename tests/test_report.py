@@ -2,9 +2,11 @@
 
 import html
 import re
+from html.parser import HTMLParser
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import markupsafe
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -292,3 +294,85 @@ def test_loss_against_the_clean_state(series1):
     row = row[row["transfer_size_bytes"] == 64 * MIB].iloc[0]
     assert row["clean"] == "10.00@264M" and row["n"] == 5 and row["level"] == 0.9375
     assert 20 < row["to_clean"].loss_percent < 30
+
+
+class Cells(HTMLParser):
+    """The table of cells: its headings with their attributes, and its rows of text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.heads, self.rows, self.inside = [], [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "table":
+            self.inside = attributes.get("data-tools") == "cells"
+        elif self.inside and tag == "th":
+            self.heads.append(attributes)
+        elif self.inside and tag == "tr":
+            self.rows.append([])
+        elif self.inside and tag == "td":
+            self.rows[-1].append("")
+
+    def handle_data(self, data):
+        if self.inside and self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data.strip()
+
+
+def test_every_planned_cell_is_a_row_that_can_be_chosen_and_sorted(series1):
+    table = Cells(series1.page)
+    assert [one["data-choose"] for one in table.heads if "data-choose" in one] == [
+        *("state", "kind", "status", "transfer, MiB"),
+    ]
+    assert [int(one["data-column"]) for one in table.heads] == list(range(len(table.rows[-1])))
+    rows = pd.DataFrame(table.rows[1:])
+    asked = {(state, cell.name) for state, cell in planned(series1.study)}
+    assert set(zip(rows[0], rows[1], strict=True)) == asked and len(rows) == len(asked)
+    assert rows.loc[rows[0] == "70.60@264M", 3].unique().tolist() == ["missing"]
+    assert (rows[3] == "failed").sum() == 3 and "write: exit code 1" in set(rows[len(rows.columns) - 1])
+    best = series1.frame.loc[series1.frame["write_bw_mib_s"].idxmax()]
+    row = rows[(rows[0] == best["state"]) & (rows[1] == best["cell"])].iloc[0]
+    assert float(row[5]) == pytest.approx(best["write_bw_mib_s"], abs=0.05)
+
+
+def test_a_plane_says_its_numbers_under_the_pointer_and_hatches_gaps(series1):
+    svg = (series1.folder / "figures" / "write-bandwidth-in-mib-s-64-mib-transfers.svg").read_text()
+    said = re.findall(r"<title>(\d\d\.\d\d@264M): ([\d.]+) MiB/s, .*?, n = (\d), real fullness", svg)
+    assert len(said) == 63 and "70.60@264M" not in {state for state, *_ in said}
+    row = series1.frame[(series1.frame["state"] == "80.50@264M") & (series1.frame["kind"] == "planned")]
+    median = row.loc[row["transfer_size_bytes"] == 64 * MIB, "write_bw_mib_s"].median()
+    assert float(dict(one[:2] for one in said)["80.50@264M"]) == pytest.approx(median, abs=0.06)
+    assert "<pattern" in svg
+
+
+def test_what_records_say_is_text_and_never_markup(quickstart, tmp_path):
+    bad = '</td><script>alert(1)</script><img src=x onerror="x">'
+    records = make_records(quickstart)
+    for record in records:
+        record["host"] = record["conditions"]["filesystem"] = bad
+        record["conditions"]["device_model"] = {"label": bad}
+        record["phases"][0]["argv"].append(bad)
+        record["conditions"]["tunables"] = {bad: {"asked": bad, "before": [bad], "now": [bad]}}
+    records[0].update(status="failed", why=bad, metrics={})
+    page = build(quickstart, records, tmp_path)
+    assert str(markupsafe.escape(bad)) in page
+    assert page.count("<script>") == 1 and "<img" not in page
+    Page(page)
+
+
+def test_a_single_cell_makes_a_report_that_says_how_little_it_is(quickstart, tmp_path):
+    page = build(quickstart, make_records(quickstart)[:1], tmp_path)
+    text = words(page)
+    assert "1 of 20 planned cells measured" in text and "19 missing" in text
+    assert "not known (0 samples against 1: nothing to compare)" in text
+    assert "No state has evidence of its layout." in text
+
+
+def test_kinds_of_cells_and_spared_ones_are_counted_apart(quickstart, tmp_path):
+    records = make_records(quickstart)
+    spared = next(record for record in records if record["kind"] == "planned")
+    spared.update(status="spared", why="the interval is narrow enough", metrics={})
+    text = words(build(quickstart, records, tmp_path))
+    assert "19 of 20 planned cells measured, 1 spared ; apart from these 2 traced" in text
+    assert "Every planned cell has a valid record." in text

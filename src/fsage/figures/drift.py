@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib as mpl
 import pandas as pd
 
 from fsage.figures.panel import Panel, finish
 from fsage.figures.style import COLOURS, STYLE, canvas, legend
 
-LOOKS = {
-    "planned": {"marker": ".", "color": "0.65", "s": 14},
-    "sentinel": {"marker": "D", "color": COLOURS[3], "s": 28, "edgecolor": "black", "linewidth": 0.5},
-    "pass before": {"marker": "o", "color": COLOURS[0], "s": 20},
-    "pass after": {"marker": "s", "color": COLOURS[1], "s": 20, "edgecolor": "black", "linewidth": 0.5},
+LOOKS: dict[str, dict[str, Any]] = {
+    "planned": {"marker": ".", "color": "0.65", "markersize": 4},
+    "sentinel": {"marker": "D", "color": COLOURS[3], "markersize": 5, "markeredgecolor": "black"},
+    "pass before": {"marker": "o", "color": COLOURS[0], "markersize": 4.5},
+    "pass after": {"marker": "s", "color": COLOURS[1], "markersize": 4.5, "markeredgecolor": "black"},
 }
 """What tells of drift; the later is drawn over the earlier."""
 
@@ -25,7 +27,8 @@ def drift_panel(title: str, points: pd.DataFrame, x_label: str, y_label: str, st
         for kind, look in LOOKS.items():
             chosen = points[points["kind"] == kind]
             if len(chosen):
-                axes.scatter(chosen["x"], chosen["y"], label=f"{kind} (n = {len(chosen)})", zorder=2, **look)
+                label = f"{kind} (n = {len(chosen)})"
+                axes.plot(chosen["x"], chosen["y"], label=label, linestyle="none", markeredgewidth=0.5, **look)
         axes.set(xlabel=x_label, ylabel=y_label)
         legend(axes)
         return finish(figure, axes, title)

@@ -1,5 +1,5 @@
 "use strict";
-// Sorting by a click on a heading and, where columns are marked data-choose, filters. Without this the tables just stand.
+// Sorting by a click on a heading and, where columns are marked data-choose, filters. Without this they are plain tables.
 for (const table of document.querySelectorAll("table[data-tools]")) {
   const body = table.tBodies[0];
   const rows = [...body.rows];
@@ -39,7 +39,7 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
   controls.append(search);
   const selects = chosen.map((head) => {
     const select = document.createElement("select");
-    const name = head.innerText.replace(/\s+/g, " ");
+    const name = head.dataset.choose;
     const values = [...new Set(rows.map((row) => text(row, head.dataset.column)))];
     values.sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
     select.setAttribute("aria-label", name);
