@@ -173,6 +173,10 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
     said("mkfs.btrfs", "-q", image)
     with pytest.raises(ValueError, match=f"{image}: btrfs can be read through its mount only"):
         look(image, 0)
+    said("mke2fs", "-q", "-t", "ext4", f"{image}.ext4", "64M")
+    os.truncate(f"{image}.ext4", 1 << 16)
+    with pytest.raises(ValueError, match=r"`dumpe2fs .*\.ext4` ended with status 1: dumpe2fs: .* short read"):
+        look(f"{image}.ext4", 0)
     said("mkswap", image)
     with pytest.raises(ValueError, match="swap is on it; ext4"):
         look(image, 0)

@@ -30,11 +30,11 @@ NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"
 
 def of_device(device: str, bins: int = BINS) -> Store:
     """The store on a device, mounted or not; read-only. Raises Failure."""
-    command = ["dumpe2fs", device]
+    command = f"dumpe2fs {device}"
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(
-                command,
+                ["dumpe2fs", device],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -47,12 +47,15 @@ def of_device(device: str, bins: int = BINS) -> Store:
             try:
                 store = of_text(process.stdout, bins)
             except NotThisText as error:
-                process.kill()
-                said.seek(0)
-                words = said.read().decode(errors="replace").strip().replace("\n", "; ")
-                raise Failure(f"`{' '.join(command)}`: {error} ({words or 'it said nothing'})") from error
-    if process.returncode:
-        raise Failure(f"`{' '.join(command)}` ended with status {process.returncode}")
+                process.stdout.close()
+                if process.wait() <= 0:
+                    raise Failure(f"`{command}`: {error}") from error
+        if process.returncode:
+            said.seek(0)
+            words = said.read().decode(errors="replace").splitlines()[1:]  # without the version
+            raise Failure(
+                f"`{command}` ended with status {process.returncode}: {'; '.join(words) or 'it said nothing'}"
+            )
     return store
 
 
