@@ -25,11 +25,26 @@ HEADER = re.compile(rb"([A-Z][^:]*): +(\S.*)")
 GROUP = re.compile(rb"Group (\d+): \(Blocks (\d+)-(\d+)\)")
 COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
 FREE = b"  Free blocks: "
+ATTEMPTS, CHANGED = 5, "checksum does not match"
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 
 
 def of_device(device: str, bins: int = BINS) -> Store:
-    """The store on a device, mounted or not; read-only. Raises Failure."""
+    """The store on a device, mounted or not; read-only. Raises Failure.
+
+    Where files come and go, a bitmap may be read after the checksum that belongs to it was: then once more.
+    """
+    attempt = 1
+    while True:
+        try:
+            return _of_device(device, bins)
+        except Failure as error:
+            if attempt == ATTEMPTS or CHANGED not in str(error):
+                raise
+            attempt += 1
+
+
+def _of_device(device: str, bins: int) -> Store:
     command = f"dumpe2fs {device}"
     with tempfile.TemporaryFile() as said:
         try:
