@@ -19,7 +19,7 @@ from fsage.agent import state
 
 MB = 10**6
 GROUPS, BLOCKS, INODES = 925_183, 32_768, 1_024  # of the PaF study's OST: 113 TiB
-RUNS = 5  # free runs of a group, which makes 400 MB
+RUNS = 6  # free runs of a group, which makes 400 MB
 FILES = 10_000
 REPEATS = 9
 HEADER = """\
@@ -49,7 +49,8 @@ def write_dumpe2fs(path: Path, groups: int) -> None:
                 f"Group {group}: (Blocks {first}-{first + BLOCKS - 1}) csum 0x{group & 0xFFFF:04x} [ITABLE_ZEROED]\n"
                 f"  Block bitmap at {first} (+0)\n  Inode bitmap at {first + 16} (+16)\n"
                 f"  Inode table at {first + 32}-{first + 95} (+32)\n"
-                f"  {sum(end - start for start, end in runs)} free blocks, 900 free inodes, 0 directories\n"
+                f"  {sum(end - start for start, end in runs)} free blocks, 900 free inodes, 0 directories, "
+                "900 unused inodes\n"
                 f"  Free blocks: {listed}\n"
                 f"  Free inodes: {group * INODES + 125}-{(group + 1) * INODES}\n"
             )
