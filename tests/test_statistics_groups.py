@@ -123,7 +123,7 @@ def test_another_layout_of_a_state_is_split_off_and_named():
     assert dict(full["n"]) == {"layout feedfa": 2, "layout digest": 3}
     assert dict(full["main"]) == {"layout feedfa": False, "layout digest": True}
     assert conditions(table_of(rows)) == [
-        "Rebuilt with another layout while being measured: 80.00@264M (digest: 3 samples, feedfa: 2 samples). "
+        "Measured in more than one layout: 80.00@264M (digest: 3 samples, feedfa: 2 samples). "
         "Samples of different layouts are never pooled: figures show the commonest of each group."
     ]
 
