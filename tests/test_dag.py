@@ -37,9 +37,9 @@ def dry_run(tmp_path: Path, *words: str) -> tuple[str, Counter]:
 @pytest.mark.parametrize(
     ("study", "line", "states", "populates"),
     [
-        ("series1", "2240 cells, 64 states, 8 populates, 128 extra cells, 2368 cells to measure, ", 64, 8),
-        ("series2", "70 cells, 7 states, 1 populates, 14 extra cells, 84 cells to measure, ", 7, 0),
-        ("quickstart", "20 cells, 4 states, 3 populates, 0 extra cells, 20 cells to measure, ", 4, 3),
+        ("series1", "2240 cells, 64 states, 8 populates, 258 extra cells, 2498 cells to measure, ", 64, 8),
+        ("series2", "70 cells, 7 states, 1 populates, 30 extra cells, 100 cells to measure, ", 7, 0),
+        ("quickstart", "20 cells, 4 states, 3 populates, 2 extra cells, 22 cells to measure, ", 4, 3),
     ],
 )
 def test_counts(tmp_path, study, line, states, populates):
@@ -49,6 +49,11 @@ def test_counts(tmp_path, study, line, states, populates):
     assert jobs["measure"] == states and jobs["populate"] == populates and jobs["fragment"] == states - populates
     assert jobs["report"] == jobs[study] == jobs["claim"] == 1
     assert not (tmp_path / "results").exists(), "a dry run writes nothing"
+
+
+def test_a_misspelt_study_names_the_nearest(tmp_path):
+    with pytest.raises(AssertionError, match=r"(?s)no study is called 'quikstart'; did you mean 'quickstart'\?"):
+        dry_run(tmp_path, "quikstart")
 
 
 def test_two_studies_at_once_are_both_planned(tmp_path):

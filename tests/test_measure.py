@@ -14,7 +14,7 @@ from fsage.agent import caches, claim, fiemap, images, lease, measure, state
 from fsage.agent.errors import Refusal
 from fsage.agent.target import open_target
 from fsage.record import make_record
-from fsage.workloads import sequential
+from fsage.workloads import Unsupported, device_range, sequential
 
 MIB = 1 << 20
 STEPS = [
@@ -202,3 +202,32 @@ def test_a_lease_of_another_machine_is_believed_for_a_while(tmp_path):
     noted = json.loads((tmp_path / "lease.json").read_text())
     (tmp_path / "lease.json").write_text(json.dumps({**noted, "renewed": noted["renewed"] - lease.BELIEVED_S}))
     lease.take(tmp_path, {"holder": holder()})
+
+
+@pytest.mark.root
+def test_a_pass_reads_the_device_and_a_traced_cell_keeps_its_requests(spec, tmp_path):
+    claimed = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
+    params = {"workload": "device_range", "position": 0.5, "iteration": 1}
+    one = {"name": "pass_before", "kind": "pass", "order": 1, "attempt": 1, "params": params}
+    traced = {**cell(spec, "traced_1"), "kind": "traced", "trace": True}
+    cells = [{**one, "phases": device_range.commands(params, claimed)}, traced]
+    assert measure.measure(spec, asked(cells), False)["measured"] == 2
+    records = {}
+    for name in ("pass_before", "traced_1"):
+        seen, path = observed(spec, name)
+        raw = tmp_path / path.name
+        raw.write_text(path.read_text())
+        records[name] = make_record(seen, raw, tmp_path)
+        assert records[name]["status"] == "valid", records[name]["why"]
+    argv = records["pass_before"]["phases"][0]["argv"]
+    assert f"--filename={open_target(spec).devices[0]}" in argv and "--readonly" in argv
+    assert records["pass_before"]["metrics"]["read_bytes"] == 64 * MIB
+    write, read = (phase["trace"] for phase in records["traced_1"]["phases"])
+    if "why_none" not in write:
+        assert sum(write["columns"]["bytes"]) >= 64 * MIB and any(write["columns"]["write"])
+        assert sum(read["columns"]["bytes"]) >= 64 * MIB and not all(read["columns"]["write"])
+
+
+def test_a_pass_is_unsupported_without_a_device():
+    with pytest.raises(Unsupported, match="kind directory has no device"):
+        device_range.commands({"iteration": 1}, {"kind": "directory"})

@@ -34,7 +34,11 @@ class Where:
 
     def plan(self, study: str) -> Plan:
         """The plan of a study. Raises StudyError."""
-        return load_plan(self.studies / f"{study}.yaml", self.inventory, self.results)
+        return load_plan(self.study_file(study), self.inventory, self.results)
+
+    def study_file(self, study: str) -> Path:
+        """Where a study is written down."""
+        return self.studies / f"{study}.yaml"
 
     def target(self) -> Target:
         """The target's declaration. Raises StudyError."""
@@ -113,7 +117,8 @@ def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records."""
     from fsage.conclusion import write_report
 
-    print(f"fsage: report {write_report(context.obj.plan(study))}", file=sys.stderr)
+    where_: Where = context.obj
+    print(f"fsage: report {write_report(where_.plan(study), where_.study_file(study))}", file=sys.stderr)
 
 
 @app.command()
@@ -124,6 +129,50 @@ def conclude(context: typer.Context, study: StudyName) -> None:
     lines, code = conclude(context.obj.plan(study))
     print("\n".join(lines))
     raise SystemExit(code)
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    study: StudyName,
+    to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
+    raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
+) -> None:
+    """Write a study's results as an RO-Crate, from which anybody can make the report again."""
+    from fsage.export import export
+
+    where_: Where = context.obj
+    written = export(where_.plan(study), where_.study_file(study), where_.inventory, to, raw)
+    print(f"fsage: wrote {written}; `./run fsage remake {written} FOLDER` makes its report again", file=sys.stderr)
+
+
+@app.command()
+def remake(
+    crate: Annotated[Path, typer.Argument(help="what `fsage export` wrote: a folder or a .zip")],
+    to: Annotated[Path, typer.Argument(help="a folder that does not exist")],
+) -> None:
+    """Make the report of exported results anew, and say whether it is the same."""
+    from fsage.export import remake
+
+    made = remake(crate, to)
+    verdict = "byte for byte the one" if made.same else f"not byte for byte the one (made by {made.made_by})"
+    print(f"fsage: {made.page} is {verdict} in {crate}", file=sys.stderr)
+
+
+@app.command()
+def evidence(
+    what: Annotated[str, typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
+    html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
+    files: Annotated[int, typer.Option(min=0, help="of a directory, look at so many files at most")] = 100_000,
+) -> None:
+    """Show how free space and files lie on any file system, or in text of dumpe2fs, e2freefrag, filefrag or xfs_bmap.
+
+    Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
+    """
+    from fsage.evidence.command import run
+
+    run(what, as_json, html, files)
 
 
 @app.command()

@@ -6,10 +6,11 @@ import sys
 import time
 from pathlib import Path
 
-from fsage import record, request, results
+from fsage import record, request, results, stopping
 from fsage.plan import Plan
 from fsage.play import PlayFailed, play
 from fsage.progress import Progress
+from fsage.study import Cell
 
 SHOWN = 5
 
@@ -32,15 +33,19 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
     bundle = plan.results.bundle(state)
     record.unpack(bundle, plan.results.root, plan.target.name)
     record.forget_handed_over(plan, state)
+    bundle.parent.mkdir(parents=True, exist_ok=True)
     progress, failed = Progress(plan, state), None
-    if todo := request.to_measure(plan, state):
+    asked: list[Cell] = []
+    while not failed and (todo := stopping.due(plan, state)) != asked:
+        progress, asked = Progress(plan, state), todo
         file = _request(plan, state, f"measure_{state}", todo)
-        bundle.parent.mkdir(parents=True, exist_ok=True)
         try:
             play(playbooks, inventory, ["-e", f"@{file}"], plan.results.log(f"measure_{state}"), progress)
         except PlayFailed as error:
             failed = error
         record.unpack(bundle, plan.results.root, plan.target.name)
+    if not failed:
+        stopping.spare(plan, state)
     if lacking := record.hand_over(plan, state):
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason'}")

@@ -104,11 +104,16 @@ class Plan:
         planned = sum(cell.kind == "planned" for _, cell in self.all_cells())
         extra = sum(len(cells) for cells in self.cells.values()) - planned
         todo = sum(len(cells) for cells in self.missing.values())
-        written = self.bytes_written()
+        written, axes = self.bytes_written(), self.study.cells
         return (
             f"plan {self.study.name}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
             f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
             + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
+            + (
+                f", at most (the stop rule spares what is not needed after {axes.iterations} iterations)"
+                if axes.stop
+                else ""
+            )
         )
 
 

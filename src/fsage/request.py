@@ -80,8 +80,11 @@ def _cell(plan: Plan, state: str, cell: Cell) -> dict:
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
             f"`ansible-playbook -i inventories/{plan.target.name} local_target.yml claim.yml` claims it"
         )
+    phases, unsupported = [], None
     try:
         phases = workloads.load(cell.params["workload"]).commands(cell.params, plan.claim)
+    except workloads.Unsupported as why:
+        unsupported = str(why)
     except ValueError as error:
         raise StudyError(f"study {plan.study.name}, state {state}, cell {cell.name}: {error}") from error
     return {
@@ -91,4 +94,6 @@ def _cell(plan: Plan, state: str, cell: Cell) -> dict:
         "attempt": plan.results.attempts(state, cell.name) + 1,
         "params": cell.params,
         "phases": phases,
+        "unsupported": unsupported,
+        "trace": cell.kind == "traced",
     }

@@ -1,6 +1,7 @@
 """Takes config/*.yaml, the target's inventory and the records that exist; gives PLANS: what is still to be measured."""
 
 import atexit
+import difflib
 import json
 import os
 import sys
@@ -37,6 +38,11 @@ try:
         PLANS[name].seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
 except StudyError as error:
     raise WorkflowError(str(error)) from None
+
+# Snakemake itself says only that no rule produces it.
+for word in set(sys.argv[1:]) - PLANS.keys() if workflow.is_main_process else ():
+    for near in difflib.get_close_matches(word, PLANS, n=1, cutoff=0.8):
+        print(f"fsage: no study is called {word!r}; did you mean {near!r}?", file=sys.stderr)
 
 # What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
 if workflow.is_main_process:

@@ -1,8 +1,10 @@
 """Takes a study's records; gives its report and tables, and the study's name as a target that compares records with plan."""
 
-REPORT_CODE = sorted(str(path) for path in Path("src/fsage").glob("report/*.*")) + [
-    f"src/fsage/{name}.py" for name in ("dataset", "statistics", "figures", "conclusion")
-]
+REPORT_CODE = sorted(
+    str(path)
+    for pattern in ("report/**/*.py", "report/templates/*", "figures/*.py")
+    for path in Path("src/fsage").glob(pattern)
+) + [f"src/fsage/{name}.py" for name in ("dataset", "statistics", "conclusion")]
 
 for plan in PLANS.values():
 

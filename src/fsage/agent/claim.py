@@ -19,6 +19,7 @@ from fsage.agent.declaration import MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
 from fsage.agent.target import Target, open_target
+from fsage.agent.undo import left_over, undo
 
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
 HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
@@ -76,7 +77,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     begun = bool(known)
     if spec["kind"] == "loop":
         begun |= any(loops.devices_of(image) for image in images)
-        begun |= bool(journal.entries(journal.path_of(home))) or journal.left_over()
+        begun |= bool(journal.entries(journal.path_of(home))) or left_over()
     if check or not begun:
         return {
             "changed": begun,
@@ -99,7 +100,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
         if spec["kind"] == "loop":  # after the loop devices, which hold on to the control group
-            proof += journal.undo(home)
+            proof += undo(home)
         for store in (known or {}).get("stores", []) if spec["kind"] == "loop" else []:
             if filesystems.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")
@@ -189,7 +190,7 @@ def _set_up(target: Target) -> None:
     try:
         target.model_in_place()
     except Refusal as why:  # found out only after a controller was moved
-        journal.undo(target.home)
+        undo(target.home)
         ours["device_model"] = _none(str(why))
     _measure_empty(target)
     if ours["device_model"]["kind"] == "none":

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 import uuid
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fsage.agent.fingerprint import fingerprint, layout_of
 from fsage.agent.lease import Watch, held
 from fsage.agent.state import layout_record, look, opened, remove_measured
 from fsage.agent.target import Target
+from fsage.agent.trace import tracing
 
 PHASE_TIMEOUT_S = 900.0
 LOOK_EVERY_S = 0.2
@@ -155,7 +157,7 @@ class Visit:
             dropped = self.drop_caches()
             result = {
                 "name": phase["name"],
-                "argv": phase["argv"],
+                "argv": self.argv(phase),
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
             }
@@ -166,12 +168,20 @@ class Visit:
                     taken,
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
                 )
-            result.update(self.run(phase))
+            with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
+                result.update(self.run({**phase, "argv": result["argv"]}))
+            if trace:
+                result["trace"] = trace.noted
             if result["rc"] != 0:
                 return taken, f"{phase['name']}: exit code {result['rc']}"
             if not phase.get("reads"):
                 result["extents"] = layout_of(measured_files(self.target.mounts), self.target.mounts)
         return taken, None
+
+    def argv(self, phase: dict) -> list[str]:
+        """A phase's command; what it reads past the file system is the first store's device."""
+        device = self.target.devices[0] if self.target.devices else "no device"
+        return [word.replace("{device}", device) for word in phase["argv"]]
 
     def clean(self) -> str | None:
         """Remove what the cell left and say so on the target; why the state is lost when that cannot be done.

@@ -12,6 +12,7 @@ from typing import Any
 
 from fsage.agent import caches, filesystems, structure, token
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held
 from fsage.agent.target import Target, open_target
@@ -248,17 +249,19 @@ def diagnose(spec: dict, request: dict, check: bool) -> Result:
 
 
 def evidence(spec: dict, request: dict, check: bool) -> Result:
-    """Evidence of the state that the target is in; Refusal when it is not the request's."""
+    """Evidence of the state that the target is in, its layout among it; Refusal when it is not the request's."""
     target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target)
         if why or now["done"] != request["steps"]:
             raise Refusal(f"target {target.name} is not in state {request['state']!r}: {why or now['state']}")
+        settle(target)
         return {
             "changed": False,
             "msg": f"target {target.name} is at {now['state']!r}",
             "evidence": {
                 **layout_record(target, now),
+                "layout": layout(target),
                 "token": now,
                 "study": request["study"],
                 "state": request["state"],

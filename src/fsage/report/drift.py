@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from fsage.figures import drift_panel
+from fsage.figures import Panel, drift_panel
 from fsage.report.conditions import AXES, labelled
 from fsage.report.groups import measure_label, measures, samples
 from fsage.report.section import Section
@@ -24,7 +24,7 @@ def section(frame: pd.DataFrame, stamp: str) -> Section | None:
     return Section("Drift", " ".join(said), panels) if said else None
 
 
-def _sentinels(frame: pd.DataFrame, stamp: str) -> tuple[str, list[str]]:
+def _sentinels(frame: pd.DataFrame, stamp: str) -> tuple[str, list[Panel]]:
     """Every sample over the median of the planned ones in its group; nothing where no sentinel was taken."""
     taken = frame[(frame["status"] == "valid") & frame["kind"].isin(["planned", "sentinel"])]
     taken = taken.sort_values(["began", "state", "order"], kind="stable")
@@ -53,7 +53,7 @@ def _sentinels(frame: pd.DataFrame, stamp: str) -> tuple[str, list[str]]:
     return (" ".join([text, *words]) if words else ""), panels
 
 
-def _trends(frame: pd.DataFrame) -> tuple[str, list[str]]:
+def _trends(frame: pd.DataFrame) -> tuple[str, list[Panel]]:
     """States in which the samples of all groups, each over its group's mean, rise or fall with time.
 
     The cells of a state are measured in an order drawn at random, so that under no drift every order of these is as
@@ -80,7 +80,7 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[str]]:
     return f"{text}{': ' if shown else ''}{'; '.join([*shown, *more])}, under false-discovery control.", []
 
 
-def _passes(frame: pd.DataFrame, stamp: str) -> tuple[str, list[str]]:
+def _passes(frame: pd.DataFrame, stamp: str) -> tuple[str, list[Panel]]:
     """The reads of one fixed range of the device, first and last in each state: what the layout cannot change."""
     taken = frame[(frame["status"] == "valid") & (frame["kind"] == "pass") & frame[PASS].notna()]
     taken = taken.sort_values(["began", "state", "order"], kind="stable")

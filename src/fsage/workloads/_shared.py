@@ -103,8 +103,8 @@ def judge(
     An observation that failed on its host stays failed; the reason is what the tool says, if it says any.
     """
     status, why = observation["status"], observation.get("why")
-    if status == "unsupported":
-        return Outcome("unsupported", why)
+    if status in ("unsupported", "spared"):  # nothing was run
+        return Outcome(status, why)
     metrics: Metrics = {}
     try:
         params = model.model_validate(observation["params"])

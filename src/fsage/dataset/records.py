@@ -1,80 +1,24 @@
-"""Records to one table: a row a record, units in the names of columns, Parquet and CSV.
+"""Records to one table: a row a record.
 
 A record file that cannot be read is a row too, with status `unreadable`: it is counted, never dropped.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-SCHEMA_VERSION = 1
+from fsage.dataset.columns import COLUMNS
 
-# Column and type, in the order of the files. What a workload measures beside these follows, named as there.
-COLUMNS = {
-    # which cell
-    "study": "str",
-    "target": "str",
-    "state": "str",
-    "cell": "str",
-    "kind": "str",
-    "order": "Int64",
-    "attempt": "Int64",
-    "status": "str",
-    "why": "str",
-    # what was asked
-    "recipe": "str",
-    "capacity_percent": "float64",
-    "fragmentation_percent": "float64",
-    "file_size_bytes": "Int64",
-    "workload": "str",
-    "transfer_size_bytes": "Int64",
-    "iteration": "Int64",
-    "structure": "Int64",
-    "params": "str",
-    # in which state it really was taken
-    "capacity_percent_achieved": "float64",
-    "deleted_share_files": "float64",
-    "deleted_share_bytes": "float64",
-    "real_fullness_percent": "float64",
-    "layout_digest": "str",
-    "filler_files": "Int64",
-    "filler_extents": "Int64",
-    "state_known": "boolean",
-    "rebuilt": "boolean",
-    "epoch": "Int64",
-    # what came out
-    "write_bw_mib_s": "float64",
-    "read_bw_mib_s": "float64",
-    "write_seconds": "float64",
-    "read_seconds": "float64",
-    # where the measured files lay
-    "measured_files": "Int64",
-    "measured_extents": "Int64",
-    "measured_bytes": "Int64",
-    "measured_mean_position": "float64",
-    # how
-    "began": "str",
-    "seconds_total": "float64",
-    "host": "str",
-    "kernel": "str",
-    "device_model": "str",
-    "filesystem": "str",
-    "mount_options": "str",
-    "allocator_reset": "str",
-    "amount_mib": "float64",
-    "tunables": "str",
-    "tools": "str",
-    "commands": "str",
-}
-TYPES: dict[str, Any] = {"str": str, "Int64": int, "float64": (int, float), "boolean": bool}
+NUMBER = (int, float)
+TYPES: dict[str, Any] = {"str": str, "Int64": int, "float64": NUMBER, "boolean": bool}
+ALLOWED = {name: TYPES[column.type] for name, column in COLUMNS.items()}
 SORTED_BY = [
     "study",
     "target",
@@ -89,28 +33,20 @@ SORTED_BY = [
 
 def load(paths: Iterable[Path]) -> pd.DataFrame:
     """All records that exist as one table, in an order that does not depend on that of `paths`."""
-    rows = [row for path in paths if (row := _read(Path(path))) is not None]
+    rows = [row for path in paths if (row := _read(path)) is not None]
     extra = sorted({name for row in rows for name in row} - COLUMNS.keys())
-    frame = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
-    frame = frame.astype(COLUMNS | dict.fromkeys(extra, "float64"))
+    types = {name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64")
+    columns = {name: pd.array([row.get(name) for row in rows], dtype=kind) for name, kind in types.items()}
+    frame = pd.DataFrame(columns)
     return frame.sort_values(SORTED_BY, kind="stable", ignore_index=True)
-
-
-def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
-    """`records.parquet` (schema version in its metadata) and `records.csv`: same table, same bytes."""
-    out_dir.mkdir(parents=True, exist_ok=True)
-    parquet, csv = out_dir / "records.parquet", out_dir / "records.csv"
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    pq.write_table(table.replace_schema_metadata({"fsage_schema_version": str(SCHEMA_VERSION)}), parquet)
-    frame.to_csv(csv, index=False, lineterminator="\n")
-    return [parquet, csv]
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        row = _row(json.loads(path.read_bytes()))
+        with open(path, "rb") as file:
+            row = _row(orjson.loads(file.read()))
         for name, value in row.items():
-            if value is not None and not isinstance(value, TYPES[COLUMNS.get(name, "float64")]):
+            if value is not None and not isinstance(value, ALLOWED.get(name, NUMBER)):
                 raise TypeError(f"{name} is {value!r}")
         return row
     except FileNotFoundError:
@@ -158,7 +94,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "amount_mib": conditions.get("amount_mib"),
         "tunables": _text(conditions.get("tunables") or {}),
         "tools": _text(conditions.get("tools") or {}),
-        "commands": "; ".join(shlex.join(phase["argv"]) for phase in record["phases"]),
+        "commands": "; ".join(_typed(tuple(phase["argv"])) for phase in record["phases"]),
     }
 
 
@@ -182,8 +118,14 @@ def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
     return {f"measured_{key}": extents.get(key) for key in ("files", "extents", "bytes", "mean_position")}
 
 
+@cache
+def _typed(argv: tuple[str, ...]) -> str:
+    """A command as a shell takes it; the iterations of a group run the same one."""
+    return shlex.join(argv)
+
+
 def _text(value: Any) -> str | None:
     """Strings as they are, anything else as JSON whose bytes depend on its content only."""
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
