@@ -56,7 +56,7 @@ def short(state: str) -> str:
 def _chosen(found: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
     """The headline's states, named in full or in part; without any, a few that span the plan."""
     asked = set(headline)
-    names = [name for name in found if {name, short(name)} & asked]
+    names = [name for name in found if {name, short(name), short(name).split("+")[0]} & asked]
     if not names and found:
         every = list(found)
         names = [every[round(i * (len(every) - 1) / (COMPARED - 1))] for i in range(COMPARED)]
