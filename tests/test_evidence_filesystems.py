@@ -1,9 +1,11 @@
 """Evidence of real, aged file systems is what statfs and their own tools say, and taking it writes nothing."""
 
 import io
+import itertools
 import os
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from fsage.agent.structure import fillers
 from fsage.agent.target import Target, open_target
 from fsage.evidence import texts
 from fsage.evidence.look import look
+from fsage.report.evidence import Layout
 
 MIB = 1 << 20
 # The second generation fills the holes that the first one left: its files are in pieces.
@@ -66,6 +69,7 @@ def sectors_written(device: str) -> int:
 def test_evidence_is_what_the_tools_say(aged):
     request = {"state": "wanted", "steps": list(STEPS), "reuse": "nested", "study": "test"}
     evidence = state.evidence(aged.spec, request, False)["evidence"]
+    Layout.model_validate(evidence["layout"])  # what the report reads
     (store,), (device,), (mount,) = evidence["layout"]["stores"], aged.devices, aged.mounts
     assert store["absent"] == {}
     assert store["filesystem"] == aged.filesystem
@@ -128,6 +132,28 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
 
 
 @pytest.mark.root
+def test_a_file_system_in_use_is_read_all_the_same(aged):
+    (device,), (mount,) = aged.devices, aged.mounts
+    over = threading.Event()
+
+    def use() -> None:
+        for number in itertools.takewhile(lambda _: not over.is_set(), itertools.count()):
+            with open(mount / f"used{number % 50}", "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, 1 + number * 7919 % MIB)
+            (mount / f"used{number * 31 % 50}").unlink(missing_ok=True)
+
+    user = threading.Thread(target=use)
+    user.start()
+    try:
+        for what in [device, str(mount)] * 10:
+            (store,) = look(what, 0)["stores"]
+            check_sums(store)
+    finally:
+        over.set()
+        user.join()
+
+
+@pytest.mark.root
 def test_what_a_directory_target_cannot_tell_is_absent(directory_target):
     images.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
@@ -173,6 +199,10 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
     said("mkfs.btrfs", "-q", image)
     with pytest.raises(ValueError, match=f"{image}: btrfs can be read through its mount only"):
         look(image, 0)
+    said("mke2fs", "-q", "-t", "ext4", f"{image}.ext4", "64M")
+    os.truncate(f"{image}.ext4", 1 << 16)
+    with pytest.raises(ValueError, match=r"`dumpe2fs .*\.ext4` ended with status 1: dumpe2fs: .* short read"):
+        look(f"{image}.ext4", 0)
     said("mkswap", image)
     with pytest.raises(ValueError, match="swap is on it; ext4"):
         look(image, 0)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fsage.agent.evidence.store import KEYS, NotThisText
 from fsage.evidence import texts
 from fsage.evidence.page import page
+from fsage.evidence.tables import extents_per_file
 
 HERE = Path(__file__).parent / "data" / "evidence"
 TEXTS = {path.stem: path.read_bytes() for path in HERE.glob("*.txt")}
@@ -180,3 +181,10 @@ def test_the_command_reads_a_file_or_standard_input_and_says_what_is_wrong(tmp_p
         said = done.stderr.decode()
         assert done.returncode == 1 and not done.stdout
         assert reason in said and said.startswith("fsage: ") and said.count("\n") == 1
+
+
+def test_many_numbers_of_extents_are_shown_by_power_of_two():
+    counts = {str(number): 2 for number in range(20)}
+    shown = extents_per_file({"extents_per_file": counts})
+    assert shown == {"0": 2, "1": 2, "2-3": 4, "4-7": 8, "8-15": 16, "16-31": 8}
+    assert extents_per_file({"extents_per_file": {"1": 7, "900": 1}}) == {"1": 7, "900": 1}

@@ -203,7 +203,7 @@ def test_too_few_samples_have_no_trend(n, least):
 
 def test_a_sample_far_off_is_flagged_with_its_reason_and_nothing_else_is():
     assert outliers([100.0, 101.0, 99.0, 100.5, 60.0]) == [
-        (4, "40.0% below the median, 27 times the usual scatter (cut: 18.3)")
+        (4, "40.0% below the median, 27 times the usual scatter (cut: 18.5)")
     ]
     assert outliers([100.0, 101.0, 99.0, 100.5, 103.0]) == []
 

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 import fsage
-from fsage.evidence.tables import tables, title
+from fsage.evidence.tables import extents_per_file, tables, title
 from fsage.figures import bars_panel, strips_panel
 from fsage.sizes import format_size
 
@@ -52,7 +52,7 @@ def _panels(store: dict[str, Any], what: str) -> Iterator[str]:
             stamp,
         ).svg
     for name, files in (store["files"] or {}).items():
-        counts = files["extents_per_file"]
+        counts = extents_per_file(files)
         yield bars_panel(
             f"Extents of files {name}",
             list(counts),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from fsage.sizes import round_size
 
-EXTENTS_SHOWN = 12
+NUMBERS_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,22 @@ def _files(name: str, files: dict[str, Any], source: str) -> Iterator[Table]:
         ["layout score", "unknown" if score is None else f"{score:.5f}"],
     ]
     yield Table(f"Files {name}, by {source}", ["", ""], rows)
-    counts = list(files["extents_per_file"].items())
-    shown = [[number, f"{count:,}", _percent(count / files["files"])] for number, count in counts[:EXTENTS_SHOWN]]
-    if more := counts[EXTENTS_SHOWN:]:
-        rest = sum(count for _, count in more)
-        shown.append([f"{more[0][0]} to {more[-1][0]}", f"{rest:,}", _percent(rest / files["files"])])
+    shown = [
+        [number, f"{count:,}", _percent(count / files["files"])] for number, count in extents_per_file(files).items()
+    ]
     yield Table(f"Extents of files {name}", ["extents", "files", "of files"], shown)
+
+
+def extents_per_file(files: dict[str, Any]) -> dict[str, int]:
+    """Number of extents -> files; of many numbers, classes by power of two: '4-7'."""
+    counts: dict[str, int] = files["extents_per_file"]
+    if len(counts) <= NUMBERS_SHOWN:
+        return counts
+    classes: Counter[str] = Counter()
+    for number, count in counts.items():
+        low = 1 << (int(number).bit_length() - 1) if int(number) else 0
+        classes[f"{low}-{2 * low - 1}" if low > 1 else str(low)] += count
+    return classes
 
 
 def _absent(absent: dict[str, str]) -> Table:

@@ -85,7 +85,7 @@ def conditions(samples: pd.DataFrame) -> list[str]:
     if mixed:
         more = f" and {len(mixed) - SHOWN} more" if len(mixed) > SHOWN else ""
         said.append(
-            f"Rebuilt with another layout while being measured: {'; '.join(mixed[:SHOWN])}{more}. "
+            f"Measured in more than one layout: {'; '.join(mixed[:SHOWN])}{more}. "
             "Samples of different layouts are never pooled: figures show the commonest of each group."
         )
     return said

@@ -68,7 +68,7 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[Panel]]:
             found.append((state, measure_label(measure)[0], trend(part["y"].tolist())))
     tested = [one for one in found if one[2].p is not None]
     if not tested:
-        return ("Too few samples in each state for a trend test." if found else ""), []
+        return ("" if mine.empty else "Too few samples in each state for a trend test."), []
     ps = adjust_exploratory([result.p for *_, result in tested])
     drifting = [(p, *one) for p, one in zip(ps, tested, strict=True) if p is not None and p <= ALPHA]
     text = f"Within states: {len(drifting)} of {len(tested)} trend tests (Kendall, over time) find a drift"

@@ -18,18 +18,6 @@ COLUMNS = [
     *("measure", "n", "median", "mean", "low", "high", "level", "cov", "samples", "flags", "trend_p"),
 ]
 
-USED = [
-    "transfer_size_bytes",
-    "real_fullness_percent",
-    "structure",
-    "setting",
-    "part",
-    "condition",
-    "main",
-    "cell",
-    "began",
-]
-
 
 def samples(frame: pd.DataFrame) -> pd.DataFrame:
     """What may enter a statistic: valid and planned. Sentinels, other extras and failures are reported apart."""
@@ -58,7 +46,6 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """
     frame = labelled(samples(frame))
     names = measures(frame)
-    frame = frame[[*AXES, *USED, *names]]  # the commands, for one, are heavy
     groups = frame.groupby([*AXES, "setting", "part"], sort=False, dropna=False)
     rows = [row for _, group in groups for row in _rows(group, names)]
     table = pd.DataFrame(rows, columns=COLUMNS).astype({"main": "bool"})  # an empty table knows no types

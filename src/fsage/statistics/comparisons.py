@@ -51,15 +51,15 @@ def compare(values: Sequence[float], reference: Sequence[float]) -> Test:
     Sources: Hollander, Wolfe, Chicken, Nonparametric Statistical Methods, 3rd ed., section 4.1; Phipson and Smyth,
     Permutation p-values should never be zero, 2010.
     """
-    from scipy import stats
-
     n, m = len(values), len(reference)
     if not n or not m:
         return Test(None, n, m, f"{n} samples against {m}: nothing to compare")
     if not reachable(n, m, family=1):
         return Test(None, n, m, f"{n} against {m} samples are too few: p can be no lower than {smallest_p(n, m):.2g}")
-    ranks = stats.rankdata([*values, *reference]).tolist()
-    return Test(_rank_sum_p(tuple(sorted(ranks[:n])), tuple(sorted(ranks[n:]))), n, m)
+    if len({*values, *reference}) < n + m:
+        return Test(_tied_p(*_ranks(values, reference)), n, m)
+    u = int(np.greater.outer(values, reference).sum())
+    return Test(min(1.0, 2 * rank_sum_tail(n, m, min(u, n * m - u))), n, m)
 
 
 def adjust_primary(ps: Sequence[float | None]) -> list[float | None]:
@@ -88,10 +88,31 @@ def _adjusted(ps: list[float], method: str) -> list[float]:
 
 
 @cache
-def _rank_sum_p(ranks: tuple[float, ...], reference: tuple[float, ...]) -> float:
-    """The test sees ranks only, and of few samples there are few: a report asks the same again and again."""
+def rank_sum_tail(m: int, n: int, u: int) -> float:
+    """P(U <= u) of the Mann-Whitney statistic of m against n samples, without ties, under no difference.
+
+    SciPy offers the exact distribution only as the p-value of a sample: one is laid out whose statistic is u.
+    """
     from scipy import stats
 
-    tied = len({*ranks, *reference}) < len(ranks) + len(reference)
-    method = stats.PermutationMethod(n_resamples=RESAMPLES, rng=np.random.default_rng(SEED)) if tied else "exact"
+    above, rest = divmod(u, n)
+    reference = np.arange(n, dtype=float)
+    below = m - above - 1
+    values = [n + i for i in range(above)] + [rest - 0.5] * (above < m) + [-1.0 - i for i in range(below)]
+    return float(stats.mannwhitneyu(values, reference, alternative="less", method="exact").pvalue)
+
+
+def _ranks(values: Sequence[float], reference: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    from scipy import stats
+
+    ranks = stats.rankdata([*values, *reference]).tolist()
+    return tuple(sorted(ranks[: len(values)])), tuple(sorted(ranks[len(values) :]))
+
+
+@cache
+def _tied_p(ranks: tuple[float, ...], reference: tuple[float, ...]) -> float:
+    """All that the test sees are ranks, and of few samples there are few: a report asks the same again and again."""
+    from scipy import stats
+
+    method = stats.PermutationMethod(n_resamples=RESAMPLES, rng=np.random.default_rng(SEED))
     return float(stats.mannwhitneyu(ranks, reference, method=method).pvalue)

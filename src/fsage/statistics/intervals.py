@@ -12,6 +12,8 @@ from functools import cache
 
 import numpy as np
 
+from fsage.statistics.comparisons import rank_sum_tail
+
 AIM = 0.95
 """The narrowest interval that reaches this level is taken."""
 FLOOR = 0.90
@@ -123,7 +125,7 @@ def _median_rank(n: int) -> tuple[int, float] | None:
 
 @cache
 def _ratio_rank(m: int, n: int) -> tuple[int, float] | None:
-    return _rank(m * n // 2, lambda k: _rank_sum_tail(m, n, k - 1))
+    return _rank(m * n // 2, lambda k: rank_sum_tail(m, n, k - 1))
 
 
 def _rank(largest: int, tail: Callable[[int], float]) -> tuple[int, float] | None:
@@ -139,17 +141,3 @@ def _rank(largest: int, tail: Callable[[int], float]) -> tuple[int, float] | Non
         middle = (low + high + 1) // 2
         low, high = (middle, high) if level(middle) >= AIM else (low, middle - 1)
     return low, level(low)
-
-
-def _rank_sum_tail(m: int, n: int, u: int) -> float:
-    """P(U <= u) of the Mann-Whitney statistic of m against n samples under no difference.
-
-    SciPy offers the exact distribution only as the p-value of a sample: one is laid out whose statistic is u.
-    """
-    from scipy import stats
-
-    above, rest = divmod(u, n)
-    reference = np.arange(n, dtype=float)
-    below = m - above - 1
-    values = [n + i for i in range(above)] + [rest - 0.5] * (above < m) + [-1.0 - i for i in range(below)]
-    return float(stats.mannwhitneyu(values, reference, alternative="less", method="exact").pvalue)

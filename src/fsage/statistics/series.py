@@ -17,7 +17,7 @@ ORDERS_AT_MOST = 5040
 
 NORMAL_MAD = 0.6745
 """The median absolute deviation of a normal distribution, in standard deviations."""
-CUTS = ((5, 18.3), (6, 10.8), (8, 8.3), (10, 7.0), (15, 6.0), (20, 5.3), (30, 4.9))
+CUTS = ((5, 18.5), (6, 11.0), (8, 8.5), (10, 7.2), (15, 6.2), (20, 5.5), (30, 5.0))
 """(n, score): from n samples on, one of 100 groups of normal samples or fewer has a score beyond this."""
 
 

@@ -25,16 +25,31 @@ HEADER = re.compile(rb"([A-Z][^:]*): +(\S.*)")
 GROUP = re.compile(rb"Group (\d+): \(Blocks (\d+)-(\d+)\)")
 COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
 FREE = b"  Free blocks: "
+ATTEMPTS, CHANGED = 5, "checksum does not match"
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 
 
 def of_device(device: str, bins: int = BINS) -> Store:
-    """The store on a device, mounted or not; read-only. Raises Failure."""
-    command = ["dumpe2fs", device]
+    """The store on a device, mounted or not; read-only. Raises Failure.
+
+    Where files come and go, a bitmap may be read after the checksum that belongs to it was: then once more.
+    """
+    attempt = 1
+    while True:
+        try:
+            return _of_device(device, bins)
+        except Failure as error:
+            if attempt == ATTEMPTS or CHANGED not in str(error):
+                raise
+            attempt += 1
+
+
+def _of_device(device: str, bins: int) -> Store:
+    command = f"dumpe2fs {device}"
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(
-                command,
+                ["dumpe2fs", device],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -47,12 +62,15 @@ def of_device(device: str, bins: int = BINS) -> Store:
             try:
                 store = of_text(process.stdout, bins)
             except NotThisText as error:
-                process.kill()
-                said.seek(0)
-                words = said.read().decode(errors="replace").strip().replace("\n", "; ")
-                raise Failure(f"`{' '.join(command)}`: {error} ({words or 'it said nothing'})") from error
-    if process.returncode:
-        raise Failure(f"`{' '.join(command)}` ended with status {process.returncode}")
+                process.stdout.close()
+                if process.wait() <= 0:
+                    raise Failure(f"`{command}`: {error}") from error
+        if process.returncode:
+            said.seek(0)
+            words = said.read().decode(errors="replace").splitlines()[1:]  # without the version
+            raise Failure(
+                f"`{command}` ended with status {process.returncode}: {'; '.join(words) or 'it said nothing'}"
+            )
     return store
 
 

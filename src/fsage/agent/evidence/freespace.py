@@ -88,11 +88,12 @@ class FreeSpace:
         power = length.bit_length() - 1
         self._extents[power] += 1
         self._bytes[power] += length
-        for number, power in enumerate(ALIGNED_POWERS):
-            chunks = (end >> power) + (-start >> power)  # last end minus first begin, -(-start >> power), rounded up
-            if chunks <= 0:
+        first, last = -(-start >> MIB_POWER), end >> MIB_POWER  # whole chunks lie from here to there, in their number
+        for number in range(len(ALIGNED_POWERS)):
+            if first >= last:
                 break  # where no chunk fits, none of twice its size does
-            self._aligned[number] += chunks
+            self._aligned[number] += last - first
+            first, last = (first + 1) >> 1, last >> 1
         bins, power = self._bins, self._bin_power
         first, last = start >> power, (end - 1) >> power
         if first == last:

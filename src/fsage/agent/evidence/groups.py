@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 # The buckets of the PaF study, which counts the block groups of a production target so: there 93 of 925 183 groups are
@@ -14,6 +15,7 @@ BUCKETS = (
     ("< 1/2", 1 / 4),
     ("1/2 and more", 1 / 2),
 )
+STARTS = tuple(start for _, start in BUCKETS[2:])
 
 
 class Groups:
@@ -53,11 +55,11 @@ def bucket(whole: int, free: int) -> int:
     """The place in BUCKETS of a group of which `free` of `whole` is free."""
     if not free:
         return 0
-    return 1 + sum(free >= whole * start for _, start in BUCKETS[2:])
+    return 1 + bisect_right(STARTS, free / whole)
 
 
 def _table(groups: list[int]) -> list[dict[str, Any]]:
-    ends = [0.0, *(start for _, start in BUCKETS[2:]), 1.0]
+    ends = (0.0, *STARTS, 1.0)
     return [
         {"label": label, "from_share": start, "to_share": end, "groups": number}
         for (label, start), end, number in zip(BUCKETS, ends, groups)  # noqa: B905 (hosts: Python 3.9)
