@@ -84,6 +84,29 @@ def test_the_line_counts_and_estimates(plan):
     assert plan.bytes_written() == 8 * 64 << 20
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"cells": {"iterations": 5}}, []),  # 0.0079 x 2 comparisons
+        (
+            {"cells": {"iterations": 3}},
+            ["'fullness' compares 3 samples with 3: its p is never below 0.1, 0.2 among the 2"],
+        ),
+        ({"cells": {"iterations": 3}, "states": {"structures": 5, "seed": 1}}, []),  # five layouts are five samples
+        ({"cells": {"iterations": 5}, "headline": 4}, ["0.063 among the 8 primary comparisons"] * 4),
+    ],
+)
+def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes, said):
+    study = copy.deepcopy(STUDY)
+    study["headline"] = [{"label": "fullness", "state": "60.00", "against": "30.00"}] * changes.pop("headline", 1)
+    for block, more in changes.items():
+        study[block] |= more
+    (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
+    notes = load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results").notes()
+    assert len(notes) == len(said)
+    assert all(note.startswith("note tiny: ") and words in note for note, words in zip(notes, said, strict=True))
+
+
 def test_a_seed_is_drawn_once_and_recorded(plan):
     first = request.make(plan, "30.50@8M")["fsage_request"]
     assert json.loads(plan.results.seed.read_text())["seed"] == first["steps"][0]["seed"] == first["steps"][1]["seed"]

@@ -62,7 +62,8 @@ def where(
 @app.command()
 def plan(context: typer.Context, study: StudyName) -> None:
     """Say in one line what a study is and what of it is still to be measured."""
-    print(context.obj.plan(study).line())
+    plan = context.obj.plan(study)
+    print(plan.line(), *plan.notes(), sep="\n")
 
 
 @app.command()

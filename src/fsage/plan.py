@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from fsage import recipes, results, workloads
 from fsage.results import Results
-from fsage.study import Cell, Study, StudyError, load_study
+from fsage.statistics import reachable, smallest_p
+from fsage.study import Cell, Study, StudyError, load_study, means
 from fsage.target import Target, load_claim, load_target
 
 STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
 CELL_S = 3.0  # a pair before the target was claimed and calibrated: two samples of a second and their fio processes
+
+
+class _Samples(NamedTuple):
+    """What one side of a comparison will have: samples of `each` rate, and how many rates."""
+
+    each: int
+    rates: int
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,31 @@ class Plan:
         return sorted(
             map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json"))
         )
+
+    def notes(self) -> list[str]:
+        """What should be known before it is measured: primary comparisons that can never become significant."""
+        family, short = 0, []
+        for pair in self.study.headline:
+            here, there = (self._samples(text) for text in (pair.state, pair.against))
+            family += here.rates
+            short.append((pair, here.each, there.each))
+        return [
+            f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
+            f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
+            f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"
+            for pair, count, against in short
+            if not reachable(count, against, family)
+        ]
+
+    def _samples(self, text: str) -> _Samples:
+        """Of the states that `text` means, at the largest transfer."""
+        states = [name for name in self.states if means(text, name)]
+        planned = [cell for cell in self.cells[states[0]] if cell.kind == "planned"]
+        largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
+        params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
+        alike = {str({**one, "iteration": None}) for one in params}
+        rates = sum(len(workloads.load(one["workload"]).rates(one)) for one in params) * len(alike) // len(params)
+        return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
 
     def line(self) -> str:
         """One line for people and programs: counts, what is still to be measured, hours, bytes."""

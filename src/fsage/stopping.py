@@ -12,8 +12,6 @@ from fsage.plan import Plan
 from fsage.statistics import median_interval
 from fsage.study import Cell
 
-RATES = ("_bw_mib_s", "_per_s")
-
 
 def due(plan: Plan, state: str) -> list[Cell]:
     """Cells to measure in the next visit, in planned order; none when all is measured or may be spared.
@@ -73,14 +71,14 @@ def _key(cell: Cell) -> str:
 def _narrow(plan: Plan, state: str, key: str) -> bool:
     """Whether every rate of a group has an interval that is narrow enough."""
     stop = plan.study.cells.stop
-    outcomes = [workloads.load(one["params"]["workload"]).read(one) for one in _observations(plan, state, key)]
-    rates: dict[str, list[float]] = {}
-    for outcome in outcomes:
-        for name, value in outcome.metrics.items():
-            if name.endswith(RATES):
-                rates.setdefault(name, []).append(value)
-    intervals = [median_interval(values) for values in rates.values()]
-    return bool(intervals) and all(
+    if stop is None or not (observations := _observations(plan, state, key)):
+        return False
+    params = observations[0]["params"]
+    workload = workloads.load(params["workload"])
+    metrics = [workload.read(one).metrics for one in observations]
+    samples = ([one[rate] for one in metrics if rate in one] for rate in workload.rates(params))
+    intervals = [median_interval(values) for values in samples]
+    return all(
         one is not None and (one.high - one.low) / ((one.high + one.low) / 2) * 100 < stop.interval_percent
         for one in intervals
     )

@@ -72,7 +72,7 @@ def records_of(plan):
         if plan.study.name not in ASKED:
             ASKED[plan.study.name] = plan
             if workflow.is_main_process:
-                print(plan.line(), flush=True)
+                print(plan.line(), *plan.notes(), sep="\n", flush=True)
         return [str(plan.results.record(state, cell.name)) for state, cell in plan.all_cells()]
 
     return records

@@ -69,6 +69,11 @@ def seconds(params: Params | dict, claim: Mapping) -> float:
     return claim["calibration"]["cell_overhead_s"] + mib / claim["calibration"]["read_mib_s"]
 
 
+def rates(params: Params | dict) -> list[str]:
+    """What the device gave."""
+    return ["read_bw_mib_s"]
+
+
 def read(observation: Mapping) -> Outcome:
     """`read_bw_mib_s`, `read_seconds` (by fio's own clock), `read_bytes`; or why not."""
     return _shared.judge(observation, Params, lambda _: ["read"], _judge)
