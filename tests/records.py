@@ -113,7 +113,9 @@ def make_record(study, state, cell, draw, number):
                     "files": 1,
                     "extents": 6 + capacity // 10,
                     "bytes": amount,
-                    "mean_position": 0.43,
+                    "mean_position": 0.05 + 0.0085 * capacity - 0.0005 * fragmentation,
+                    "mean_extent_bytes": amount / (6 + capacity // 10),
+                    "layout_score": 1 - (5 + capacity // 10) / (amount / 4096 - 1),
                 },
             }
             for phase in cell.params.get("phases", ["read"])

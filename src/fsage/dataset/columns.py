@@ -63,6 +63,12 @@ COLUMNS = {
     "measured_mean_position": Column(
         "float64", "where their bytes lie on average: 0 the device's first block, 1 the last"
     ),
+    "measured_mean_extent_bytes": Column("float64", "bytes of an extent of theirs, on average", 2),
+    "measured_layout_score": Column(
+        "float64",
+        "share of their blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole",
+        2,
+    ),
     # how
     "began": Column("str", "when, ISO 8601, UTC"),
     "seconds_total": Column("float64", "duration of the cell with all that belongs to it"),

@@ -112,10 +112,13 @@ def _achieved(layout: dict[str, Any]) -> dict[str, float]:
     }
 
 
+OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "mean_extent_bytes", "layout_score")
+
+
 def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
     """Extents of the cell's own files, as its first phase with a map left them."""
     extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
-    return {f"measured_{key}": extents.get(key) for key in ("files", "extents", "bytes", "mean_position")}
+    return {f"measured_{key}": extents.get(key) for key in OF_EXTENTS}
 
 
 @cache

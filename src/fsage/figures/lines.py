@@ -19,7 +19,8 @@ DODGE = 0.012
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a panel. `points` has x, median, low, high (NaN: no interval), n (NaN: none to say) and samples.
+    """One line of a panel. `points` has x, median, low, high (NaN: no interval), n (NaN: none to say) and samples;
+    `state`, if there, is what a point is called under the pointer, else x is.
 
     `joined`: whether its points are steps of one thing, and a line between them means something.
     """
@@ -57,8 +58,9 @@ def line_panel(
             where = points["x"].astype(float)
             if ticks and len(lines) > 1:
                 where = where + (number - (len(lines) - 1) / 2) * DODGE * (max(ticks) - min(ticks))
-            names = [(ticks or {}).get(x, f"{x:.4g}") for x in points["x"]]
-            marks += _draw(axes, Line(line.label, points.assign(x=where, name=names), line.joined), number, usual)
+            if "state" not in points:
+                points = points.assign(state=[(ticks or {}).get(x, f"{x:.4g}") for x in points["x"]])
+            marks += _draw(axes, Line(line.label, points.assign(x=where), line.joined), number, usual)
         if band:
             axes.axhspan(band[0], band[1], color="0.92", zorder=0, label=band[2])
         axes.set(xlabel=x_label, ylabel=y_label, ylim=y_limits)
@@ -127,7 +129,7 @@ def _draw(axes: Axes, line: Line, number: int, usual: float) -> list[Mark]:
 
 
 def _said(label: str, point: Any) -> str:
-    """'8 MiB at 40: 312.4 (310.2 to 313.1), n = 5'."""
+    """'8 MiB at 40.00@264M: 312.4 (310.2 to 313.1), n = 5'."""
     held = "" if pd.isna(point.low) else f" ({point.low:.4g} to {point.high:.4g})"
     count = "" if pd.isna(point.n) else f", n = {point.n:g}"
-    return f"{label} at {point.name}: {point.median:.4g}{held}{count}"
+    return f"{label} at {point.state}: {point.median:.4g}{held}{count}"

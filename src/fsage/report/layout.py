@@ -56,7 +56,7 @@ def short(state: str) -> str:
 def _chosen(found: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
     """The headline's states, named in full or in part; without any, a few that span the plan."""
     asked = set(headline)
-    names = [name for name in found if {name, short(name)} & asked]
+    names = [name for name in found if {name, short(name), short(name).split("+")[0]} & asked]
     if not names and found:
         every = list(found)
         names = [every[round(i * (len(every) - 1) / (COMPARED - 1))] for i in range(COMPARED)]
@@ -203,9 +203,8 @@ def _scores(found: dict[str, Layout], frame: pd.DataFrame, stamp: str) -> Iterat
                 if files.layout_score is not None and state in fullness:
                     before = scores.setdefault(kind, {}).get(state, 1.0)
                     scores[kind][state] = min(before, files.layout_score)
-    if "measured_layout_score" in mine and mine["measured_layout_score"].notna().any():
-        measured = mine.groupby("state")["measured_layout_score"].median().dropna()
-        scores["measured files"] = {str(state): value for state, value in measured.items()}
+    measured = mine.groupby("state")["measured_layout_score"].median().dropna()
+    scores |= {"measured files": {str(state): value for state, value in measured.items()}} if len(measured) else {}
     drawn = [
         Line(kind, _points([fullness[state] for state in one], list(one.values())), joined=False)
         for kind, one in scores.items()

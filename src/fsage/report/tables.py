@@ -21,6 +21,8 @@ OF_A_STATE = (
     "filler_files",
     "filler_extents",
     "measured_extents",
+    "measured_mean_extent_bytes",
+    "measured_layout_score",
     "measured_mean_position",
 )
 OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order", "attempt", "began", "why")

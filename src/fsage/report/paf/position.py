@@ -33,7 +33,7 @@ def position(data: Data) -> Section | None:
             FULLNESS,
             "mean position on the device (0 to 1)",
             data.stamp,
-            y_limits=(0, 1),
+            y_limits=(0, min(1.02, 1.2 * where["median"].max())),
         )
     ]
     panels += [
@@ -50,7 +50,8 @@ def position(data: Data) -> Section | None:
     text = (
         f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
         "system moves on to the inner ones: unfragmented states that follow the position show that effect, fragmented "
-        "ones below them at the same position show fragmentation. A modelled device has no tracks. "
+        "ones below them at the same position show fragmentation. A modelled device has no tracks: what it shows here "
+        "has another cause. "
     )
     return Section("The physical position", text + note(rows), panels)
 
