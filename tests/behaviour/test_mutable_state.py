@@ -42,6 +42,8 @@ def test_every_cell_was_taken_in_its_state_and_in_planned_order(finished: Projec
         key = (record["state"], record["params"]["transfer_size"])
         placed.setdefault(key, set()).add(record["phases"][0]["extents"]["digest"])
     assert all(len(places) == 1 for places in placed.values()), "a mount starts the allocator anew: the same place"
+    for log in (finished.root / f"results/logs/{finished.spec['name']}/small").glob("measure_*.log"):
+        assert "measured 4 of 4 cells" in log.read_text(), "the last play of a state, which is the only one"
 
 
 def test_run_again_has_nothing_to_measure(finished: Project) -> None:
