@@ -36,7 +36,7 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
     bundle.parent.mkdir(parents=True, exist_ok=True)
     progress, failed = Progress(plan, state), None
     asked: list[Cell] = []
-    while not failed and (todo := stopping.due(plan, state)) != asked:
+    while not failed and (todo := stopping.due(plan, state)) and todo != asked:
         progress, asked = Progress(plan, state), todo
         file = _request(plan, state, f"measure_{state}", todo)
         try:

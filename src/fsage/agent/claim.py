@@ -120,6 +120,9 @@ def forget(spec: dict[str, Any]) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
     shutil.rmtree(home / "released", ignore_errors=True)
+    for folder in sorted(home.glob("outbox/**/"), reverse=True):
+        with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
+            folder.rmdir()
     for name in ("journal.json", "lease.json", "open.lock", "lock"):
         files.remove(home / name)
     with contextlib.suppress(OSError):

@@ -35,12 +35,8 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     amount_bytes = claim["amount_mib"] * MIB
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
     argv = [
-        "fio",
+        *_shared.FIO,
         "--readonly",
-        "--output-format=json",
-        "--clocksource=clock_gettime",
-        "--thread",
-        "--eta=never",
         "--name=pass",
         "--filename={device}",
         "--invalidate=0",
