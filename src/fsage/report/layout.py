@@ -203,7 +203,7 @@ def _scores(found: dict[str, Layout], frame: pd.DataFrame, stamp: str) -> Iterat
                 if files.layout_score is not None and state in fullness:
                     before = scores.setdefault(kind, {}).get(state, 1.0)
                     scores[kind][state] = min(before, files.layout_score)
-    measured = mine.groupby("state")["measured_layout_score"].median().dropna()
+    measured = mine[mine["state"].isin(list(found))].groupby("state")["measured_layout_score"].median().dropna()
     scores |= {"measured files": {str(state): value for state, value in measured.items()}} if len(measured) else {}
     drawn = [
         Line(kind, _points([fullness[state] for state in one], list(one.values())), joined=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 from fsage import dataset
 from fsage.report import evidence, missing, provenance, tables
 from fsage.report.conditions import basis, conditions
+from fsage.report.drawing import draw
 from fsage.report.evidence import Evidence
 from fsage.report.groups import samples, summarise
 from fsage.report.headline import comparisons, layout_sentences, published_sentences, stamp
@@ -19,7 +21,7 @@ from fsage.report.render import template
 from fsage.report.section import Data, Section
 
 DRAWN = ("paf",)
-"""Recipes with a package of their own here, whose `sections(data)` draws them; any other has the tables only."""
+"""Recipes with a package of their own here, whose SECTIONS draw them; any other has the tables only."""
 
 
 def build(
@@ -95,14 +97,16 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     from fsage.report import drift, layout, traces
 
     recipe = next(iter(data.frame["recipe"].dropna()), None)
-    drawn = importlib.import_module(f"fsage.report.{recipe}").sections(data) if recipe in DRAWN else []
+    of_recipe = importlib.import_module(f"fsage.report.{recipe}").SECTIONS if recipe in DRAWN else ()
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
-    last = [
-        layout.section(known, data.planned, headline, data.frame, data.stamp),
-        traces.section(traced, data.stamp),
-        drift.section(data.frame, data.stamp),
-    ]
-    return [*drawn, *(section for section in last if section)]
+    return draw(
+        [
+            *(partial(section, data) for section in of_recipe),
+            partial(layout.section, known, data.planned, headline, data.frame, data.stamp),
+            partial(traces.section, traced, data.stamp),
+            partial(drift.section, data.frame, data.stamp),
+        ]
+    )
 
 
 def write_figures(sections: Iterable[Section], folder: Path) -> None:

@@ -9,11 +9,6 @@ from fsage.report.paf.loss import loss
 from fsage.report.paf.plane import plane
 from fsage.report.paf.position import position
 from fsage.report.paf.variation import variation
-from fsage.report.section import Data, Section
 
-DRAWN = (over_capacity, variation, loss, plane, over_fragmentation, at_equal_fullness, file_sizes, position)
-
-
-def sections(data: Data) -> list[Section]:
-    """Every figure that the data can fill, in the order of the source."""
-    return [section for draw in DRAWN if (section := draw(data)) is not None]
+SECTIONS = (over_capacity, variation, loss, plane, over_fragmentation, at_equal_fullness, file_sizes, position)
+"""In the order of the source; each takes the data and draws what these can fill, or nothing."""
