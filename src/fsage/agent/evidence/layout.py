@@ -51,13 +51,13 @@ def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Sto
     """
     try:
         if filesystem in ("ext2", "ext3", "ext4"):
-            return ext4.of_device(device, bins)
+            return ext4.of_mount(device, mount, bins)
         if filesystem == "xfs":
             return xfs.of_mount(mount, bins)
         if filesystem == "btrfs":
             return btrfs.of_mount(mount, bins)
         reason = f"of {filesystem} no free space is read; only of ext4 (ldiskfs), XFS and btrfs"
-    except (OSError, Failure) as error:
+    except (OSError, ValueError, Failure) as error:
         reason = str(error)
     return Store(filesystem, {}, {}, without(OF_DEVICE, reason))
 
