@@ -2,10 +2,10 @@
 
 dumpe2fs reads the bitmaps through the block device's page cache, where the kernel of a mounted ext4 changes them: what
 it lists is what statfs(2) counts, once the file system is synchronised. While files come and go a bitmap may not fit
-the checksum that was read for it, and dumpe2fs gives up. FS_IOC_GETFSMAP is the allocator's own list: it leaves out what
-is set aside for small files, up to 2 MiB a CPU, which comes back at the next mount, and what was deleted since the last
-commit of the journal; hence it comes second. `mb_groups` is not read: in several ldiskfs series that ends in a read-only
-target.
+the checksum that was read for it, and dumpe2fs gives up. FS_IOC_GETFSMAP is the allocator's own list: it leaves out
+what is set aside for small files, up to 2 MiB a CPU, which comes back at the next mount, and what was deleted since
+the last commit of the journal; hence it comes second. `mb_groups` is not read: in several ldiskfs series that ends in
+a read-only target.
 """
 
 from __future__ import annotations
