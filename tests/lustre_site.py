@@ -77,3 +77,32 @@ class Site:
         lines = log.read_text().splitlines()
         log.write_text("")
         return [line for line in lines if line.startswith(program)]
+
+
+def lustre_target(place: Path, site: Site, **more: object) -> dict:
+    """The declaration of a Lustre target whose mount is a directory of this machine; `site` answers as recorded."""
+    mount = place / "mnt" / "lustre"
+    directory = mount / "fsage"
+    directory.mkdir(parents=True)
+    site.answer(
+        "findmnt --json --list --types lustre", recorded("findmnt_lustre.json").replace("/mnt/lustre", str(mount))
+    )
+    for asked in (mount, directory):
+        site.answer(f"lfs df {asked}", recorded("lfs_df.txt"))
+    site.answer(f"lfs path2fid {directory}", recorded("lfs_path2fid.txt"))
+    site.answer("lctl get_param -n version", "2.17.57_62_gc881f8ebcb\n")
+    for tree in ("filler", "measured"):
+        site.answer(f"lfs setstripe -c 1 -S 1M -i -1 {directory / tree}")
+        site.answer(
+            f"lfs getstripe -y -d {directory / tree}", recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
+        )
+    lustre = {"fsname": "lustre", "mgs": "10.0.2.15@tcp", "capacity_gib": "all", **more}
+    return {
+        "name": "scratch",
+        "kind": "lustre",
+        "lustre": lustre,
+        "directory": str(directory),
+        "home": str(place / "home"),
+        "scale": {"file_size": 0.125, "tasks": 1},
+        "amount_mib": 1,
+    }

@@ -34,11 +34,23 @@ class DeviceModel(Strict):
     allow_moving: list[str] = Field(default_factory=list)
 
 
+class Lustre(Strict):
+    """What a target of kind lustre is on (fsage.agent.lustre). Sizes in GiB and MiB as named."""
+
+    fsname: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,8}$")]
+    mgs: Annotated[str, Field(pattern="@")]
+    capacity_gib: Annotated[float, Field(gt=0)] | Literal["all"]
+    stripe_count: Annotated[int, Field(ge=-1)] = 1
+    stripe_size_mib: Positive = 1
+    first_ost: Annotated[int, Field(ge=-1)] = -1
+    oss: list[str] = Field(default_factory=list)
+
+
 class Target(Strict):
     """`fsage_target` of an inventory. Sizes in GiB and MiB as named."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-    kind: Literal["loop", "directory"]
+    kind: Literal["loop", "directory", "lustre"]
     filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
     stores: Positive = 1
     size_gib: Positive = 16
@@ -52,6 +64,7 @@ class Target(Strict):
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
     device_model: DeviceModel | None = None
+    lustre: Lustre | None = None
 
     @property
     def outbox(self) -> Path:

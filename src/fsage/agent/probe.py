@@ -26,6 +26,7 @@ NEEDED = {
     "ext4": ("mkfs.ext4",),
     "xfs": ("mkfs.xfs",),
     "btrfs": ("mkfs.btrfs",),
+    "lustre": ("lfs", "lctl", "findmnt"),
 }
 
 
@@ -51,6 +52,10 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             good, bad = space.places(spec["image_dir"])
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
+    elif spec["kind"] == "lustre":
+        missing += [f"{tool}: not a Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
+        if not root:
+            missing.append("root: lctl set_param needs it")
     elif not os.access(parent := space.existing(spec["directory"]), os.W_OK):
         missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
     elif why := space.why_no_direct_io(parent):
