@@ -51,6 +51,7 @@ VERBS: dict[str, Verb] = {
     "hold": hold,
     "diagnose": state.diagnose,
     "tune": tune.tune,
+    "untune": tune.untune,
     "scrub": state.scrub,
     "begin_populate": partial(state.begin, "populate"),
     "begin_fragment": partial(state.begin, "fragment"),

@@ -18,6 +18,7 @@ from fsage.agent import calibrate, declaration, directories, files, filesystems,
 from fsage.agent.declaration import GIB, MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import target as lustre
+from fsage.agent.lustre import tunables
 from fsage.agent.shell import run
 from fsage.agent.target import Target, open_target
 from fsage.agent.undo import left_over, undo
@@ -93,6 +94,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if spec["kind"] != "loop" and known:
             proof += _clear_directory(known)
             if spec["kind"] == "lustre":
+                proof += tunables.put_back(spec["lustre"]["fsname"], home / "tunables.json")
                 proof += lustre.unmark(spec, known)
         for image in images:
             for device in loops.devices_of(image):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from fsage.agent import files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import params
 
@@ -19,13 +21,12 @@ def now(fsname: str, name: str) -> Values:
     return params.get(f"osc.{fsname}-*.{name}", f"llite.{fsname}-*.{name}")
 
 
-def put(wanted: Mapping[str, str], before: Values) -> None:
+def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> None:
     """Set parameters and read them back. On a `Failure` what was set in part is put back as `before` has it.
 
     A value out of range may be taken at one OST and refused at the next; it may be taken and clipped, or ignored, with
     exit status 0. Names are given one by one: a glob reaches the metadata server's connections as well.
     """
-    fsname, name = next(iter(wanted)).split(".")[1].partition("-")[0], next(iter(wanted)).rpartition(".")[2]
     why = None
     try:
         params.put(wanted)
@@ -37,27 +38,26 @@ def put(wanted: Mapping[str, str], before: Values) -> None:
         return
     params.put({full: before[full] for full in wanted if after.get(full) != before[full]})
     holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
-    raise Failure(
-        f"{name}: asked {next(iter(wanted.values()))}, {holds}{'; ' + why if why else ''}; put back to what was there"
-    )
+    asked = ", ".join(sorted(set(wanted.values())))
+    raise Failure(f"{name}: asked {asked}; {holds}{'; ' + why if why else ''}; put back to what was there")
 
 
 def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> bool:
-    """Set `wanted` (name -> whole number); `noted` gets, by name, asked, before and now, or unsupported. True if changed.
+    """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported. True if changed.
 
     In alphabetical order, by which max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
     """
     changed = False
     for name, value in sorted(wanted.items()):
         if isinstance(value, bool) or not isinstance(value, int):
-            raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, for it is compared with what is read back")
+            raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
         found = now(fsname, name)
         if not found:
             entry: dict[str, Any] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
         else:
             other = {full: str(value) for full, holds in found.items() if holds != str(value)}
             if other and not check:
-                put(other, found)
+                put(fsname, name, other, found)
                 changed = True
             before = {**found, **noted.get(name, {}).get("before", {})}
             entry = {"asked": value, "before": before, "now": found if check else now(fsname, name)}
@@ -67,17 +67,17 @@ def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: b
     return changed
 
 
-def put_back(fsname: str, noted: Mapping[str, Any]) -> list[str]:
-    """Put back what `tune` noted as before, of connections that are still there; what was verified, a sentence each.
+def put_back(fsname: str, path: Path) -> list[str]:
+    """Put back what was there before, as noted in the file `path`, and remove it; what was done, a sentence each.
 
-    After a new mount the connections have other names and Lustre's own values.
+    Connections that have gone since are left out: after a new mount they have other names and Lustre's own values.
     """
     proof = []
-    for name, entry in sorted(noted.items()):
+    for name, entry in sorted((files.read_json(path) or {}).items()):
         found = now(fsname, name) if "before" in entry else {}
-        other = {full: value for full, value in entry.get("before", {}).items() if found.get(full, value) != value}
-        for value in sorted(set(other.values())):
-            put({full: one for full, one in other.items() if one == value}, found)
+        other = {full: entry["before"][full] for full in found if entry["before"].get(full, found[full]) != found[full]}
         if other:
+            put(fsname, name, other, found)
             proof.append(f"{name} is as it was at {len(other)} connections")
+    files.remove(path)
     return proof
