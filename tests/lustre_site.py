@@ -106,3 +106,12 @@ def lustre_target(place: Path, site: Site, **more: object) -> dict:
         "scale": {"file_size": 0.125, "tasks": 1},
         "amount_mib": 1,
     }
+
+
+OST_STATS = "osd-ldiskfs.lustre-OST0000.brw_stats"
+
+
+def brw_stats(ios: int) -> str:
+    """Recorded brw_stats of both OSTs after `ios` disk I/Os in one piece."""
+    text = recorded("lctl_brw_stats.txt").replace("|   25  96  96", f"| {ios:4}  96  96")
+    return text + text.replace(OST_STATS, OST_STATS.replace("OST0000", "OST0001"))

@@ -84,6 +84,8 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
             _positive(f"fsage_target.device_model.{key}", model[key], whole=True)
     if full["kind"] == "lustre":
         full["lustre"] = _lustre(full)
+    elif full["lustre"] is not None:
+        raise Refusal(f"fsage_target.lustre is for kind lustre; kind is {full['kind']!r}")
     if full["home"] is None:
         full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
     if full["directory"] is None:

@@ -15,6 +15,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held
+from fsage.agent.lustre import space
 from fsage.agent.target import Target, open_target
 
 ALL = {"index": 0, "count": 1, "threads": 1}
@@ -100,6 +101,8 @@ def settle(target: Target) -> None:
         caches.flush(mount)
         if target.filesystem == "xfs":
             filesystems.await_frees(mount)
+        elif target.filesystem == "lustre":
+            space.await_frees(mount)
 
 
 def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:

@@ -20,6 +20,7 @@ from fsage.agent.shell import run
 PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
 ALL, ANY = -1, -1  # a stripe count, a first OST
 THREADS = 16
+FILES_AT_MOST = 64  # are looked at, evenly spread: each costs a process
 
 
 class Component(NamedTuple):
@@ -75,11 +76,15 @@ def set_on(directory: Path, lustre: dict[str, Any]) -> None:
 
 
 def placement(files: Iterable[Path], lustre: dict[str, Any], osts: int) -> dict[str, Any]:
-    """Where written files lie: {"stripes": {OST number: stripes there}, "astray": [a sentence for each that is]}."""
+    """Where written files lie: {"files", "looked_at", "stripes", "astray"}.
+
+    stripes: by OST (its number), of the files looked at; astray: a sentence for each that is not as declared.
+    """
     wanted = osts if lustre["stripe_count"] == ALL else lustre["stripe_count"]
     stripes: Counter[int] = Counter()
     astray = []
-    paths = list(files)
+    every = sorted(files)
+    paths = every[:: -(-len(every) // FILES_AT_MOST) or 1]
     with ThreadPoolExecutor(THREADS) as pool:
         for path, components in zip(paths, pool.map(of, paths)):  # noqa: B905 (hosts: Python 3.9)
             there = [index for component in components for index in component.osts]
@@ -90,4 +95,9 @@ def placement(files: Iterable[Path], lustre: dict[str, Any], osts: int) -> dict[
                 astray.append(f"{path} begins on OST {there[0]}, asked was {lustre['first_ost']}")
             elif components[0].stripe_size_bytes != lustre["stripe_size_mib"] * MIB:
                 astray.append(f"{path} has stripes of {components[0].stripe_size_bytes} bytes")
-    return {"stripes": {str(index): number for index, number in sorted(stripes.items())}, "astray": astray}
+    return {
+        "files": len(every),
+        "looked_at": len(paths),
+        "stripes": {str(index): number for index, number in sorted(stripes.items())},
+        "astray": astray,
+    }

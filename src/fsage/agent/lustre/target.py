@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fsage.agent import directories, files
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import mounts, params, space, stripes
+from fsage.agent.lustre import mounts, params, servers, space, stripes
 from fsage.agent.shell import run
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def look(spec: dict[str, Any]) -> Found:
     _refuse_second(mount, spec)
     osts = space.osts(mount)
     usable_bytes = _usable_bytes(lustre, osts)
+    servers.reach(lustre, osts)
     others = sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]})
     whole = lustre["capacity_gib"] == "all"
     if whole and others:
