@@ -17,6 +17,7 @@ from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
 from fsage.study import StudyError
 from fsage.target import Target, default_target, load_target
+from fsage.window import WindowClosed
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -221,7 +222,7 @@ def main() -> None:
     """Run a command; what is wrong is said in a sentence, never by a traceback."""
     try:
         app()
-    except (StudyError, PlayFailed, ValueError) as error:
+    except (StudyError, PlayFailed, WindowClosed, ValueError) as error:
         print(f"fsage: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
