@@ -10,6 +10,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from fsage import window
 from fsage.agent.files import boot_id
 from fsage.agent.lease import start_of
 from fsage.plan import freeze, load_plans, thaw
@@ -23,12 +24,14 @@ for name, default in {
     "results": "results",
     "studies": "config",
     "inventories": "inventories",
+    "until": "",
 }.items():
     os.environ[f"FSAGE_{name.upper()}"] = str(config.get(name, os.environ.get(f"FSAGE_{name.upper()}", default)))
 
 RESULTS = os.environ["FSAGE_RESULTS"]
 
 try:
+    window.closes()
     PLANS = load_plans(
         Path(os.environ["FSAGE_STUDIES"]),
         Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"],
