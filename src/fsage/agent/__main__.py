@@ -16,6 +16,7 @@ from typing import Any
 from fsage.agent import claim, images, lease, measure, outbox, probe, state, tune
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import osts
 
 Verb = Callable[[dict, dict, bool], dict]
 
@@ -55,6 +56,7 @@ VERBS: dict[str, Verb] = {
     "scrub": state.scrub,
     "begin_populate": partial(state.begin, "populate"),
     "begin_fragment": partial(state.begin, "fragment"),
+    "osts": osts.look,
     "evidence": state.evidence,
     "measure": measure.measure,
     "bundle": outbox.bundle,
