@@ -56,7 +56,7 @@ def spec(tmp_path: Path, site: Site) -> dict:
     site.answer(ASKED, brw_stats(25), brw_stats(25), brw_stats(41))
     site.answer(UNUSED, locks(3), locks(1), locks(0))
     site.answer(CLEAR)
-    site.answer(f"lfs getstripe -y {place}/measured/{FILE}", recorded("lfs_getstripe_y_plain_f1.yaml"))
+    site.answer(f"lfs getstripe -y {place}/measured/{FILE}", recorded("lfs_getstripe_y_plain_f1.txt"))
     claim.claim(spec, {}, False)
     request = {"state": "1.00", "steps": STEPS, "study": "test"}
     state.scrub(spec, request, False)
@@ -105,7 +105,7 @@ def test_a_cell_has_cold_locks_placement_and_what_the_osts_did(spec: dict, site:
 def test_a_cell_whose_file_went_elsewhere_fails(spec: dict, site: Site) -> None:
     """With one OST full two stripes become one, and setstripe said nothing."""
     place = f"{spec['directory']}/measured/{FILE}"
-    site.answer(f"lfs getstripe -y {place}", recorded("lfs_getstripe_y_s2_f1.yaml"))
+    site.answer(f"lfs getstripe -y {place}", recorded("lfs_getstripe_y_s2_f1.txt"))
     seen = measured(spec)
     assert seen["status"] == "failed"
     assert seen["why"] == f"write: 1 files lie elsewhere: {place} has 2 stripes on OSTs [0, 1], asked were 1"

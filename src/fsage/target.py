@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from fsage import results
 from fsage.agent.declaration import complete, home_of
+from fsage.agent.errors import Refusal
 from fsage.strict import Strict
 from fsage.study import StudyError, explain
 
@@ -65,6 +66,14 @@ class Target(Strict):
     amount_mib: Positive | None = None
     device_model: DeviceModel | None = None
     lustre: Lustre | None = None
+
+    @model_validator(mode="after")
+    def _as_the_agent_wants_it(self) -> Target:
+        try:
+            complete(self.model_dump())
+        except Refusal as why:
+            raise ValueError(str(why)) from why
+        return self
 
     @property
     def outbox(self) -> Path:

@@ -17,6 +17,7 @@ from fsage.agent import claim, images, lease, measure, outbox, probe, state, tun
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts
+from fsage.agent.lustre.format import format_osts
 
 Verb = Callable[[dict, dict, bool], dict]
 
@@ -57,6 +58,7 @@ VERBS: dict[str, Verb] = {
     "begin_populate": partial(state.begin, "populate"),
     "begin_fragment": partial(state.begin, "fragment"),
     "osts": osts.look,
+    "format_osts": format_osts,
     "evidence": state.evidence,
     "measure": measure.measure,
     "bundle": outbox.bundle,

@@ -38,10 +38,14 @@ def parse(text: str) -> list[ClientMount]:
     return found
 
 
+def of_clients() -> list[ClientMount]:
+    """The clients' mounts of this host."""
+    return parse(run(["findmnt", "--json", "--list", "--types", "lustre"], ok=(0, NOTHING_FOUND)).stdout)
+
+
 def client_mount(lustre: dict[str, Any], directory: Path) -> ClientMount:
     """The mount of the declared file system that holds `directory`; `Refusal` names what is mounted instead."""
-    said = run(["findmnt", "--json", "--list", "--types", "lustre"], ok=(0, NOTHING_FOUND)).stdout
-    mounts = parse(said)
+    mounts = of_clients()
     wanted = f"{lustre['mgs']}:/{lustre['fsname']}"
     there = ", ".join(f"{mount.mgs}:/{mount.fsname}{mount.root.rstrip('/')} at {mount.point}" for mount in mounts)
     fitting = [mount for mount in mounts if mount.point in directory.parents]
