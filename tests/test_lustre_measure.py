@@ -17,8 +17,8 @@ MIB = 1 << 20
 STEPS = [
     {"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [16 * MIB], "seed": 1, "method": "fallocate"}
 ]
-UNUSED = (
-    "lctl get_param ldlm.namespaces.lustre-*-osc-*.lock_unused_count ldlm.namespaces.lustre-*-mdc-*.lock_unused_count"
+UNUSED = "lctl get_param " + " ".join(
+    f"ldlm.namespaces.lustre-{one}-*.lock_unused_count" for one in ("OST*-osc", "MDT*-mdc")
 )
 CLIENTS = (
     "lustre-OST0000-osc-ff11000110ffb000",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, lustre_target, recorded, session
 
-from fsage.agent import claim, state, structure
+from fsage.agent import claim, images, state, structure
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import space
 from fsage.agent.target import open_target
@@ -91,8 +91,7 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
     for step in STEPS:
         begun = state.begin(step["kind"], spec, request, False)
         state.work(step["kind"], spec, request, begun["step"], state.ALL)
-        monitored = begun
-        assert monitored["due"]
+        assert begun["due"]
         state.end(step["kind"], spec, request, begun["step"])
     left = list(structure.fillers(Path(spec["directory"])))
     assert 0 < len(left) < CAPACITY_BYTES // 100 // (4 * MIB)
@@ -105,11 +104,40 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
     assert not any("mkfs" in command for command in commands)
 
 
+def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) -> None:
+    """One OST is full, and what was to begin there was begun on another."""
+    spec["lustre"]["first_ost"] = 0
+    for tree in ("filler", "measured"):
+        site.answer(f"lfs setstripe -c 1 -S 1M -i 0 {spec['directory']}/{tree}")
+        text = recorded("lfs_getstripe_plain_dir_d.txt").replace("offset: -1", "offset: 0")
+        site.answer(f"lfs getstripe -y -d {spec['directory']}/{tree}", text.splitlines()[0])
+    assert claim.claim(spec, {}, False)["claim"]["capacity_bytes"] == CAPACITY_BYTES // 2
+    request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
+    state.scrub(spec, request, False)
+    begun = state.begin("populate", spec, request, False)
+    state.work("populate", spec, request, begun["step"], state.ALL)
+    with pytest.raises(Failure, match=r"lie elsewhere: .*/g1/0000000 begins on OST 1, asked was 0"):
+        state.end("populate", spec, request, begun["step"])
+    assert state.diagnose(spec, request, False)["todo"] == ["scrub", "populate"]
+
+
 def test_a_scrub_after_which_objects_are_left_fails(spec: dict, site: Site) -> None:
     claim.claim(spec, {}, False)
     site.answer(f"lfs df {spec['directory']}", session("enospc_one_ost.txt")["lfs df /mnt/lustre"][0]["stdout"])
     with pytest.raises(Failure, match=r"lustre-OST0000 holds 369 MiB after all .* held 1 MiB when it was claimed"):
         state.scrub(spec, {"state": "1.00", "steps": STEPS[:1]}, False)
+
+
+def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site: Site) -> None:
+    place = Path(spec["directory"])
+    place.rmdir()
+    assert images.create(spec, {}, False)["changed"]
+    claim.claim(spec, {}, False)
+    assert images.remove(spec, {}, False)["proof"][-1] == f"{place} is gone"
+    site.answer("findmnt --json --list --types lustre", rc=1)  # it is not mounted, and the mount point is there
+    with pytest.raises(Refusal, match="no Lustre client mount"):
+        images.create(spec, {}, False)
+    assert list(root_of(spec).iterdir()) == []
 
 
 def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:

@@ -37,7 +37,7 @@ def spec(tmp_path: Path, site: Site) -> dict:
 
 
 def asked(name: str) -> str:
-    return f"lctl get_param osc.lustre-*.{name} llite.lustre-*.{name}"
+    return f"lctl get_param osc.lustre-OST*.{name} llite.lustre-*.{name}"
 
 
 def holds(site: Site, name: str, *values: str) -> None:
@@ -46,6 +46,7 @@ def holds(site: Site, name: str, *values: str) -> None:
     before = recorded.split("=")[-1].strip()
     missing = "osc" if recorded.startswith("llite") else "llite"
     error = f"error: get_param: param_path '{missing}/lustre-*/{name}': No such file or directory\n"
+    recorded += f"llite.lustre-two-ff11000110ffb000.{name}=1\n"  # another file system, which the glob reaches
     looks = [recorded.replace(f"={before}\n", f"={value}\n") for value in (before, *values)]
     site.answers({asked(name): [{"stdout": look, "stderr": error, "rc": 2} for look in looks]})
 

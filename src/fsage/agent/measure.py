@@ -18,7 +18,8 @@ from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
 from fsage.agent.lease import Watch, held
-from fsage.agent.lustre import cold, servers, stripes
+from fsage.agent.lustre import cold, servers
+from fsage.agent.lustre import target as lustre
 from fsage.agent.state import layout_record, look, opened, remove_measured
 from fsage.agent.target import Target
 from fsage.agent.trace import tracing
@@ -211,7 +212,7 @@ class Visit:
     def place(self, files: list[Path], result: dict) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
-            found = stripes.placement(files, self.lustre, len(self.target.claim["lustre"]["osts"]))
+            found = lustre.placement(self.target, files)
         except Failure as why:
             return str(why)
         result["placement"] = found

@@ -62,7 +62,9 @@ def _unlike(site: Site) -> list[str]:
         by_value: dict[str, list[str]] = {}
         for host in clients:
             value = _answer(host).get(key)
-            shown = round(value / 2**30) if key == "memory_bytes" and value else value  # no two nodes have the same to the byte
+            shown = (
+                round(value / 2**30) if key == "memory_bytes" and value else value
+            )  # no two nodes have the same to the byte
             by_value.setdefault(str(shown), []).append(host.name)
         if len(by_value) > 1:
             each = "; ".join(f"{', '.join(names)}: {value}" for value, names in sorted(by_value.items()))

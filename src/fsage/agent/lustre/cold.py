@@ -38,5 +38,5 @@ def drop(fsname: str, files: list[Path]) -> dict[str, Any]:
 
 def unused(fsname: str) -> dict[str, int]:
     """Locks that this client keeps for later, by connection to an OST (osc) or MDT (mdc)."""
-    kinds = (f"ldlm.namespaces.{fsname}-*-{kind}-*.lock_unused_count" for kind in ("osc", "mdc"))
-    return {name: int(count) for name, count in params.get(*kinds).items()}
+    asked = (f"ldlm.namespaces.{fsname}-{kind}*.lock_unused_count" for kind in ("OST*-osc-", "MDT*-mdc-"))
+    return {name: int(count) for name, count in params.get(*asked).items()}

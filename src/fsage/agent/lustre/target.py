@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fsage.agent import directories, files
+from fsage.agent import directories, files, structure
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts, params, servers, space, stripes
@@ -131,6 +131,20 @@ def prepare(place: Path, lustre: dict[str, Any]) -> None:
     for name in TREES:
         (place / name).mkdir(exist_ok=True)
         stripes.set_on(place / name, lustre)
+
+
+def placement(target: Target, written: list[Path]) -> dict[str, Any]:
+    """Where files that were written lie (stripes.placement)."""
+    return stripes.placement(written, target.spec["lustre"], len(target.claim["lustre"]["osts"]))
+
+
+def verify_fillers(target: Target) -> None:
+    """`Failure` where files of the structure, a sample of them, lie on other OSTs than declared."""
+    fillers = [Path(entry.path) for entry in structure.fillers(target.mounts[0])]
+    if astray := placement(target, fillers)["astray"]:
+        raise Failure(
+            f"the files are not where they were asked to be: {len(astray)} of a sample lie elsewhere: {astray[0]}"
+        )
 
 
 def empty(target: Target) -> None:

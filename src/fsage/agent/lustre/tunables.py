@@ -18,7 +18,9 @@ def now(fsname: str, name: str) -> Values:
     """What the clients' connections of one file system hold; empty where Lustre has no tunable of that name."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise Refusal(f"tuning: {name!r} is no name of a Lustre tunable, such as max_rpcs_in_flight")
-    return params.get(f"osc.{fsname}-*.{name}", f"llite.{fsname}-*.{name}")
+    found = params.get(f"osc.{fsname}-OST*.{name}", f"llite.{fsname}-*.{name}")
+    mine = re.compile(rf"(?:osc\.{fsname}-OST|llite\.{fsname}-[0-9a-f]+\.)")  # `a-*` is of the file system a-b as well
+    return {full: value for full, value in found.items() if mine.match(full)}
 
 
 def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> None:
