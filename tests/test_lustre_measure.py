@@ -95,6 +95,7 @@ def test_a_cell_has_cold_locks_placement_and_what_the_osts_did(spec: dict, site:
     assert seen["osts"]["brw_stats"]["lustre-OST0000"]["disk fragmented I/Os"] == {"1": [0, 16]}
     assert set(seen["osts"]["brw_stats"]) == set(seen["osts"]["fullness"]["after"])
     assert seen["osts"]["absent"] == {}
+    assert seen["conditions"]["mount_options"][0].startswith("rw,flock,checksum,")
     assert seen["conditions"]["lustre"]["declared"]["stripe_count"] == 1
     commands = site.commands()
     assert commands.count(ASKED) == 2

@@ -148,3 +148,24 @@ def test_layouts_of_files_and_directories(name: str, layout: list) -> None:
 def test_a_layout_that_is_cut_short_is_no_layout() -> None:
     with pytest.raises(Failure, match="no layout"):
         stripes.parse("lmm_stripe_count:  2\nlmm_stripe_size:   41943")
+
+
+def test_a_directory_whose_striping_was_taken_back_has_the_default() -> None:
+    said = session("lfs_setstripe_errors.txt")["lfs getstripe -d /mnt/lustre/plain"][0]["stdout"]
+    assert stripes.parse(said) == [(0, 1, 4 * MIB, -1, ())]
+
+
+@pytest.mark.parametrize(
+    ("recorded_as", "says"),
+    [
+        ("lfs setstripe -i 7 /mnt/lustre/bad_i7", r"status 22: .* Invalid argument"),
+        ("lfs setstripe -c 1 /tmp/notlustre", r"status 25: .* Inappropriate ioctl for device"),
+        ("lfs setstripe -S 100k /mnt/lustre/bad_s100k", r"status 4: .*invalid stripe size '100k'"),
+    ],
+)
+def test_striping_that_is_refused_fails_with_the_reason(site: Site, recorded_as: str, says: str) -> None:
+    command = "lfs setstripe -c 1 -S 1M -i 7 /mnt/lustre/d"
+    site.answers({command: session("lfs_setstripe_errors.txt")[recorded_as]})
+    with pytest.raises(Failure, match=says):
+        stripes.set_on(Path("/mnt/lustre/d"), {"stripe_count": 1, "stripe_size_mib": 1, "first_ost": 7})
+    assert site.commands() == [command]

@@ -18,7 +18,7 @@ from fsage.agent import claim, declaration, directories, files, lease, loops, sp
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Refusal
 from fsage.agent.loops import CLEAR
-from fsage.agent.lustre import mounts
+from fsage.agent.lustre import target as lustre
 
 STEP_BYTES = 64 * MIB
 FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000
@@ -28,7 +28,7 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     """Make the image files of a loop target (each written once) and attach loop devices; idempotent."""
     spec = declaration.complete(spec)
     if spec["kind"] == "lustre":
-        mounts.client_mount(spec["lustre"], Path(spec["directory"]))  # refuses where another file system would get it
+        lustre.mount_of(spec)  # refuses where another file system would get it
     if spec["kind"] != "loop":
         return directories.create(spec, check)
     need_root(spec)

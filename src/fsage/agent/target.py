@@ -40,6 +40,8 @@ class Target:
 
     def mount_options(self) -> list[str]:
         """Options of every mount, as the kernel has them."""
+        if self.kind == "lustre":
+            return [lustre.mount_of(self.spec).options]
         lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         return [line[3] for mount in self.mounts for line in lines if line[1] == str(mount)]
 

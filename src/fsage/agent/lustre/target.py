@@ -41,7 +41,7 @@ def look(spec: dict[str, Any]) -> Found:
     lustre, place = spec["lustre"], Path(spec["directory"])
     if os.geteuid() != 0:
         raise Refusal(f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param")
-    mount = mounts.client_mount(lustre, place).point
+    mount = mount_of(spec).point
     _refuse_second(mount, spec)
     osts = space.osts(mount)
     usable_bytes = _usable_bytes(lustre, osts)
@@ -65,6 +65,11 @@ def look(spec: dict[str, Any]) -> Found:
         "osts": space.fullness(osts),
     }
     return Found(mount, capacity_bytes, whole, noted)
+
+
+def mount_of(spec: dict[str, Any]) -> mounts.ClientMount:
+    """The mount of the declared file system on this client; `Refusal` if it is another, or not mounted."""
+    return mounts.client_mount(spec["lustre"], Path(spec["directory"]))
 
 
 def identity(place: Path) -> dict[str, str]:
@@ -92,7 +97,7 @@ def mark_anew(mount: Path, claim: dict[str, Any]) -> None:
 
 def unmark(spec: dict[str, Any], claim: dict[str, Any]) -> list[str]:
     """Take our mark, and only ours, off the file system."""
-    mount = mounts.client_mount(spec["lustre"], Path(spec["directory"])).point
+    mount = mount_of(spec).point
     found = files.read_json(mount / MARK)
     if found and found["id"] != claim["id"]:
         return [f"left {mount / MARK}: it is of target {found['target']}"]
@@ -103,13 +108,13 @@ def unmark(spec: dict[str, Any], claim: dict[str, Any]) -> list[str]:
 
 def claim_of(spec: dict[str, Any]) -> dict[str, Any] | None:
     """The claim as the file system has it: for the clients on which `claim` was not run."""
-    found = files.read_json(mounts.client_mount(spec["lustre"], Path(spec["directory"])).point / MARK)
+    found = files.read_json(mount_of(spec).point / MARK)
     return found if found and found["target"] == spec["name"] else None
 
 
 def verify(spec: dict[str, Any], claim: dict[str, Any]) -> None:
     """`Refusal` unless the file system mounted here is the one that was claimed, by us, as declared now."""
-    mount = mounts.client_mount(spec["lustre"], Path(spec["directory"])).point
+    mount = mount_of(spec).point
     declared, claimed = _declared(spec["lustre"]), claim["lustre"]["declared"]
     for key, value in declared.items():
         if value != claimed[key]:
