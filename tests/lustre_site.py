@@ -10,7 +10,7 @@ from pathlib import Path
 DATA = Path(__file__).parent / "data" / "lustre"
 UNEXPECTED = 99
 
-PROGRAM = """#!{python}
+PROGRAM = """#!{python} -SE
 import json, os, pathlib, sys
 place = pathlib.Path({place!r})
 command = " ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]])

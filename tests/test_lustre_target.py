@@ -82,6 +82,15 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
     assert open_target(there).claim == ours
     with pytest.raises(Refusal, match="has not been claimed"):
         open_target({**there, "name": "else"})
+    request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
+    state.scrub(spec, request, False)
+    begun = state.begin("populate", spec, request, False)
+    shares = [{"index": index, "count": 2, "threads": 1} for index in (0, 1)]
+    for where, share in ((spec, shares[0]), (there, shares[1])):
+        assert state.work("populate", where, request, begun["step"], share)["files"]
+    with pytest.raises(Refusal, match="here its files are only populated"):
+        state.scrub(there, request, False)  # the lease that guards the target is on the other host
+    state.end("populate", spec, request, begun["step"])
 
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:

@@ -23,9 +23,17 @@ ALL = {"index": 0, "count": 1, "threads": 1}
 Result = dict[str, Any]
 
 
-def opened(spec: dict, request: dict) -> Target:
-    """The target, verified, and claimed as the request's maker knew it. Raises Refusal."""
+def opened(spec: dict, request: dict, anywhere: bool = False) -> Target:
+    """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
+
+    Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.
+    """
     target = open_target(spec)
+    if not anywhere and not (target.home / "claim.json").exists():
+        raise Refusal(
+            f"target {target.name} was claimed on {target.claim['host']} and not on {os.uname().nodename}: here its "
+            "files are only populated and fragmented. Nothing was touched; name that host first in group clients"
+        )
     if request.get("claim") not in (None, target.claim["id"]):
         raise Refusal(
             f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "
@@ -194,7 +202,7 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
 
 def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
     """Do one host's shard of the announced step."""
-    target = opened(spec, request)
+    target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
         if not now or now.get("step") != step or now["phase"] != token.BUILDING:
