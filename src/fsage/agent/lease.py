@@ -35,7 +35,7 @@ def start_of(pid: int) -> int | None:
 
 def alive(holder: dict) -> bool:
     """Whether the run that holds a lease still goes on."""
-    if holder["machine"] == machine():
+    if holder.get("machine") == machine():
         return start_of(holder["pid"]) == holder["pid_start"]
     return holder["host"] != socket.gethostname() and time.time() - holder["renewed"] < BELIEVED_S
 
@@ -118,7 +118,7 @@ class Watch:
         self.lease = lease
         self.parent = os.getppid()
         holder = request.get("holder")
-        self.holder = holder if holder and holder["machine"] == machine() else None
+        self.holder = holder if holder and holder.get("machine") == machine() else None
 
     def orphaned(self) -> bool:
         """True once the holder or the parent process has gone, or the lease is another's. Else renews the lease."""
