@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 from pathlib import Path
 
@@ -95,3 +96,57 @@ def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     log = next((cluster.root / ".snakemake/slurm_logs").rglob(f"{waiting}.log")).read_text()
     assert "another goes on in its place" in log
     assert cluster.taken() == before
+
+
+@pytest.mark.long
+def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: ClusterProject) -> None:
+    """Cancelled, out of time, its host lost, the controller restarted: the same command ends with the same cells."""
+    assert cluster.testbed
+    slurm = cluster.testbed
+    cluster.write_study(**{**SMALLER, "cells__iterations": 16})  # Slurm looks at time limits every 30 s
+
+    run, job = started(cluster, 2)
+    slurm.run("scancel", job)
+    assert run.wait(timeout=120) != 0, "a cancelled job is no success"
+    assert slurm.state_of(job) == "CANCELLED"
+    assert_free_and_whole(cluster, 2)
+
+    run, job = started(cluster, observed(cluster) + 1)
+    slurm.run("scontrol", "update", f"jobid={job}", "timelimit=0:01")
+    assert run.wait(timeout=180) != 0
+    assert slurm.state_of(job) == "TIMEOUT"
+    assert_free_and_whole(cluster, 3)
+
+    run, job = started(cluster, observed(cluster) + 1)
+    lost = slurm.jobs("running")[job]
+    assert lost != "n1"
+    slurm.power_off(lost)
+    assert run.wait(timeout=180) != 0
+    assert slurm.state_of(job) == "NODE_FAIL", "it is not started again by Slurm"
+    assert_free_and_whole(cluster, 4)
+    slurm.power_on(lost)
+
+    run, job = started(cluster, observed(cluster) + 1)
+    slurm.restart_slurmctld()
+    assert run.wait(timeout=240) == 0, (cluster.root / "started.log").read_text()
+    assert list(slurm.jobs("completed")) == [job]
+    assert_each_cell_once(cluster, 32)
+
+
+def assert_free_and_whole(project: ClusterProject, count: int) -> None:
+    """After a run that failed: nobody holds the target, nothing works on it, and `count` cells at least are kept."""
+    said = (project.root / "started.log").read_text()
+    assert "Traceback" not in said, said
+    assert not (project.home / "lease.json").exists()
+    with open(project.home / "lock") as lock:
+        wait_for(lambda: free(lock.fileno()), 10, "the command on n1 to end")
+    assert observed(project) >= count
+
+
+def free(fd: int) -> bool:
+    """Whether no command holds a target's lock."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
