@@ -12,6 +12,7 @@ import pytest
 from test_state import bring, fragment, populate
 
 from fsage.agent import claim, filesystems, images, state
+from fsage.agent.evidence import ext4
 from fsage.agent.evidence.btrfs import RESERVED
 from fsage.agent.fingerprint import layout_of
 from fsage.agent.structure import fillers
@@ -45,8 +46,9 @@ def check_sums(store: dict) -> None:
     last = store["device_bytes"] - size * (len(shares) - 1)
     assert 0 < last <= size and len(shares) <= 1024
     assert sum(share * size for share in shares[:-1]) + shares[-1] * last == store["free_bytes"]
-    aligned = list(store["aligned_free_share"].values())
-    assert aligned == sorted(aligned, reverse=True) and aligned[0] <= 1
+    aligned = [share for share in store["aligned_free_share"].values() if share is not None]
+    assert aligned == sorted(aligned, reverse=True) and all(0 <= share <= 1 for share in aligned)
+    assert bool(aligned) == bool(store["free_bytes"])
     for files in (store["files"] or {}).values():
         assert sum(files["extents_per_file"].values()) == files["files"]
         assert sum(int(number) * count for number, count in files["extents_per_file"].items()) == files["extents"]
@@ -96,6 +98,10 @@ def test_evidence_is_what_the_tools_say(aged):
         listed = [one for one in extents["histogram"] if one["extents"]]
         assert by_e2freefrag["free_extents"]["histogram"] == listed
         assert read(said("dumpe2fs", device))["free_extents"] == extents
+        aged.mount()
+        by_kernel = ext4.of_kernel(device, mount).found
+        assert by_kernel.pop("groups") == {**store["groups"], "inode_buckets": None}
+        assert by_kernel == {key: store[key] for key in by_kernel}
     elif aged.filesystem == "xfs":
         by_spaceman = said("xfs_spaceman", "-c", "freesp -s", str(mount))
         assert f"total free extents {store['free_extents']['count']}\n" in by_spaceman

@@ -68,7 +68,14 @@ def observed(spec: dict, name: str) -> tuple[dict, Path]:
 @pytest.mark.parametrize("direct", [True, False])
 def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
     answer = measure.measure(spec, asked([cell(spec, "one", direct=direct)]), False)
-    assert answer == {"changed": True, "msg": "measured 1 of 1 cells", "measured": 1, "remaining": 0, "lost": None}
+    assert answer == {
+        "changed": True,
+        "msg": "measured 1 of 1 cells",
+        "measured": 1,
+        "remaining": 0,
+        "lost": None,
+        "stopped": None,
+    }
     seen, path = observed(spec, "one")
     raw = tmp_path / "one.1.json"
     raw.write_text(path.read_text())

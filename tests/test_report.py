@@ -347,7 +347,7 @@ def test_a_plane_says_its_numbers_under_the_pointer_and_hatches_gaps(series1):
 
 
 def test_what_records_say_is_text_and_never_markup(quickstart, tmp_path):
-    bad = '</td><script>alert(1)</script><img src=x onerror="x">'
+    bad = '</td><script>alert(1)</script><img src=x onerror="x"> $\\no$'
     records = make_records(quickstart)
     for record in records:
         record["host"] = record["conditions"]["filesystem"] = bad

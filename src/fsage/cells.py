@@ -60,7 +60,7 @@ class Combination(NamedTuple):
 class Stop(Strict):
     """Block `stop:` of `cells:`: when iterations are enough. `iterations` is then the least that is measured."""
 
-    interval_percent: Annotated[float, Field(gt=0, le=100)] = Field(
+    interval_percent: Annotated[float, Field(gt=0, le=200)] = Field(
         description="enough when the median's interval is narrower, in percent of the median, for every rate"
     )
     iterations_at_most: Annotated[int, Field(ge=5, le=10_000)] = Field(

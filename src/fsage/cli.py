@@ -17,6 +17,7 @@ from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
 from fsage.study import StudyError
 from fsage.target import Target, default_target, load_target
+from fsage.window import WindowClosed
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -40,9 +41,18 @@ class Where:
         """Where a study is written down."""
         return self.studies / f"{study}.yaml"
 
+    def plans(self, studies: list[str]) -> list[Plan]:
+        """The plans of some studies, or of all there are. Raises StudyError."""
+        return [self.plan(name) for name in studies or sorted(path.stem for path in self.studies.glob("*.yaml"))]
+
     def target(self) -> Target:
         """The target's declaration. Raises StudyError."""
         return load_target(self.inventory)
+
+    def other_targets(self) -> dict[str, Target]:
+        """The declarations of the other inventories, by folder. Raises StudyError."""
+        folders = {path.parents[2] for path in self.inventory.parent.glob("*/group_vars/all/target.yml")}
+        return {folder.name: load_target(folder) for folder in sorted(folders) if folder.name != self.inventory.name}
 
 
 @app.callback()
@@ -146,6 +156,25 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 
 
 @app.command()
+def site(
+    context: typer.Context,
+    studies: Annotated[list[str] | None, typer.Argument(help="studies to estimate; none: all there are")] = None,
+    html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
+) -> None:
+    """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
+    from fsage.site import findings, look, page
+
+    where_: Where = context.obj
+    target, plans = where_.target(), where_.plans(studies or [])
+    found_site = look.look(where_.inventory)
+    found = findings.findings(found_site, target, where_.other_targets())
+    page.show(found_site, target, plans, found)
+    if html:
+        page.write(found_site, target, plans, found, html)
+    raise SystemExit(1 if found else 0)
+
+
+@app.command()
 def compare(
     before: Annotated[Path, typer.Argument(help="a report's folder, or its records.parquet")],
     after: Annotated[Path, typer.Argument(help="another, of another time, tuning or file system")],
@@ -234,7 +263,7 @@ def main() -> None:
     """Run a command; what is wrong is said in a sentence, never by a traceback."""
     try:
         app()
-    except (StudyError, PlayFailed, runs.Superseded, ValueError) as error:
+    except (StudyError, PlayFailed, WindowClosed, runs.Superseded, ValueError) as error:
         print(f"fsage: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

@@ -6,8 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-from fsage import record, request, results, runs, stopping
-from fsage.plan import Plan
+from fsage import record, request, results, runs, stopping, window
+from fsage.plan import STATE_S, Plan
 from fsage.play import PlayFailed, play
 from fsage.progress import Progress
 from fsage.study import Cell
@@ -18,6 +18,8 @@ SHOWN = 5
 def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> None:
     """Bring the target into `state`; its evidence is noted by evidence.yml. Raises PlayFailed."""
     began = time.monotonic()
+    first = min(map(plan.cell_seconds, plan.missing.get(state, ())), default=0)
+    window.check(f"state {state} with a cell in it", STATE_S + first)
     file = _request(plan, state, f"establish_{state}", [])
     plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
     play(playbooks, inventory, ["-e", f"@{file}"], plan.results.log(f"establish_{state}"), Progress(plan, state))

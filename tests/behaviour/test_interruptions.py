@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,20 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None
     assert len(project.records()) == CELLS
     assert len(list((project.root / "results" / "raw").rglob("*.json"))) == CELLS
     assert kept <= {path.name for path in (project.root / "results" / "raw").rglob("*.json")}
+
+
+def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(project: Project) -> None:
+    assert project.fsage("claim").returncode == 0
+    end = (datetime.now().astimezone() + timedelta(seconds=22)).isoformat(timespec="seconds")
+    ran = project.snakemake("--config", f"until={end}", "--", "small")
+    assert ran.returncode != 0 and datetime.now().astimezone() < datetime.fromisoformat(end) + timedelta(seconds=20)
+    assert "when the window closes" in ran.stderr and "Traceback" not in ran.stderr
+    raw = project.root / "results" / "raw"
+    kept = {path.name for path in raw.rglob("*.json")}
+    assert len(kept) < CELLS and not list((project.mount / "measured").glob("*"))
+    assert project.snakemake().returncode == 0
+    assert len(project.records()) == CELLS == len(list(raw.rglob("*.json"))), "no cell twice"
+    assert project.snakemake("-n", "--config", "until=25:61", "--", "small").returncode != 0
 
 
 def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:

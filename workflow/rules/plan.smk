@@ -9,24 +9,28 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fsage import runs
+from fsage import runs, window
 from fsage.plan import load_plans
 from fsage.request import HOLDER
 from fsage.study import StudyError
 from fsage.target import default_target
 
-# Also read by the `fsage` commands that the jobs call.
-for name, default in {
+# Also read by the `fsage` commands that the jobs call. A job that parses this file again has them already.
+DEFAULTS = {
     "target": default_target(),
     "results": "results",
     "studies": "config",
     "inventories": "inventories",
-}.items():
+    "until": "",
+}
+for name, default in DEFAULTS.items() if workflow.is_main_process else ():
     os.environ[f"FSAGE_{name.upper()}"] = str(config.get(name, os.environ.get(f"FSAGE_{name.upper()}", default)))
 
 RESULTS = os.environ["FSAGE_RESULTS"]
 
 try:
+    if end := window.closes():
+        os.environ[window.UNTIL] = end.isoformat()  # "18:00" said today is not tomorrow's for a job that waited
     PLANS = load_plans(
         Path(os.environ["FSAGE_STUDIES"]),
         Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"],

@@ -27,7 +27,7 @@ class Extent(NamedTuple):
     unwritten: bool
 
 
-def extents(path: Path, synchronise: bool = True) -> list[Extent]:
+def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
     """All extents of `path` that have a place, in logical order; its dirty pages flushed first, unless not wanted.
 
     Raises OSError.

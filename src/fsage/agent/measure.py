@@ -33,9 +33,9 @@ class Orphaned(Exception):
 def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     """Measure the request's cells in order.
 
-    Returns {"measured", "remaining", "lost"}: `lost` says why the target is not (or no longer) in the state
-    asked for; the caller then brings it there and asks again for the rest. Raises Failure when the run that
-    asked has gone.
+    Returns {"measured", "remaining", "lost", "stopped"}: `lost` says why the target is not (or no longer) in the state
+    asked for; the caller then brings it there and asks again for the rest. `stopped` says why no further cell
+    was begun although the state is as asked. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
@@ -46,12 +46,15 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "measured": 0,
             "remaining": len(cells),
             "lost": None,
+            "stopped": None,
         }
     with held(target.home, request) as lease:
         visit = Visit(target, request, lease)
         lost = visit.enter() if cells else None
-        measured = 0
-        while not lost and measured < len(cells):
+        measured, stopped = 0, None
+        while not lost and not stopped and measured < len(cells):
+            if stopped := too_late(request.get("until"), cells[measured]):
+                break
             try:
                 lost = visit.cell(cells[measured])
             except Orphaned:
@@ -63,11 +66,24 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
         lost = lost or (visit.leave() if cells else None)
         return {
             "changed": measured > 0,
-            "msg": f"measured {measured} of {len(cells)} cells" + (f"; then: {lost}" if lost else ""),
+            "msg": f"measured {measured} of {len(cells)} cells"
+            + (f"; then: {lost or stopped}" if lost or stopped else ""),
             "measured": measured,
             "remaining": len(cells) - measured,
             "lost": lost,
+            "stopped": stopped,
         }
+
+
+def too_late(until: float | None, cell: dict) -> str | None:
+    """Why a cell is not begun: it would not end before the site's window closes (seconds since 1970); or None."""
+    if until is None or time.time() + cell["estimate_s"] <= until:
+        return None
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
+    return (
+        f"cell {cell['name']} takes about {cell['estimate_s']:.0f} s and would not end before {end}, when the window "
+        "closes; the same command goes on in the next one"
+    )
 
 
 class Visit:

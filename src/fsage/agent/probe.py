@@ -7,9 +7,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from typing import Any
 
-from fsage.agent import declaration, iocost, space
+from fsage.agent import declaration, files, iocost, space
 from fsage.agent.declaration import GIB
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
@@ -57,19 +58,26 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         missing.append(f"{why}; declare a fsage_target.directory on another file system")
     model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
     uname = os.uname()
-    return {
-        "changed": False,
-        "msg": f"{uname.nodename} can hold a {spec['kind']} target"
-        if not missing
-        else f"{uname.nodename} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
+    claim = files.read_json(declaration.home_of(spec) / "claim.json")
+    found_out = {
         "able": not missing,
         "missing": missing,
         "root": root,
         "host": uname.nodename,
         "kernel": uname.release,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "time": time.time(),
         "tools": found,
         "io_controller": {"usable": model is None, "why_not": model},
         "places": [{"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good],
+        "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},
+    }
+    return {
+        "changed": False,
+        "msg": f"{uname.nodename} can hold a {spec['kind']} target"
+        if not missing
+        else f"{uname.nodename} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
+        "probe": found_out,
     }
 
 

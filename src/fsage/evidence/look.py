@@ -20,6 +20,7 @@ from fsage.agent.shell import run
 from fsage.evidence import texts
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
+EXT = ("ext2", "ext3", "ext4")
 LUSTRE_CLIENT = (
     "a Lustre client does not see the devices; on its servers ask each OST's: `lctl get_param -n osd-ldiskfs.*.mntdev`"
 )
@@ -64,7 +65,7 @@ def _of_device(device: str) -> Store:
     name = f"{os.major(number)}:{os.minor(number)}"
     for mount in filesystems.mounts():
         same = mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device)
-        if same and mount.type in ("xfs", "btrfs"):
+        if same and mount.type in (*EXT, "xfs", "btrfs"):
             store = layout.of_mount(mount.type, device, Path(mount.point))
             if "device_bytes" in store.absent:
                 raise Failure(store.absent["device_bytes"])
@@ -76,7 +77,7 @@ def _of_device(device: str) -> Store:
 def _of_unmounted(device: str) -> Store:
     """An image or a device: ext4, mounted or not, or XFS that is not mounted."""
     filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
-    if filesystem in ("ext2", "ext3", "ext4"):
+    if filesystem in EXT:
         store = ext4.of_device(device)
     elif filesystem == "xfs":
         if stat.S_ISBLK(os.stat(device).st_mode) and not filesystems.exclusive(device):

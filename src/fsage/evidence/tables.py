@@ -79,7 +79,9 @@ def _groups(groups: dict[str, Any]) -> Table:
         + ([f"{inodes[number]['groups']:,}"] if inodes else [])
         for number, one in enumerate(groups["buckets"])
     ]
-    return Table(f"{groups['count']:,} {groups['kind']}s of {round_size(groups['group_bytes'])}", columns, rows)
+    return Table(
+        f"{groups['count']:,} {groups['kind']}s, the largest {round_size(groups['group_bytes'])}", columns, rows
+    )
 
 
 def _files(name: str, files: dict[str, Any], source: str) -> Iterator[Table]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import IO
 
-from fsage.agent.evidence import ext4
+from fsage.agent.evidence import dumpe2fs
 from fsage.agent.evidence.store import NotThisText, Store
 from fsage.evidence import e2freefrag, filefrag, xfs_bmap
 
@@ -16,7 +16,7 @@ FIRST_LINES = 40
 # dumpe2fs lists the free blocks of a group on one line: 7 MB at most, with blocks of 64 KiB and every other one free.
 LINE_BYTES = 16 << 20
 READERS: tuple[tuple[re.Pattern[bytes], Callable[[Iterable[bytes]], Store]], ...] = (
-    (re.compile(rb"Filesystem volume name: |Filesystem UUID: "), ext4.of_text),
+    (re.compile(rb"Filesystem volume name: |Filesystem UUID: "), dumpe2fs.of_text),
     (re.compile(rb"Device: .*|Blocksize: \d+ bytes"), e2freefrag.of_text),
     (re.compile(rb"Filesystem type is: |File size of .* blocks? of |.*: \d+ extents? found"), filefrag.of_text),
     (re.compile(rb"\s+\d+: \[\d+\.\.\d+\]: | EXT: FILE-OFFSET|.*: no extents$"), xfs_bmap.of_text),

@@ -22,6 +22,7 @@ STYLE = {
     "legend.fontsize": 9,
     "hatch.linewidth": 0.6,
     "hatch.color": "0.3",
+    "text.parse_math": False,  # a dollar in a label is a dollar
     "pdf.fonttype": 3,  # glyphs as drawings: embedding subsets of the fonts takes four times as long
     "svg.fonttype": "path",
     "svg.hashsalt": "fsage",

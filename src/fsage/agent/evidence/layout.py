@@ -35,7 +35,7 @@ def layout(target: Target) -> dict[str, Any]:
             assert target.filesystem is not None
             store = of_mount(target.filesystem, target.devices[number], mount)
         try:
-            found = of_files((Path(entry.path) for entry in fillers(mount)), os.statvfs(mount).f_frsize)
+            found = of_files((entry.path for entry in fillers(mount)), os.statvfs(mount).f_frsize)
             store.found["files"] = {"filler": found.summary()}
             store.source["files"] = "FIEMAP"
         except OSError as error:
@@ -51,20 +51,20 @@ def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Sto
     """
     try:
         if filesystem in ("ext2", "ext3", "ext4"):
-            return ext4.of_device(device, bins)
+            return ext4.of_mount(device, mount, bins)
         if filesystem == "xfs":
             return xfs.of_mount(mount, bins)
         if filesystem == "btrfs":
             return btrfs.of_mount(mount, bins)
         reason = f"of {filesystem} no free space is read; only of ext4 (ldiskfs), XFS and btrfs"
-    except (OSError, Failure) as error:
+    except (OSError, ValueError, Failure) as error:
         reason = str(error)
     return Store(filesystem, {}, {}, without(OF_DEVICE, reason))
 
 
-def of_files(paths: Iterable[Path], block_bytes: int, synchronise: bool = True) -> FileLayouts:
+def of_files(paths: Iterable[str], block_bytes: int) -> FileLayouts:
     """How files lie, asked file by file. Raises OSError."""
     layouts = FileLayouts(block_bytes)
     for path in paths:
-        layouts.add(fiemap.extents(path, synchronise))
+        layouts.add(fiemap.extents(path))
     return layouts

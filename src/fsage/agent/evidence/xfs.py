@@ -8,20 +8,18 @@ holds back for its own trees.
 from __future__ import annotations
 
 import fcntl
-import itertools
 import os
 import re
 import struct
-from collections.abc import Iterable
 from pathlib import Path
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence.freespace import BINS, FreeSpace
-from fsage.agent.evidence.groups import Groups
-from fsage.agent.evidence.store import Store
+from fsage.agent.evidence.freespace import BINS
+from fsage.agent.evidence.store import Geometry, Store, of_extents
 from fsage.agent.fsmap import free_extents
 from fsage.agent.shell import run
 
+KIND = "allocation group"
 XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # _IOR('X', 100, struct xfs_fsop_geom_v1), fs/xfs/libxfs/xfs_fs.h
 # block bytes, then blocks of an allocation group; the number of blocks of the data device
 GEOMETRY = struct.Struct("=L4xL20xQ72x")
@@ -36,7 +34,8 @@ def of_mount(mount: Path, bins: int = BINS) -> Store:
         )
     finally:
         os.close(fd)
-    return _store(block_bytes, blocks, group_blocks, free_extents(mount), "FS_IOC_GETFSMAP", bins)
+    geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
+    return of_extents("xfs", "FS_IOC_GETFSMAP", KIND, geometry, free_extents(mount), bins)
 
 
 def of_device(device: str, bins: int = BINS) -> Store:
@@ -51,21 +50,5 @@ def of_device(device: str, bins: int = BINS) -> Store:
         raise Failure(f"{device}: xfs_db does not say {error}; is there an XFS on it?") from error
     # The list has each group's own small reserve, the AGFL, before its tree.
     extents = [((group * group_blocks + start) * block_bytes, count * block_bytes) for group, start, count in free]
-    return _store(block_bytes, blocks, group_blocks, sorted(extents), "xfs_db freesp (the log not replayed)", bins)
-
-
-def _store(
-    block_bytes: int, blocks: int, group_blocks: int, extents: Iterable[tuple[int, int]], source: str, bins: int
-) -> Store:
-    """`extents` in bytes, ascending; none reaches over the end of an allocation group."""
-    free, groups = FreeSpace(blocks * block_bytes, block_bytes, bins), Groups("allocation group")
-    size_bytes, whole_bytes = group_blocks * block_bytes, blocks * block_bytes
-    free_bytes = [0] * -(-blocks // group_blocks)
-    for number, inside in itertools.groupby(extents, lambda extent: extent[0] // size_bytes):
-        extents = list(inside)
-        free.add(extents)
-        free_bytes[number] = sum(length for _, length in extents)
-    for number, of_group in enumerate(free_bytes):
-        groups.add(min(size_bytes, whole_bytes - number * size_bytes), of_group)
-    found = {"device_bytes": whole_bytes, "block_bytes": block_bytes, **free.summary(), "groups": groups.summary()}
-    return Store("xfs", {"free": source}, found)
+    geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
+    return of_extents("xfs", "xfs_db freesp (the log not replayed)", KIND, geometry, sorted(extents), bins)
