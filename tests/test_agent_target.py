@@ -543,7 +543,7 @@ def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
     holder = {
         "run": "another",
         "host": os.uname().nodename,
-        "boot_id": files.boot_id(),
+        "machine": lease.machine(),
         "pid": os.getpid(),
         "pid_start": lease.start_of(os.getpid()),
         "command": "snakemake series1",

@@ -179,7 +179,7 @@ def holder(**changes: object) -> dict:
     me = {
         "run": "r1",
         "host": socket.gethostname(),
-        "boot_id": lease.boot_id(),
+        "machine": lease.machine(),
         "pid": os.getpid(),
         "pid_start": lease.start_of(os.getpid()),
         "command": "snakemake",
@@ -202,13 +202,38 @@ def test_a_lease_is_the_living_runs(tmp_path):
 
 
 def test_a_lease_of_another_machine_is_believed_for_a_while(tmp_path):
-    far = holder(run="far", host="elsewhere", boot_id="another")
+    far = holder(run="far", host="elsewhere", machine="another")
     lease.take(tmp_path, {"holder": far})
     with pytest.raises(Refusal, match="on elsewhere"):
         lease.take(tmp_path, {"holder": holder()})
     noted = json.loads((tmp_path / "lease.json").read_text())
     (tmp_path / "lease.json").write_text(json.dumps({**noted, "renewed": noted["renewed"] - lease.BELIEVED_S}))
     lease.take(tmp_path, {"holder": holder()})
+
+
+def test_who_takes_the_lease_while_a_command_works_makes_it_stop(tmp_path):
+    first = {"holder": holder(run="killed", host="elsewhere", machine="another")}
+    with lease.held(tmp_path, first) as taken:
+        working = lease.Watch(tmp_path, first, taken)
+        assert not working.orphaned()
+        with pytest.raises(Refusal, match="held by run killed"):
+            lease.take(tmp_path, {"holder": holder()})
+        assert not working.orphaned(), "who is refused disturbs nobody"
+        lease.take(tmp_path, first)  # the next job of the same run, whose last was cancelled
+        assert working.orphaned()
+        lease.take(tmp_path, {"holder": holder(), "gone": ["killed"]})
+        assert working.orphaned()
+    with pytest.raises(Refusal, match="held by run r1"), lease.held(tmp_path, first):
+        raise AssertionError("an old job works on a target that another run has taken")
+
+
+def test_a_command_that_works_long_renews_the_lease(tmp_path, monkeypatch):
+    far = {"holder": holder(host="elsewhere", machine="another")}
+    monkeypatch.setattr(lease, "RENEW_S", 0)
+    with lease.held(tmp_path, far) as taken:
+        before = json.loads((tmp_path / "lease.json").read_text())["renewed"]
+        assert not lease.Watch(tmp_path, far, taken).orphaned()
+        assert json.loads((tmp_path / "lease.json").read_text())["renewed"] > before
 
 
 @pytest.mark.root

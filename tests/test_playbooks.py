@@ -18,8 +18,7 @@ import pytest
 import yaml
 
 from fsage.agent import structure, token
-from fsage.agent.files import boot_id
-from fsage.agent.lease import start_of
+from fsage.agent.lease import machine, start_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -144,7 +143,7 @@ def living_holder(run: str) -> dict[str, Any]:
     return {
         "run": run,
         "host": os.uname().nodename,
-        "boot_id": boot_id(),
+        "machine": machine(),
         "pid": pid,
         "pid_start": start_of(pid),
         "command": "a test",

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fsage import job, results
+from fsage import job, results, runs
 from fsage import request as requests
 from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
@@ -97,6 +97,16 @@ def play_state(
 
 
 @app.command()
+def visit(
+    context: typer.Context,
+    study: StudyName,
+    states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
+) -> None:
+    """Bring about several states one after another and measure the missing cells of each."""
+    job.visit(context.obj.plan(study), states, context.obj.inventory)
+
+
+@app.command()
 def claim(context: typer.Context) -> None:
     """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
     target = context.obj.target()
@@ -113,14 +123,17 @@ def claim(context: typer.Context) -> None:
 def hold(
     context: typer.Context, release: Annotated[bool, typer.Option("--release", help="give it back")] = False
 ) -> None:
-    """Take the target's lease for this run, or refuse naming who holds it."""
+    """Take the target's lease for this run, or refuse naming who holds it. A killed run's is taken over."""
     target = context.obj.target()
+    killed = runs.gone()
     variables = {
-        "fsage_request": {"holder": requests.holder()},
+        "fsage_request": {"holder": requests.holder(), "gone": sorted(killed)},
         "hold_state": "absent" if release else "present",
     }
     log = context.obj.results / "logs" / target.name / "hold.log"
     play(["hold_target.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
+    if not release:
+        runs.supersede(killed, context.obj.results, target.name)
 
 
 @app.command()
@@ -250,7 +263,7 @@ def main() -> None:
     """Run a command; what is wrong is said in a sentence, never by a traceback."""
     try:
         app()
-    except (StudyError, PlayFailed, WindowClosed, ValueError) as error:
+    except (StudyError, PlayFailed, WindowClosed, runs.Superseded, ValueError) as error:
         print(f"fsage: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

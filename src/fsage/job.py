@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from fsage import record, request, results, stopping, window
+from fsage import record, request, results, runs, stopping, window
 from fsage.plan import STATE_S, Plan
 from fsage.play import PlayFailed, play
 from fsage.progress import Progress
@@ -46,12 +46,31 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
         except PlayFailed as error:
             failed = error
         record.unpack(bundle, plan.results.root, plan.target.name)
+    runs.check()
     if not failed:
         stopping.spare(plan, state)
     if lacking := record.hand_over(plan, state):
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason'}")
     _say(progress.done())
+
+
+def visit(plan: Plan, states: list[str], inventory: Path) -> None:
+    """Bring about and measure state after state; a state's records are handed over as soon as it is measured.
+
+    A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
+    """
+    failed: list[str] = []
+    for state in states:
+        try:
+            if not plan.results.state(state).exists():
+                establish(plan, state, [*plan.states[state].playbooks, "evidence.yml"], inventory)
+            measure(plan, state, ["tune_clients.yml", "measure.yml"], inventory)
+        except PlayFailed as error:
+            failed.append(f"state {state}: {error}")
+            _say(failed[-1])
+    if failed:
+        raise PlayFailed("\n".join(failed))
 
 
 def _request(plan: Plan, state: str, name: str, cells: list) -> Path:

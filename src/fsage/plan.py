@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage import recipes, results, workloads
+from fsage import recipes, workloads
 from fsage.results import Results
 from fsage.statistics import reachable, smallest_p
 from fsage.study import Cell, Study, StudyError, load_study, means
@@ -54,6 +53,16 @@ class Plan:
             for state, cells in self.cells.items()
         }
         return {state: cells for state, cells in missing.items() if cells}
+
+    @cached_property
+    def unreached(self) -> set[str]:
+        """States with missing cells that have no evidence yet."""
+        return {state for state in self.missing if not self.results.state(state).exists()}
+
+    def batches(self, size: int) -> list[list[str]]:
+        """States with missing cells, in planned order, `size` at a time."""
+        states = list(self.missing)
+        return [states[first : first + size] for first in range(0, len(states), size)]
 
     def all_cells(self) -> Iterator[tuple[str, Cell]]:
         """(state, cell) of the whole plan."""
@@ -162,21 +171,3 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path) -> Plan:
 def load_plans(studies: Path, inventory: Path, results_root: Path) -> dict[str, Plan]:
     """Plans of all studies in a folder, by name. Raises StudyError."""
     return {path.stem: load_plan(path, inventory, results_root) for path in sorted(studies.glob("*.yaml"))}
-
-
-def freeze(plans: dict[str, Plan], folder: Path) -> Path:
-    """Note which cells are missing now, in a file of this process; return it."""
-    path = folder / f"missing-{os.getpid()}.json"
-    results.write(path, {n: {s: [c.name for c in cs] for s, cs in p.missing.items()} for n, p in plans.items()})
-    return path
-
-
-def thaw(plans: dict[str, Plan], frozen: Path) -> dict[str, Plan]:
-    """The plans with the missing cells that `frozen` notes, whatever has come about since."""
-    noted = results.read(frozen) or {}
-    for name, plan in plans.items():
-        vars(plan)["missing"] = {
-            state: tuple(cell for cell in plan.cells[state] if cell.name in set(names))
-            for state, names in noted.get(name, {}).items()
-        }
-    return plans

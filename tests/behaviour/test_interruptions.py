@@ -71,6 +71,23 @@ def test_sigkill_at_any_moment_then_the_same_command(project: Project) -> None:
     wait_for(lambda: not processes_in(project.root), 10)
 
 
+def test_a_batch_that_was_killed_goes_on_where_it_was(project: Project) -> None:
+    """One job visits all states; what it finished is kept, and only the rest is visited again."""
+    words = ["snakemake", "--config", "batch_states=4", "--", "small"]
+    run = project.start(*words)
+    wait_for(lambda: observations(project) >= 7 or run.poll() is not None)  # amid the second state
+    assert run.poll() is None, (project.root / "started.log").read_text()
+    kill_group(run)
+    seen = project.taken()
+    assert len(seen) == 4, "the records of a state that was measured are handed over before the next begins"
+    ran = project.run(*words)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert project.taken().items() >= seen.items()
+    assert len(project.records()) == CELLS == observations(project)
+    assert [state for state, _ in project.order()] == sorted(state for state, _ in project.order()), "planned order"
+    assert {r["check"]["rebuilt"] for r in project.records().values()} == {False}
+
+
 def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None:
     run = project.start("snakemake", "small")
     wait_for(lambda: observations(project) >= 3)

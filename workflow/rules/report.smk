@@ -42,6 +42,7 @@ for plan in PLANS.values():
                 subcategory="Figures",
                 labels={"what": "{figure}"},
             ),
+        localrule: True
         params:
             study=plan.study.name,
         message:
@@ -55,6 +56,7 @@ for plan in PLANS.values():
         input:
             records_of(plan),
             str(plan.results.report / "index.html"),
+        localrule: True
         params:
             study=plan.study.name,
         message:

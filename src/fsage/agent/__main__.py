@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import select
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -71,10 +74,20 @@ ON_STEPS = ("populate", "fragment", "end_populate", "end_fragment")
 def end_with_parent() -> None:
     """Take SIGTERM, and the end of the process that started us, as an interruption: whatever runs is stopped.
 
-    Ansible's workers are sessions of their own, so that no signal to the run's process group comes here.
+    Ansible's workers are sessions of their own, so that no signal to the run's process group comes here. Over SSH it
+    is sshd that started us, and lives on: then nobody is left to read our answer.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    threading.Thread(target=end_unread, daemon=True).start()
+
+
+def end_unread() -> None:
+    """Wait until the other end of stdout is closed, and interrupt this process."""
+    stdout = select.poll()
+    stdout.register(sys.stdout, 0)  # errors and hang-ups alone
+    stdout.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main(arguments: list[str]) -> int:

@@ -42,7 +42,7 @@ def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
         return give_back(spec, check)
 
 
-def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> contextlib.AbstractContextManager[None]:
+def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> contextlib.AbstractContextManager[Any]:
     """The target's lease, if there is anything to hold yet."""
     home = declaration.home_of(spec)
     return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)

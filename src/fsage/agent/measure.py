@@ -50,8 +50,8 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "lost": None,
             "stopped": None,
         }
-    with held(target.home, request):
-        visit = Visit(target, request)
+    with held(target.home, request) as lease:
+        visit = Visit(target, request, lease)
         lost = visit.enter() if cells else None
         measured, stopped = 0, None
         while not lost and not stopped and measured < len(cells):
@@ -91,11 +91,11 @@ def too_late(until: float | None, cell: dict) -> str | None:
 class Visit:
     """One stay at a target in one state."""
 
-    def __init__(self, target: Target, request: dict) -> None:
+    def __init__(self, target: Target, request: dict, lease: dict | None) -> None:
         self.target, self.request = target, request
         self.mount = target.mounts[0]
+        self.watch = Watch(target.home, request, lease)
         self.lustre: dict[str, Any] = target.spec["lustre"] or {}
-        self.watch = Watch(request)
         self.now: dict = {}
         self.conditions: dict = {}
 
