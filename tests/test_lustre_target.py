@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, lustre_target, recorded, session
 
-from fsage.agent import claim, images, state, structure
+from fsage.agent import claim, images, probe, state, structure
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import space
 from fsage.agent.target import open_target
@@ -147,6 +147,14 @@ def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site
     with pytest.raises(Refusal, match="no Lustre client mount"):
         images.create(spec, {}, False)
     assert list(root_of(spec).iterdir()) == []
+
+
+def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:
+    found = probe.probe(spec, {}, False)["probe"]
+    assert (found["lustre"], found["missing"]) == ("2.17.57_62_gc881f8ebcb", [])
+    other = {**spec, "lustre": {**spec["lustre"], "fsname": "home"}}
+    (missing,) = probe.probe(other, {}, False)["probe"]["missing"]
+    assert "10.0.2.15@tcp:/home is declared" in missing
 
 
 def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
