@@ -133,6 +133,17 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     assert_each_cell_once(cluster, 32)
 
 
+@pytest.mark.long
+def test_accounting_that_cannot_be_reached_does_not_matter(accounted: ClusterProject) -> None:
+    assert accounted.testbed
+    accounted.write_study(**SMALLER)
+    run, job = started(accounted, 1)
+    accounted.testbed.end("slurmdbd")
+    assert run.wait(timeout=240) == 0, (accounted.root / "started.log").read_text()
+    assert list(accounted.testbed.jobs("completed")) == [job]
+    assert_each_cell_once(accounted, 4)
+
+
 def assert_free_and_whole(project: ClusterProject, count: int) -> None:
     """After a run that failed: nobody holds the target, nothing works on it, and `count` cells at least are kept."""
     said = (project.root / "started.log").read_text()
