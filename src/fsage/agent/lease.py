@@ -96,6 +96,7 @@ def held(home: Path, request: dict, shared: bool = False) -> Iterator[dict | Non
             except BlockingIOError:
                 take(home, request)  # another living run's command: refuse at once; any other is to stop (Watch)
                 if time.monotonic() > deadline:
+                    drop(home, request)  # or a run that now ends would seem to hold the target
                     raise Refusal(
                         f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s; nothing was "
                         f"touched. `fuser {home / 'lock'}` names the process."
