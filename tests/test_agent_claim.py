@@ -41,12 +41,11 @@ def test_amounts_that_do_not_fit_are_refused(local_target: Spec) -> None:
 
 def test_probe_says_what_can_be_done(local_target: Spec) -> None:
     answer = probe.probe(local_target, {}, False)
-    assert not answer["changed"]
-    answer = answer["probe"]
-    assert answer["able"] == (not answer["missing"])
-    assert set(answer["tools"]) == {"fio", "ior", "mdtest", "mpirun"}
-    assert answer["io_controller"]["usable"] == (answer["io_controller"]["why_not"] is None)
-    assert answer["kernel"] and answer["host"] in answer["msg"]
+    found = answer["probe"]
+    assert not answer["changed"] and found["able"] == (not found["missing"])
+    assert set(found["tools"]) == {"fio", "ior", "mdtest", "mpirun"}
+    assert found["io_controller"]["usable"] == (found["io_controller"]["why_not"] is None)
+    assert found["kernel"] and found["host"] in answer["msg"]
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def test_page_of_a_plain_directory_says_that_nothing_is_known(quickstart, tmp_pa
         for phase in record["phases"]:
             phase["extents"] = None
     page = build(quickstart, records, tmp_path)
-    stamp = "no device model · file-system state unknown (plain directory)"
+    stamp = "no device model · file-system state unknown (not its own)"
     assert all(stamp in figure for figure in re.findall(r"<svg.*?</svg>", page, flags=re.S))
 
 

@@ -19,6 +19,8 @@ from typing import Any
 from fsage.agent import claim, images, lease, measure, outbox, probe, state, tune
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import osts
+from fsage.agent.lustre.format import format_osts
 
 Verb = Callable[[dict, dict, bool], dict]
 
@@ -54,9 +56,12 @@ VERBS: dict[str, Verb] = {
     "hold": hold,
     "diagnose": state.diagnose,
     "tune": tune.tune,
+    "untune": tune.untune,
     "scrub": state.scrub,
     "begin_populate": partial(state.begin, "populate"),
     "begin_fragment": partial(state.begin, "fragment"),
+    "osts": osts.look,
+    "format_osts": format_osts,
     "evidence": state.evidence,
     "measure": measure.measure,
     "bundle": outbox.bundle,

@@ -29,7 +29,8 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
             files += 1
             total += stat.st_size
         space = os.statvfs(mount)
-        free += space.f_bfree * space.f_frsize
+        # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
+        free += (space.f_bavail if filesystem == "lustre" else space.f_bfree) * space.f_frsize
         if filesystem in ("ext4", "xfs"):
             digest.update(f"{space.f_bfree}|{space.f_ffree if filesystem == 'ext4' else ''}\n".encode())
     return {

@@ -18,6 +18,8 @@ from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
 from fsage.agent.lease import Watch, held
+from fsage.agent.lustre import cold, servers
+from fsage.agent.lustre import target as lustre
 from fsage.agent.state import layout_record, look, opened, remove_measured
 from fsage.agent.target import Target
 from fsage.agent.trace import tracing
@@ -93,6 +95,7 @@ class Visit:
         self.target, self.request = target, request
         self.mount = target.mounts[0]
         self.watch = Watch(target.home, request, lease)
+        self.lustre: dict[str, Any] = target.spec["lustre"] or {}
         self.now: dict = {}
         self.conditions: dict = {}
 
@@ -114,6 +117,8 @@ class Visit:
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
         }
+        if self.lustre:
+            self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         return None
 
     def leave(self) -> str | None:
@@ -151,11 +156,15 @@ class Visit:
             observation = self.observation(cell, began, seen, [], "unsupported", cell["unsupported"])
         else:
             self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
+            osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
             phases, why = self.phases(cell)
+            counted = osts.ended() if osts else None
             cleaning = time.monotonic()
             broken = self.clean()
             why = why or broken
             observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
+            if counted:
+                observation["osts"] = counted
             observation["seconds"] = {
                 "check": seen["seconds"],
                 "drop": sum(phase["cache_drop_s"] for phase in phases),
@@ -170,7 +179,10 @@ class Visit:
         """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell."""
         taken: list[dict] = []
         for phase in cell["phases"]:
-            dropped = self.drop_caches()
+            try:
+                dropped = self.drop_caches()
+            except Failure as warm:
+                return taken, f"{phase['name']}: {warm}"
             result = {
                 "name": phase["name"],
                 "argv": self.argv(phase),
@@ -191,8 +203,22 @@ class Visit:
             if result["rc"] != 0:
                 return taken, f"{phase['name']}: exit code {result['rc']}"
             if not phase.get("reads"):
-                result["extents"] = layout_of(measured_files(self.target.mounts), self.target.mounts)
+                files = measured_files(self.target.mounts)
+                result["extents"] = layout_of(files, self.target.mounts)
+                if self.lustre and (why := self.place(files, result)):
+                    return taken, f"{phase['name']}: {why}"
         return taken, None
+
+    def place(self, files: list[Path], result: dict) -> str | None:
+        """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
+        try:
+            found = lustre.placement(self.target, files)
+        except Failure as why:
+            return str(why)
+        result["placement"] = found
+        if result["extents"]:  # of every OST on its own, and by what the whole file system has
+            result["extents"]["mean_position"] = None
+        return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
 
     def argv(self, phase: dict) -> list[str]:
         """A phase's command; what it reads past the file system is the first store's device."""
@@ -221,6 +247,8 @@ class Visit:
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
         (data, inodes, bitmaps) and leaves everybody else's caches alone.
         """
+        if self.lustre:
+            return cold.drop(self.lustre["fsname"], measured_files(self.target.mounts))
         if self.target.allocator_reset != "remount":
             return caches.drop(measured_files(self.target.mounts))
         began = time.monotonic()

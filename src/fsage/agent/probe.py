@@ -12,6 +12,7 @@ from typing import Any
 
 from fsage.agent import declaration, files, iocost, space
 from fsage.agent.declaration import GIB
+from fsage.agent.lustre import params
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
 # smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
@@ -27,6 +28,7 @@ NEEDED = {
     "ext4": ("mkfs.ext4",),
     "xfs": ("mkfs.xfs",),
     "btrfs": ("mkfs.btrfs",),
+    "lustre": ("lfs", "lctl", "findmnt"),
 }
 
 
@@ -52,6 +54,10 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             good, bad = space.places(spec["image_dir"])
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
+    elif spec["kind"] == "lustre":
+        missing += [f"{tool}: install the Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
+        if not root:
+            missing.append("root: lctl set_param needs it")
     elif not os.access(parent := space.existing(spec["directory"]), os.W_OK):
         missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
     elif why := space.why_no_direct_io(parent):
@@ -68,6 +74,7 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "time": time.time(),
         "tools": found,
+        "lustre": params.version() if spec["kind"] == "lustre" and shutil.which("lctl") else None,
         "io_controller": {"usable": model is None, "why_not": model},
         "places": [{"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good],
         "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},

@@ -15,6 +15,8 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held
+from fsage.agent.lustre import osts, space
+from fsage.agent.lustre import target as lustre
 from fsage.agent.target import Target, open_target
 
 ALL = {"index": 0, "count": 1, "threads": 1}
@@ -100,6 +102,8 @@ def settle(target: Target) -> None:
         caches.flush(mount)
         if target.filesystem == "xfs":
             filesystems.await_frees(mount)
+        elif target.filesystem == "lustre":
+            space.await_frees(mount)
 
 
 def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
@@ -216,6 +220,8 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
             before = before[:-1]
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes)
+        if kind == "populate" and target.kind == "lustre":
+            lustre.verify_fillers(target)
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
@@ -249,19 +255,25 @@ def diagnose(spec: dict, request: dict, check: bool) -> Result:
 
 
 def evidence(spec: dict, request: dict, check: bool) -> Result:
-    """Evidence of the state that the target is in, its layout among it; Refusal when it is not the request's."""
+    """Evidence of the state that the target is in, its layout among it; Refusal when it is not the request's.
+
+    On Lustre the request holds under `osts` what the servers saw (the verb `osts`).
+    """
     target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target)
         if why or now["done"] != request["steps"]:
             raise Refusal(f"target {target.name} is not in state {request['state']!r}: {why or now['state']}")
         settle(target)
+        on_lustre = target.kind == "lustre"
+        seen = osts.every(target, request.get("osts", [])) if on_lustre else []
         return {
             "changed": False,
             "msg": f"target {target.name} is at {now['state']!r}",
             "evidence": {
                 **layout_record(target, now),
-                "layout": layout(target),
+                **({"osts": osts.fullness(target)} if on_lustre else {}),
+                "layout": layout(target, seen),
                 "token": now,
                 "study": request["study"],
                 "state": request["state"],

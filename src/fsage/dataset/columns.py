@@ -48,7 +48,9 @@ COLUMNS = {
     "layout_digest": Column("str", "the same digest is the same layout, extent by extent"),
     "filler_files": Column("Int64", "files that made the target full"),
     "filler_extents": Column("Int64", "their extents"),
-    "state_known": Column("boolean", "false on a plain directory: nothing is known of the file system's state"),
+    "state_known": Column(
+        "boolean", "false where the file system is not the target's own: nothing is known of its state"
+    ),
     "rebuilt": Column("boolean", "whether the state was brought about anew since it was first reached"),
     "epoch": Column("Int64", "the target's counter of state changes"),
     # what came out

@@ -134,7 +134,7 @@ def stamp(frame: pd.DataFrame) -> str:
     words = sorted(taken["device_model"].dropna().unique()) or ["no device model"]
     words += sorted(taken["filesystem"].dropna().unique())
     if (taken["state_known"] == False).any():  # noqa: E712 - a nullable column
-        words.append("file-system state unknown (plain directory)")
+        words.append("file-system state unknown (not its own)")
     return " · ".join(words)
 
 

@@ -12,7 +12,7 @@ from fsage.target import Target
 SKEW_S = 2.0
 """Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""
 MUST_HAVE_HOSTS = ("clients",)
-ALIKE = {"kernel": "kernel", "memory_bytes": "memory, GiB", "tools": "versions of tools"}
+ALIKE = {"kernel": "kernel", "memory_bytes": "memory, GiB", "tools": "versions of tools", "lustre": "version of Lustre"}
 """What the clients must have in common for their numbers to belong together."""
 
 
@@ -61,8 +61,10 @@ def _unlike(site: Site) -> list[str]:
     for key, what in ALIKE.items():
         by_value: dict[str, list[str]] = {}
         for host in clients:
-            value = _answer(host)[key]
-            shown = round(value / 2**30) if key == "memory_bytes" else value  # no two nodes have the same to the byte
+            value = _answer(host).get(key)
+            shown = (
+                round(value / 2**30) if key == "memory_bytes" and value else value
+            )  # no two nodes have the same to the byte
             by_value.setdefault(str(shown), []).append(host.name)
         if len(by_value) > 1:
             each = "; ".join(f"{', '.join(names)}: {value}" for value, names in sorted(by_value.items()))
@@ -78,12 +80,22 @@ def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
             continue
         if other.name == target.name:
             said.append(f"inventories/{folder} has a target of the same name, {target.name}: give one another name")
+        elif target.lustre and other.lustre and _file_system(target) == _file_system(other):
+            said.append(
+                f"target {other.name} of inventories/{folder} is on the same file system as {target.name} "
+                f"({'/'.join(_file_system(target))}): they would change each other's state"
+            )
         elif target.kind == "directory" and target.directory and other.directory and _within(target, other):
             said.append(
                 f"target {other.name} of inventories/{folder} shares a file tree with {target.name} "
                 f"({other.directory}, {target.directory}): they would change each other's state"
             )
     return said
+
+
+def _file_system(target: Target) -> tuple[str, str]:
+    assert target.lustre is not None
+    return f"{target.lustre.mgs}:", target.lustre.fsname
 
 
 def _within(one: Target, other: Target) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,21 @@ from fsage.agent.target import Target
 
 SCHEMA = 1
 NOT_ALONE = "the target is a directory: its file system is not its own"
+ON_OSTS = "the free space of Lustre is on its OSTs, the stores before this one"
 
 
-def layout(target: Target) -> dict[str, Any]:
+def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """How free space and filler files lie on every store: {"schema", "seconds", "stores": [Store.summary]}.
 
-    What cannot be told is absent, with the reason. The caller has synchronised the target.
+    What cannot be told is absent, with the reason. The caller has synchronised the target. On Lustre `osts` are the
+    first stores, as their servers saw them; the last one has the files.
     """
     began = time.monotonic()
-    stores = []
+    stores = list(osts)
     for number, mount in enumerate(target.mounts):
-        if target.kind == "directory":
-            store = Store(None, {}, {}, without(OF_DEVICE, NOT_ALONE))
+        if target.kind != "loop":
+            reason = ON_OSTS if target.kind == "lustre" else NOT_ALONE
+            store = Store(target.filesystem, {}, {}, without(OF_DEVICE, reason))
         else:
             assert target.filesystem is not None
             store = of_mount(target.filesystem, target.devices[number], mount)
@@ -40,7 +43,7 @@ def layout(target: Target) -> dict[str, Any]:
             store.source["files"] = "FIEMAP"
         except OSError as error:
             store.absent["files"] = f"FIEMAP: {error}"
-        stores.append(store.summary(number))
+        stores.append(store.summary(len(stores)))
     return {"schema": SCHEMA, "seconds": time.monotonic() - began, "stores": stores}
 
 
