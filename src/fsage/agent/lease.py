@@ -80,6 +80,12 @@ def drop(home: Path, request: dict) -> bool:
     return False
 
 
+def lost(home: Path, request: dict) -> bool:
+    """Whether the request's run no longer holds the lease."""
+    mine = request.get("holder")
+    return mine is not None and (read_json(home / "lease.json") or {}).get("run") != mine["run"]
+
+
 @contextlib.contextmanager
 def held(home: Path, request: dict, shared: bool = False) -> Iterator[dict | None]:
     """Hold the target while a command works on it; `shared` among the shards of one step. Gives the lease.
