@@ -52,10 +52,12 @@ def here(tmp_path: Path, module_target: dict) -> Project:
 
 
 def test_the_profile_as_typed_gives_the_cells_of_a_local_run(cluster: ClusterProject, here: Project) -> None:
-    for project, profile in (cluster, ["--profile", "slurm"]), (here, []):
+    for project in cluster, here:
         project.write_study(**SMALLER)
-        ran = project.snakemake(*profile, "small")
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+    beside = here.start("snakemake", "small")
+    ran = cluster.snakemake("--profile", "slurm", "small")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert beside.wait(timeout=240) == 0, (here.root / "started.log").read_text()
     there, local = cluster.records(), here.records()
     assert there.keys() == local.keys()
     for name, record in there.items():
