@@ -67,6 +67,17 @@ def test_the_profile_as_typed_gives_the_cells_of_a_local_run(cluster: ClusterPro
     assert_each_cell_once(cluster, 4)
 
 
+def test_a_wrong_partition_is_said_in_a_sentence(cluster: ClusterProject) -> None:
+    cluster.write_study(**SMALLER)
+    ran = cluster.run(
+        *SLURM[:-1], "--default-resources", "slurm_partition=nope", "mem_mb=100", "runtime=5", "--", "small"
+    )
+    assert ran.returncode != 0 and "Traceback" not in ran.stderr
+    assert "fsage: visit_small_1: SLURM sbatch failed." in ran.stderr
+    assert "invalid partition specified: nope" in ran.stderr
+    assert not cluster.record_files()
+
+
 def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     """One that runs on is stopped by the next run, which measures the rest; one that waited comes too late."""
     assert cluster.testbed
@@ -111,6 +122,7 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     slurm.run("scancel", job)
     assert run.wait(timeout=120) != 0, "a cancelled job is no success"
     assert slurm.state_of(job) == "CANCELLED"
+    assert f"fsage: visit_small_1: SLURM-job '{job}' failed" in (cluster.root / "started.log").read_text()
     assert_free_and_whole(cluster, 2)
 
     run, job = started(cluster, observed(cluster) + 1)

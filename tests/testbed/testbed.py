@@ -115,7 +115,7 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
 
 
 class Testbed:
-    """Hosts n1, n2, … and the host `login`, on which commands run."""
+    """Hosts n1, n2, … (two or more) and the host `login`, on which commands run."""
 
     __test__ = False  # not a test, whatever its name begins with
 
