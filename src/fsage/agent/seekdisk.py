@@ -1,4 +1,4 @@
-"""A disk that charges for seeks: one file, offered through FUSE, whose every request takes as long as on a spinning disk.
+"""A disk that charges for seeks: one file, offered through FUSE, each request as slow as on a spinning disk.
 
     python3 -m fsage.agent.seekdisk BACKING MOUNT BYTES_PER_S SEEK_S
 
@@ -46,7 +46,7 @@ OUT_HEADER = struct.Struct("<IiQ")  # len error unique
 INIT_IN = struct.Struct("<IIII")  # major minor max_readahead flags
 INIT_OUT = struct.Struct(
     "<IIIIHHIIHHI28x"
-)  # … max_background congestion max_write time_gran max_pages map_alignment flags2
+)  # … max_write time_gran max_pages map_alignment flags2
 ATTR = struct.Struct(
     "<QQQQQQIIIIIIIIII"
 )  # ino size blocks atime mtime ctime (ns: 3) mode nlink uid gid rdev blksize flags
@@ -133,7 +133,7 @@ class Disk:
                 continue
 
     def init(self, node: int, body: memoryview) -> bytes:
-        major, minor, readahead, offered = INIT_IN.unpack_from(body)
+        _major, _minor, readahead, offered = INIT_IN.unpack_from(body)
         flags = offered & (FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_ASYNC_DIO | FUSE_MAX_PAGES)
         pages = MAX_REQUEST_BYTES // PAGE_BYTES
         return INIT_OUT.pack(MAJOR, MINOR, readahead, flags, 64, 48, MAX_REQUEST_BYTES, 1, pages, 0, 0)
