@@ -44,9 +44,7 @@ ATTRIBUTES_VALID_S = 3600
 IN_HEADER = struct.Struct("<IIQQIIIHH")  # len opcode unique nodeid uid gid pid total_extlen padding
 OUT_HEADER = struct.Struct("<IiQ")  # len error unique
 INIT_IN = struct.Struct("<IIII")  # major minor max_readahead flags
-INIT_OUT = struct.Struct(
-    "<IIIIHHIIHHI28x"
-)  # … max_write time_gran max_pages map_alignment flags2
+INIT_OUT = struct.Struct("<IIIIHHIIHHI28x")  # … max_write time_gran max_pages map_alignment flags2
 ATTR = struct.Struct(
     "<QQQQQQIIIIIIIIII"
 )  # ino size blocks atime mtime ctime (ns: 3) mode nlink uid gid rdev blksize flags
