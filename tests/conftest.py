@@ -56,6 +56,23 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         print(f"\nleft behind by this session: {'; '.join(left)}")
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The table of the simulated estimators: whatever tests recorded as a row `simulated`."""
+    rows = [
+        row
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for key, row in getattr(report, "user_properties", ())
+        if key == "simulated" and report.when == "call"
+    ]
+    if rows:
+        rows = [("estimator", "case", "printed", "simulated (2 standard errors)", "trials"), *rows]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        terminalreporter.section("estimators by simulation")
+        for row in rows:
+            terminalreporter.line("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
 def traces(name: str) -> list[str]:
     """Loop devices, mounts, control groups and images whose names begin with a target's name."""
     found = [f"mount {m.point}" for m in filesystems.mounts() if f"/{name}" in m.point]

@@ -41,10 +41,11 @@ def test_amounts_that_do_not_fit_are_refused(local_target: Spec) -> None:
 
 def test_probe_says_what_can_be_done(local_target: Spec) -> None:
     answer = probe.probe(local_target, {}, False)
-    assert not answer["changed"] and answer["able"] == (not answer["missing"])
-    assert set(answer["tools"]) == {"fio", "ior", "mdtest", "mpirun"}
-    assert answer["io_controller"]["usable"] == (answer["io_controller"]["why_not"] is None)
-    assert answer["kernel"] and answer["host"] in answer["msg"]
+    found = answer["probe"]
+    assert not answer["changed"] and found["able"] == (not found["missing"])
+    assert set(found["tools"]) == {"fio", "ior", "mdtest", "mpirun"}
+    assert found["io_controller"]["usable"] == (found["io_controller"]["why_not"] is None)
+    assert found["kernel"] and found["host"] in answer["msg"]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,6 @@ def test_versions_are_read(tool: str, said: str, version: str | None) -> None:
 
 
 def test_probe_of_a_directory(directory_target: Spec) -> None:
-    assert not any("directory" in word for word in probe.probe(directory_target, {}, False)["missing"])
+    assert not any("directory" in word for word in probe.probe(directory_target, {}, False)["probe"]["missing"])
     answer = probe.probe({**directory_target, "directory": "/dev/shm/x"}, {}, False)
-    assert not answer["able"] and "which is memory" in answer["msg"]
+    assert not answer["probe"]["able"] and "which is memory" in answer["msg"]

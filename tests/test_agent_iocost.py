@@ -14,6 +14,7 @@ from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.filesystems import Mount, mounts
 from fsage.agent.target import open_target
+from fsage.agent.undo import undo
 
 Spec = dict[str, Any]
 MODEL = {
@@ -150,9 +151,9 @@ def test_the_controller_stays_while_another_target_has_its_group(local_target: S
     other = home.with_name(f"{name}-other")
     iocost.put(home, name, [device], MODEL)
     iocost.put(other, f"{name}-other", [device], MODEL)
-    journal.undo(home)
+    undo(home)
     assert "io" in controllers()[1] and f"{iocost.PREFIX}{name}-other" in iocost.groups()
-    journal.undo(other)
+    undo(other)
     if alone:
         assert controllers() == before and not journal.SHARED.exists()
 
@@ -166,7 +167,7 @@ def test_a_journal_of_what_was_never_done_is_undone_all_the_same(local_target: S
     journal.note(journal.path_of(home), {"kind": "group", "path": str(root / f"fsage-{name}")})
     journal.note(journal.path_of(home), {"kind": "cost", "device": "7:251"})
     journal.note(journal.path_of(home), {"kind": "cost", "device": iocost._number(device)})
-    assert len(journal.undo(home)) == 3 and not journal.path_of(home).exists()
+    assert len(undo(home)) == 3 and not journal.path_of(home).exists()
 
 
 def test_a_reboot_voids_a_journal(tmp_path: Path) -> None:
@@ -196,11 +197,11 @@ def test_a_group_with_processes_is_named(local_target: Spec, device: str, monkey
         while str(child) not in (iocost._root() / f"fsage-{name}/cgroup.procs").read_text().split():
             time.sleep(0.01)
         with pytest.raises(Failure, match=f"processes in it: {child}"):
-            journal.undo(home)
+            undo(home)
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
-    journal.undo(home)
+    undo(home)
 
 
 @pytest.mark.root

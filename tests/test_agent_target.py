@@ -527,7 +527,8 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
     code, answer = agent("create", {"name": "local", "kind": "loop"})
     assert code == 1 and "needs root" in answer["msg"] and "kind: directory" in answer["msg"]
     code, answer = agent("probe", {"name": "local", "kind": "loop"})
-    assert code == 0 and not answer["able"] and any("root" in word for word in answer["missing"])
+    assert code == 0 and not answer["probe"]["able"]
+    assert any("root" in word for word in answer["probe"]["missing"])
     spec = {key: value for key, value in directory_target.items() if key != "home"}
     for verb in ("create", "claim", "release", "remove"):
         code, answer = agent(verb, spec)
@@ -542,7 +543,7 @@ def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
     holder = {
         "run": "another",
         "host": os.uname().nodename,
-        "boot_id": files.boot_id(),
+        "machine": lease.machine(),
         "pid": os.getpid(),
         "pid_start": lease.start_of(os.getpid()),
         "command": "snakemake series1",

@@ -14,12 +14,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def dry_run(tmp_path: Path, *words: str) -> tuple[str, Counter]:
+def dry_run(tmp_path: Path, *words: str, batch_states: int = 1) -> tuple[str, Counter]:
     """Plan lines, and jobs by the first word of their rule."""
+    config = [f"results={tmp_path}/results", "target=local", f"batch_states={batch_states}"]
     env = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
     env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
     ran = subprocess.run(
-        ["snakemake", "-n", "--config", f"results={tmp_path}/results", "target=local", "--", *words],
+        ["snakemake", "-n", "--config", *config, "--", *words],
         cwd=ROOT,
         env=env,
         capture_output=True,
@@ -37,9 +38,9 @@ def dry_run(tmp_path: Path, *words: str) -> tuple[str, Counter]:
 @pytest.mark.parametrize(
     ("study", "line", "states", "populates"),
     [
-        ("series1", "2240 cells, 64 states, 8 populates, 128 extra cells, 2368 cells to measure, ", 64, 8),
-        ("series2", "70 cells, 7 states, 1 populates, 14 extra cells, 84 cells to measure, ", 7, 0),
-        ("quickstart", "20 cells, 4 states, 3 populates, 0 extra cells, 20 cells to measure, ", 4, 3),
+        ("series1", "2240 cells, 64 states, 8 populates, 258 extra cells, 2498 cells to measure, ", 64, 8),
+        ("series2", "70 cells, 7 states, 1 populates, 30 extra cells, 100 cells to measure, ", 7, 0),
+        ("quickstart", "20 cells, 4 states, 3 populates, 2 extra cells, 22 cells to measure, ", 4, 3),
     ],
 )
 def test_counts(tmp_path, study, line, states, populates):
@@ -49,6 +50,22 @@ def test_counts(tmp_path, study, line, states, populates):
     assert jobs["measure"] == states and jobs["populate"] == populates and jobs["fragment"] == states - populates
     assert jobs["report"] == jobs[study] == jobs["claim"] == 1
     assert not (tmp_path / "results").exists(), "a dry run writes nothing"
+
+
+def test_a_job_visits_several_states(tmp_path):
+    said, jobs = dry_run(tmp_path, "series1", batch_states=10)
+    assert "plan series1: 2240 cells, 64 states, 8 populates, 258 extra cells, 2498 cells to measure, " in said
+    assert jobs == {"claim": 1, "visit": 7, "report": 1, "series1": 1, "total": 10}
+
+
+def test_no_states_a_job_is_refused(tmp_path):
+    with pytest.raises(AssertionError, match="batch_states is 0; a job visits 1 state or more"):
+        dry_run(tmp_path, "quickstart", batch_states=0)
+
+
+def test_a_misspelt_study_names_the_nearest(tmp_path):
+    with pytest.raises(AssertionError, match=r"(?s)no study is called 'quikstart'; did you mean 'quickstart'\?"):
+        dry_run(tmp_path, "quikstart")
 
 
 def test_two_studies_at_once_are_both_planned(tmp_path):

@@ -14,7 +14,7 @@ from fsage.agent import caches, claim, fiemap, images, lease, measure, state
 from fsage.agent.errors import Refusal
 from fsage.agent.target import open_target
 from fsage.record import make_record
-from fsage.workloads import sequential
+from fsage.workloads import Unsupported, device_range, sequential
 
 MIB = 1 << 20
 STEPS = [
@@ -68,7 +68,14 @@ def observed(spec: dict, name: str) -> tuple[dict, Path]:
 @pytest.mark.parametrize("direct", [True, False])
 def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
     answer = measure.measure(spec, asked([cell(spec, "one", direct=direct)]), False)
-    assert answer == {"changed": True, "msg": "measured 1 of 1 cells", "measured": 1, "remaining": 0, "lost": None}
+    assert answer == {
+        "changed": True,
+        "msg": "measured 1 of 1 cells",
+        "measured": 1,
+        "remaining": 0,
+        "lost": None,
+        "stopped": None,
+    }
     seen, path = observed(spec, "one")
     raw = tmp_path / "one.1.json"
     raw.write_text(path.read_text())
@@ -172,7 +179,7 @@ def holder(**changes: object) -> dict:
     me = {
         "run": "r1",
         "host": socket.gethostname(),
-        "boot_id": lease.boot_id(),
+        "machine": lease.machine(),
         "pid": os.getpid(),
         "pid_start": lease.start_of(os.getpid()),
         "command": "snakemake",
@@ -195,10 +202,73 @@ def test_a_lease_is_the_living_runs(tmp_path):
 
 
 def test_a_lease_of_another_machine_is_believed_for_a_while(tmp_path):
-    far = holder(run="far", host="elsewhere", boot_id="another")
+    far = holder(run="far", host="elsewhere", machine="another")
     lease.take(tmp_path, {"holder": far})
     with pytest.raises(Refusal, match="on elsewhere"):
         lease.take(tmp_path, {"holder": holder()})
     noted = json.loads((tmp_path / "lease.json").read_text())
     (tmp_path / "lease.json").write_text(json.dumps({**noted, "renewed": noted["renewed"] - lease.BELIEVED_S}))
     lease.take(tmp_path, {"holder": holder()})
+
+
+def test_who_takes_the_lease_while_a_command_works_makes_it_stop(tmp_path):
+    first = {"holder": holder(run="killed", host="elsewhere", machine="another")}
+    with lease.held(tmp_path, first) as taken:
+        working = lease.Watch(tmp_path, first, taken)
+        assert not working.orphaned()
+        with pytest.raises(Refusal, match="held by run killed"):
+            lease.take(tmp_path, {"holder": holder()})
+        assert not working.orphaned(), "who is refused disturbs nobody"
+        lease.take(tmp_path, first)  # the next job of the same run, whose last was cancelled
+        assert working.orphaned()
+        lease.take(tmp_path, {"holder": holder(), "gone": ["killed"]})
+        assert working.orphaned()
+    with pytest.raises(Refusal, match="held by run r1"), lease.held(tmp_path, first):
+        raise AssertionError("an old job works on a target that another run has taken")
+
+
+def test_who_waits_in_vain_does_not_keep_the_lease(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "PATIENCE_S", 0.2)
+    far = {"holder": holder(run="killed", host="elsewhere", machine="another")}
+    refused = pytest.raises(Refusal, match="another fsage command has worked on target")
+    with lease.held(tmp_path, far), refused, lease.held(tmp_path, {"holder": holder(), "gone": ["killed"]}):
+        raise AssertionError("two commands at work on one target")
+    assert not (tmp_path / "lease.json").exists()
+
+
+def test_a_command_that_works_long_renews_the_lease(tmp_path, monkeypatch):
+    far = {"holder": holder(host="elsewhere", machine="another")}
+    monkeypatch.setattr(lease, "RENEW_S", 0)
+    with lease.held(tmp_path, far) as taken:
+        before = json.loads((tmp_path / "lease.json").read_text())["renewed"]
+        assert not lease.Watch(tmp_path, far, taken).orphaned()
+        assert json.loads((tmp_path / "lease.json").read_text())["renewed"] > before
+
+
+@pytest.mark.root
+def test_a_pass_reads_the_device_and_a_traced_cell_keeps_its_requests(spec, tmp_path):
+    claimed = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
+    params = {"workload": "device_range", "position": 0.5, "iteration": 1}
+    one = {"name": "pass_before", "kind": "pass", "order": 1, "attempt": 1, "params": params}
+    traced = {**cell(spec, "traced_1"), "kind": "traced", "trace": True}
+    cells = [{**one, "phases": device_range.commands(params, claimed)}, traced]
+    assert measure.measure(spec, asked(cells), False)["measured"] == 2
+    records = {}
+    for name in ("pass_before", "traced_1"):
+        seen, path = observed(spec, name)
+        raw = tmp_path / path.name
+        raw.write_text(path.read_text())
+        records[name] = make_record(seen, raw, tmp_path)
+        assert records[name]["status"] == "valid", records[name]["why"]
+    argv = records["pass_before"]["phases"][0]["argv"]
+    assert f"--filename={open_target(spec).devices[0]}" in argv and "--readonly" in argv
+    assert records["pass_before"]["metrics"]["read_bytes"] == 64 * MIB
+    write, read = (phase["trace"] for phase in records["traced_1"]["phases"])
+    if "why_none" not in write:
+        assert sum(write["columns"]["bytes"]) >= 64 * MIB and any(write["columns"]["write"])
+        assert sum(read["columns"]["bytes"]) >= 64 * MIB and not all(read["columns"]["write"])
+
+
+def test_a_pass_is_unsupported_without_a_device():
+    with pytest.raises(Unsupported, match="kind directory has no device"):
+        device_range.commands({"iteration": 1}, {"kind": "directory"})

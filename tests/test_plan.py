@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fsage import record, request, results
-from fsage.plan import Plan, freeze, load_plan, load_plans, thaw
+from fsage import record, request, results, runs
+from fsage.plan import Plan, load_plan, load_plans
 from fsage.study import StudyError
 
 STUDY = {
@@ -84,6 +84,29 @@ def test_the_line_counts_and_estimates(plan):
     assert plan.bytes_written() == 8 * 64 << 20
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"cells": {"iterations": 5}}, []),  # 0.0079 x 2 comparisons
+        (
+            {"cells": {"iterations": 3}},
+            ["'fullness' compares 3 samples with 3: its p is never below 0.1, 0.2 among the 2"],
+        ),
+        ({"cells": {"iterations": 3}, "states": {"structures": 5, "seed": 1}}, []),  # five layouts are five samples
+        ({"cells": {"iterations": 5}, "headline": 4}, ["0.063 among the 8 primary comparisons"] * 4),
+    ],
+)
+def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes, said):
+    study = copy.deepcopy(STUDY)
+    study["headline"] = [{"label": "fullness", "state": "60.00", "against": "30.00"}] * changes.pop("headline", 1)
+    for block, more in changes.items():
+        study[block] |= more
+    (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
+    notes = load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results").notes()
+    assert len(notes) == len(said)
+    assert all(note.startswith("note tiny: ") and words in note for note, words in zip(notes, said, strict=True))
+
+
 def test_a_seed_is_drawn_once_and_recorded(plan):
     first = request.make(plan, "30.50@8M")["fsage_request"]
     assert json.loads(plan.results.seed.read_text())["seed"] == first["steps"][0]["seed"] == first["steps"][1]["seed"]
@@ -136,9 +159,36 @@ def test_a_bundle_that_was_cut_short_is_fetched_again(plan):
 
 def test_what_is_missing_is_decided_once(plan, tmp_path):
     plans = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
-    frozen = freeze(plans, tmp_path)
+    noted = runs.note(plans, runs.identity("snakemake tiny"), tmp_path / "notes")
     cell = plan.cells["30.00@8M"][0]
     results.write(plan.results.record("30.00@8M", cell.name), {})
     later = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
     assert len(later["tiny"].missing["30.00@8M"]) == 1
-    assert len(thaw(later, frozen)["tiny"].missing["30.00@8M"]) == 2
+    assert len(runs.as_noted(later, noted)["tiny"].missing["30.00@8M"]) == 2
+    noted.unlink()
+    with pytest.raises(runs.Superseded, match="another goes on in its place"):
+        runs.as_noted(later, noted)
+
+
+def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_is_kept(plan, tmp_path, monkeypatch):
+    plans, notes = {"tiny": plan}, tmp_path / "notes"
+    me = runs.identity("snakemake tiny")
+    killed = runs.note(plans, {**me, "run": "killed", "pid_start": 1}, notes)
+    alive = runs.note(plans, {**me, "run": "alive"}, notes)
+    far = runs.note(plans, {**me, "run": "far", "host": "elsewhere", "pid_start": 1}, notes)
+    monkeypatch.setenv(runs.NOTE, str(runs.note(plans, me, notes)))
+    state = "30.00@8M"
+    for number in range(len(plan.missing[state])):  # the killed run's job goes on and hands over
+        record.unpack(bundle(plan, observation(plan, state, number)), plan.results.root, "here")
+    assert record.hand_over(plan, state) == []
+    records = [plan.results.record(state, cell.name) for cell in plan.missing[state]]
+    before = [results.read(path)["id"] for path in records]
+    assert runs.gone() == {"killed": killed}
+    runs.supersede(runs.gone(), plan.results.root, "here")
+    assert not killed.exists() and alive.exists() and far.exists()
+    for path in records:
+        path.unlink()  # as Snakemake does before it starts our job
+    assert record.hand_over(plan, state) == [] and [results.read(path)["id"] for path in records] == before
+    monkeypatch.setenv(runs.NOTE, str(killed))
+    with pytest.raises(runs.Superseded):
+        runs.check()

@@ -18,14 +18,14 @@ import pytest
 import yaml
 
 from fsage.agent import structure, token
-from fsage.agent.files import boot_id
-from fsage.agent.lease import start_of
+from fsage.agent.lease import machine, start_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
 PLAYBOOKS = sorted(path.name for path in ROOT.glob("*.yml"))
 SHARED = {"fsage_target", "fsage_request"}  # every role's inputs: from the inventory and from the command line
+NO_REQUEST = "vars_files: [roles/agent/vars/no_request.yml]"
 MIB = 1 << 20
 
 POPULATE = {
@@ -143,7 +143,7 @@ def living_holder(run: str) -> dict[str, Any]:
     return {
         "run": run,
         "host": os.uname().nodename,
-        "boot_id": boot_id(),
+        "machine": machine(),
         "pid": pid,
         "pid_start": start_of(pid),
         "command": "a test",
@@ -165,11 +165,16 @@ def test_all_playbooks_are_well_formed() -> None:
     assert all(f"playbook: {name}" in ran.stdout for name in PLAYBOOKS)
 
 
-def test_a_step_without_a_request_is_refused(tmp_path: Path) -> None:
-    inventory = inventory_of(tmp_path / "test", {"name": "none", "kind": "directory"})
-    assert refused(ansible(inventory, "scrub.yml")) == (
-        "Validation of arguments failed: missing required arguments: fsage_request"
-    )
+@pytest.mark.parametrize("playbook", [name for name in PLAYBOOKS if NO_REQUEST in (ROOT / name).read_text()])
+def test_a_step_without_a_request_says_how_to_make_one(playbook: str, tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})
+    assert "`fsage request STUDY STATE > request.json`" in refused(ansible(inventory, playbook))
+
+
+def test_the_playbooks_that_take_a_request_are_those_that_say_so() -> None:
+    takers = {role for role in ROLES if specification(role).get("fsage_request", {}).get("required")}
+    saying = {name for name in PLAYBOOKS if NO_REQUEST in (ROOT / name).read_text()}
+    assert saying == {name for name in PLAYBOOKS if takers & set(re.findall(r"role: (\w+)", (ROOT / name).read_text()))}
 
 
 def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:

@@ -1,159 +1,20 @@
-"""Records as the agent and record.py leave them, made here at will, through table and figures to the page."""
+"""Records through table and figures to the page."""
 
-import json
-import random
+import html
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
+import markupsafe
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from records import CLAIM, CONFIG, MIB, MODEL, TARGET, Page, build, make_records, planned, store, words
 
 from fsage import dataset, report
-from fsage.recipes import expand
 from fsage.report.groups import summarise
 from fsage.study import load_study
-from fsage.target import load_target
-
-MIB = 1 << 20
-CONFIG = Path(__file__).parents[1] / "config"
-TARGET = load_target(CONFIG.parent / "inventories" / "local")
-MODEL = {"label": "modelled device (IOCost, 362 MiB/s, 20000 sequential and 100 random I/Os a second)"}
-CLAIM = {"amount_mib": 384, "amount_source": "calibrated", "calibration": {"write_mib_s": 361.5}}
-
-
-def bandwidth(capacity, fragmentation, transfer, phase):
-    """Like the modelled device: fullness and broken free space cost, more at large transfers, writes most."""
-    full = capacity * (1 - fragmentation / 100) / 100
-    weight = {"write": 0.4, "read": 0.25}[phase] * (0.5 + 0.5 * transfer / (64 * MIB))
-    return 360 * (1 - weight * full**2 - 0.3 * weight * (full * fragmentation / 100)) * (1 - 0.08 * MIB / transfer)
-
-
-def make_record(study, state, cell, draw, number):
-    """One record of a planned cell, as the agent and record.py leave it; numbers from `draw`."""
-    capacity, fragmentation = state.axes["capacity"], state.axes["fragmentation"]
-    file_bytes = state.axes["file_size"] // 8
-    amount, capacity_bytes = 384 * MIB, 16 << 30
-    metrics = {}
-    for phase in cell.params["phases"]:
-        bw = bandwidth(capacity, fragmentation, cell.params["transfer_size"], phase)
-        bw *= draw.lognormvariate(0, 0.015) * (0.93 if file_bytes < 33 * MIB else 1)
-        metrics |= {f"{phase}_bw_mib_s": bw, f"{phase}_seconds": amount / MIB / bw, f"{phase}_bytes": amount}
-    used = capacity * (1 - fragmentation / 100) / 100
-    files = int(capacity_bytes * capacity / 100 / file_bytes)
-    deleted = round(files * fragmentation / 100)
-    return {
-        "schema": 1,
-        "id": f"{draw.getrandbits(128):032x}",
-        "study": study.name,
-        "target": "local",
-        "state": state.name,
-        "nominal": state.nominal,
-        "cell": cell.name,
-        "kind": cell.kind,
-        "attempt": 1,
-        "order": cell.order,
-        "params": cell.params,
-        "run": "r1",
-        "began": f"2026-11-21T01:{number // 60 % 60:02d}:{number % 60:02d}.000+00:00",
-        "ended": "2026-11-21T03:00:00.000+00:00",
-        "host": "node1",
-        "kernel": "6.18.0",
-        "status": "valid",
-        "why": None,
-        "check": {"state": "x", "epoch": 7, "agreed": True, "rebuilt": False, "seconds": 0.004},
-        "layout": {
-            "digest": f"{capacity:02d}{fragmentation:02d}{file_bytes % 9973:04d}" * 4,
-            "filler_files": files - deleted,
-            "filler_bytes": (files - deleted) * file_bytes,
-            "filler_extents": files - deleted + 3,
-            "capacity_bytes": capacity_bytes,
-            "used_bytes": int(capacity_bytes * used),
-            "free_bytes": int(capacity_bytes * (1 - used)),
-            "state_known": True,
-            "generations": [
-                {
-                    "generation": 1,
-                    "capacity_percent": capacity,
-                    "capacity_percent_achieved": capacity - 0.08,
-                    "files": files,
-                    "bytes": files * file_bytes,
-                    "fragmentation_percent": fragmentation,
-                    "deleted_files": deleted,
-                    "deleted_share_files": deleted / files,
-                    "deleted_share_bytes": deleted / files,
-                }
-            ],
-        },
-        "conditions": {
-            "device_model": MODEL,
-            "filesystem": "ext4",
-            "mount_options": ["rw,noatime"],
-            "allocator_reset": "remount",
-            "tunables": {"read_ahead_kb": {"asked": 128, "before": ["4096"], "now": ["128"]}},
-            "tools": {"fio": "3.33", "ior": None},
-            "amount_mib": 384,
-            "amount_source": "calibrated",
-        },
-        "phases": [
-            {
-                "name": phase,
-                "argv": [
-                    "fio",
-                    "--output-format=json",
-                    f"--rw={phase}",
-                    f"--bs={cell.params['transfer_size']}",
-                    f"--size={amount}",
-                ],
-                "rc": 0,
-                "wall_s": 1.4,
-                "cache_drop_s": 0.02,
-                "cached_pages": 0,
-                "extents": {
-                    "files": 1,
-                    "extents": 6 + capacity // 10,
-                    "bytes": amount,
-                    "mean_position": 0.43,
-                },
-            }
-            for phase in cell.params["phases"]
-        ],
-        "seconds": {"check": 0.004, "reset": 0.02, "drop": 0.04, "run": 2.8, "clean": 0.05, "total": 2.95},
-        "metrics": metrics,
-        "raw": {"path": "raw/x.json", "sha256": "0" * 64},
-    }
-
-
-def make_records(study, seed=1):
-    """Records of all cells of a study, in the order in which they are taken."""
-    draw = random.Random(seed)
-    cells = [(state, cell) for state in expand(study) for cell in study.cells_of(state)]
-    return [make_record(study, state, cell, draw, number) for number, (state, cell) in enumerate(cells)]
-
-
-def planned(study):
-    """What `Plan.all_cells` gives."""
-    return [(state.name, cell) for state in expand(study) for cell in study.cells_of(state)]
-
-
-def store(records, root):
-    """Write records where the DAG keeps them; their paths."""
-    paths = []
-    for record in records:
-        path = root / record["target"] / record["study"] / record["state"] / f"{record['cell']}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record))
-        paths.append(path)
-    return paths
-
-
-def build(study, records, tmp_path, **more):
-    """The page made from records, by way of their files."""
-    frame = dataset.load(store(records, tmp_path / "records"))
-    path = report.build(study, TARGET, frame, planned(study), {}, CLAIM, tmp_path / "report", **more)
-    return path.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -166,44 +27,12 @@ def series1(tmp_path_factory):
     """The whole of Series 1 with three failed cells and one state missing, and its page."""
     study, root = load_study(CONFIG / "series1.yaml"), tmp_path_factory.mktemp("series1")
     records = make_records(study)
-    for record in records[40:43]:
+    for record in [record for record in records if record["kind"] == "planned"][40:43]:
         record.update(status="failed", why="write: exit code 1", metrics={})
     paths = store([record for record in records if record["state"] != "70.60@264M"], root / "records")
     frame = dataset.load(paths)
     page = report.build(study, TARGET, frame, planned(study), {}, CLAIM, root / "report").read_text()
-    return SimpleNamespace(study=study, frame=frame, page=page)
-
-
-class Page(HTMLParser):
-    """What a browser would fetch, the ids, and whether tags close in order."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.fetched, self.ids, self.open, self.text = [], [], [], []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        if "id" in attributes:
-            self.ids.append(attributes["id"])
-        self.fetched += [attributes[key] for key in ("src", "href") if key in attributes]
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        self.handle_endtag(tag)
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-def words(page):
-    return re.sub(r"\s+", " ", " ".join(Page(page).text))
+    return SimpleNamespace(study=study, frame=frame, page=page, folder=root / "report")
 
 
 # dataset
@@ -211,7 +40,7 @@ def words(page):
 
 def test_a_row_holds_nominal_and_achieved(quickstart, tmp_path):
     frame = dataset.load(store(make_records(quickstart), tmp_path))
-    assert len(frame) == 20
+    assert len(frame) == 22
     row = frame[frame["state"] == "80.50@264M"].iloc[0]
     assert (row.capacity_percent, row.fragmentation_percent, row.file_size_bytes) == (80, 50, 264 * MIB)
     assert row.capacity_percent_achieved == pytest.approx(79.92)
@@ -260,7 +89,7 @@ def test_no_records_give_an_empty_table(tmp_path):
 
 
 def test_every_record_of_series1_has_its_row(series1):
-    assert len(series1.frame) == 63 * 37
+    assert len(series1.frame) == 63 * 39 + 2
 
 
 def test_tables_are_the_same_bytes_whatever_the_order(quickstart, tmp_path):
@@ -288,7 +117,7 @@ def test_headline_tells_fullness_and_fragmentation_apart(quickstart, tmp_path):
     assert len(found) == 8
     assert re.fullmatch(
         r"Fullness: at 80\.00 writes reach 0\.\d\dx of 10\.00 \(0\.\d\d-0\.\d\d, 96\.8%, n=5\+5\), "
-        r"a loss of 2\d%\.",
+        r"a loss of 2\d% \(adjusted p=0\.032\)\.",
         found[0],
     )
     assert found[1].startswith("Fullness: at 80.00 reads reach 0.8")
@@ -342,7 +171,7 @@ def test_headline_of_nothing(quickstart, tmp_path):
 
 def test_sentinels_and_failures_enter_no_statistic(series1, tmp_path):
     spoilt = series1.frame.copy()
-    others = (spoilt["kind"] == "sentinel") | (spoilt["status"] != "valid")
+    others = (spoilt["kind"] != "planned") | (spoilt["status"] != "valid")
     assert others.sum() > 100
     spoilt.loc[others, ["write_bw_mib_s", "read_bw_mib_s"]] = 1.0
     assert report.headline(spoilt, series1.study) == report.headline(series1.frame, series1.study)
@@ -353,10 +182,22 @@ def test_sentinels_and_failures_enter_no_statistic(series1, tmp_path):
 
 def test_page_is_one_file_that_fetches_nothing(series1):
     page = Page(series1.page)
-    assert {one for one in page.fetched if not one.startswith("#")} == {"records.parquet", "records.csv"}
+    links = {one for one in page.fetched if not one.startswith(("#", "figures/"))}
+    assert links == {"records.parquet", "records.csv"}
     assert len(page.ids) == len(set(page.ids))
-    assert "<script" not in series1.page and "@import" not in series1.page and "@font-face" not in series1.page
+    assert "@import" not in series1.page and "@font-face" not in series1.page
+    assert "<script src" not in series1.page and "fetch(" not in series1.page
     assert not re.search(r"url\((?!#)", series1.page)
+
+
+def test_every_figure_is_a_file_too(series1):
+    linked = {one for one in Page(series1.page).fetched if one.startswith("figures/")}
+    there = {str(path.relative_to(series1.folder)) for path in (series1.folder / "figures").iterdir()}
+    assert linked == there and len(there) == 2 * series1.page.count("<svg ")
+    for path in (series1.folder / "figures").glob("*.svg"):
+        assert ElementTree.parse(path).getroot().get("aria-label") in html.unescape(series1.page)
+    for path in (series1.folder / "figures").glob("*.pdf"):
+        assert path.read_bytes().startswith(b"%PDF-") and b"CreationDate" not in path.read_bytes()
 
 
 def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
@@ -380,8 +221,11 @@ def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
 
 def test_page_says_what_is_not_there_and_how_to_measure_it(series1):
     text = words(series1.page)
-    assert "2202 of 2240 planned cells measured, 3 failed , 35 missing ; 126 sentinels apart" in text
-    assert "write: exit code 1" in text and "70.60@264M 37" in text
+    assert (
+        "2202 of 2240 planned cells measured, 3 failed , 35 missing ; apart from these 126 pass, 126 sentinel, 2 traced"
+        in text
+    )
+    assert "write: exit code 1" in text and "70.60@264M 39" in text
     assert "./run fsage --target local remeasure series1 --failed && ./run snakemake series1" in text
 
 
@@ -390,14 +234,15 @@ def test_page_is_the_same_bytes_twice(quickstart, tmp_path):
     assert build(quickstart, records, tmp_path / "a") == build(quickstart, records[::-1], tmp_path / "b")
 
 
-def test_page_flags_short_samples_pooled_layouts_and_rebuilt_states(quickstart, tmp_path):
+def test_page_flags_short_samples_mixed_layouts_and_rebuilt_states(quickstart, tmp_path):
     records = make_records(quickstart)[:5]
     records[0]["metrics"]["read_seconds"] = 0.4
     records[1]["layout"]["digest"] = "another"
     records[1]["check"]["rebuilt"] = True
     text = words(build(quickstart, records, tmp_path))
     assert "1 samples took less than a second" in text and "read 0.400" in text
-    assert "2 layouts pooled" in text and "rebuilt" in text
+    assert "10.00@264M (layout anothe)" in text and "rebuilt" in text
+    assert "10.00@264M (100066: 4 samples, anothe: 1 sample)" in text
 
 
 def test_page_of_a_plain_directory_says_that_nothing_is_known(quickstart, tmp_path):
@@ -408,7 +253,7 @@ def test_page_of_a_plain_directory_says_that_nothing_is_known(quickstart, tmp_pa
         for phase in record["phases"]:
             phase["extents"] = None
     page = build(quickstart, records, tmp_path)
-    stamp = "no device model · file-system state unknown (plain directory)"
+    stamp = "no device model · file-system state unknown (not its own)"
     assert all(stamp in figure for figure in re.findall(r"<svg.*?</svg>", page, flags=re.S))
 
 
@@ -449,3 +294,85 @@ def test_loss_against_the_clean_state(series1):
     row = row[row["transfer_size_bytes"] == 64 * MIB].iloc[0]
     assert row["clean"] == "10.00@264M" and row["n"] == 5 and row["level"] == 0.9375
     assert 20 < row["to_clean"].loss_percent < 30
+
+
+class Cells(HTMLParser):
+    """The table of cells: its headings with their attributes, and its rows of text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.heads, self.rows, self.inside = [], [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "table":
+            self.inside = attributes.get("data-tools") == "cells"
+        elif self.inside and tag == "th":
+            self.heads.append(attributes)
+        elif self.inside and tag == "tr":
+            self.rows.append([])
+        elif self.inside and tag == "td":
+            self.rows[-1].append("")
+
+    def handle_data(self, data):
+        if self.inside and self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data.strip()
+
+
+def test_every_planned_cell_is_a_row_that_can_be_chosen_and_sorted(series1):
+    table = Cells(series1.page)
+    assert [one["data-choose"] for one in table.heads if "data-choose" in one] == [
+        *("state", "kind", "status", "transfer, MiB"),
+    ]
+    assert [int(one["data-column"]) for one in table.heads] == list(range(len(table.rows[-1])))
+    rows = pd.DataFrame(table.rows[1:])
+    asked = {(state, cell.name) for state, cell in planned(series1.study)}
+    assert set(zip(rows[0], rows[1], strict=True)) == asked and len(rows) == len(asked)
+    assert rows.loc[rows[0] == "70.60@264M", 3].unique().tolist() == ["missing"]
+    assert (rows[3] == "failed").sum() == 3 and "write: exit code 1" in set(rows[len(rows.columns) - 1])
+    best = series1.frame.loc[series1.frame["write_bw_mib_s"].idxmax()]
+    row = rows[(rows[0] == best["state"]) & (rows[1] == best["cell"])].iloc[0]
+    assert float(row[5]) == pytest.approx(best["write_bw_mib_s"], abs=0.05)
+
+
+def test_a_plane_says_its_numbers_under_the_pointer_and_hatches_gaps(series1):
+    svg = (series1.folder / "figures" / "write-bandwidth-in-mib-s-64-mib-transfers.svg").read_text()
+    said = re.findall(r"<title>(\d\d\.\d\d@264M): ([\d.]+) MiB/s, .*?, n = (\d), real fullness", svg)
+    assert len(said) == 63 and "70.60@264M" not in {state for state, *_ in said}
+    row = series1.frame[(series1.frame["state"] == "80.50@264M") & (series1.frame["kind"] == "planned")]
+    median = row.loc[row["transfer_size_bytes"] == 64 * MIB, "write_bw_mib_s"].median()
+    assert float(dict(one[:2] for one in said)["80.50@264M"]) == pytest.approx(median, abs=0.06)
+    assert "<pattern" in svg
+
+
+def test_what_records_say_is_text_and_never_markup(quickstart, tmp_path):
+    bad = '</td><script>alert(1)</script><img src=x onerror="x"> $\\no$'
+    records = make_records(quickstart)
+    for record in records:
+        record["host"] = record["conditions"]["filesystem"] = bad
+        record["conditions"]["device_model"] = {"label": bad}
+        record["phases"][0]["argv"].append(bad)
+        record["conditions"]["tunables"] = {bad: {"asked": bad, "before": [bad], "now": [bad]}}
+    records[0].update(status="failed", why=bad, metrics={})
+    page = build(quickstart, records, tmp_path)
+    assert str(markupsafe.escape(bad)) in page
+    assert page.count("<script>") == 1 and "<img" not in page
+    Page(page)
+
+
+def test_a_single_cell_makes_a_report_that_says_how_little_it_is(quickstart, tmp_path):
+    page = build(quickstart, make_records(quickstart)[:1], tmp_path)
+    text = words(page)
+    assert "1 of 20 planned cells measured" in text and "19 missing" in text
+    assert "not known (0 samples against 1: nothing to compare)" in text
+    assert "No state has evidence of its layout." in text
+
+
+def test_kinds_of_cells_and_spared_ones_are_counted_apart(quickstart, tmp_path):
+    records = make_records(quickstart)
+    spared = next(record for record in records if record["kind"] == "planned")
+    spared.update(status="spared", why="the interval is narrow enough", metrics={})
+    text = words(build(quickstart, records, tmp_path))
+    assert "19 of 20 planned cells measured, 1 spared ; apart from these 2 traced" in text
+    assert "Every planned cell has a valid record." in text

@@ -1,12 +1,30 @@
-"""Estimators against values worked out by hand and, for the intervals, against simulation."""
+"""Estimators and tests against values worked out by hand and against enumeration; simulation has its own file."""
 
-import math
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
-from fsage.statistics import coefficient_of_variation, median_interval, ratio, summarise
+from fsage.statistics import (
+    adjust_exploratory,
+    adjust_primary,
+    coefficient_of_variation,
+    compare,
+    median_interval,
+    outliers,
+    ratio,
+    reachable,
+    smallest_p,
+    summarise,
+    trend,
+)
+
+# A clock of milliseconds ties what it times: few distinct values are the case to fear.
+COARSE = st.integers(1, 6).map(float)
+unhurried = settings(deadline=None)  # the first call imports SciPy
 
 
 def test_cov_is_sample_deviation_over_mean():
@@ -82,22 +100,124 @@ def test_ratio_of_too_little_says_why(values, reference, why):
     assert why in result.why
 
 
-@pytest.mark.parametrize("n", [5, 9])
-def test_coverage_of_the_median_interval(n):
-    rng, trials = np.random.default_rng(n), 4000
-    intervals = [median_interval(row) for row in rng.lognormal(0, 0.3, (trials, n))]
-    assert_coverage(intervals, 1.0, trials)
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 9), (3, 3), (4, 6), (5, 5)])
+def test_smallest_p_is_what_the_test_gives_when_nothing_overlaps(m, n):
+    p = stats.mannwhitneyu(np.arange(m) - 100.0, np.arange(n), method="exact").pvalue
+    assert smallest_p(m, n) == pytest.approx(p)
 
 
-@pytest.mark.parametrize(("m", "n"), [(5, 5), (3, 6)])
-def test_coverage_of_the_ratio_interval(m, n):
-    rng, trials = np.random.default_rng(m), 2500
-    intervals = [ratio(0.7 * rng.lognormal(0, 0.1, m), rng.lognormal(0, 0.1, n)).interval for _ in range(trials)]
-    assert_coverage(intervals, 0.7, trials)
+def test_nothing_can_be_told_from_no_sample():
+    assert smallest_p(0, 5) == smallest_p(5, 0) == 1
 
 
-def assert_coverage(intervals, truth, trials):
-    """As many intervals as the printed level says hold the truth, within the simulation's error."""
-    level = intervals[0].level
-    covered = sum(i.low <= truth <= i.high for i in intervals) / trials
-    assert abs(covered - level) < 3.5 * math.sqrt(level * (1 - level) / trials)
+@pytest.mark.parametrize(
+    ("n", "family", "within"), [(5, 6, True), (5, 7, False), (4, 1, True), (4, 2, False), (3, 1, False)]
+)
+def test_few_samples_carry_a_small_family_only(n, family, within):
+    assert reachable(n, n, family) is within
+
+
+# comparisons
+
+
+def enumerated_p(values, reference):
+    """The two-sided p of the rank-sum test from every way in which the samples could have fallen."""
+    ranks = stats.rankdata([*values, *reference])
+    n = len(values)
+    sums = np.array([sum(ranks[list(chosen)]) for chosen in combinations(range(len(ranks)), n)])
+    seen = sum(ranks[:n])
+    return min(1.0, 2 * min(np.mean(sums <= seen + 1e-9), np.mean(sums >= seen - 1e-9)))
+
+
+@unhurried
+@given(st.lists(COARSE, min_size=4, max_size=6), st.lists(COARSE, min_size=4, max_size=6))
+def test_p_counts_every_way_the_samples_could_have_fallen_ties_or_not(values, reference):
+    found = compare(values, reference)
+    assert found.p == pytest.approx(enumerated_p(values, reference))
+    assert found.p >= smallest_p(len(values), len(reference)) - 1e-12
+    assert compare(reference, values).p == pytest.approx(found.p)
+
+
+def test_p_of_many_tied_samples_is_drawn_alike_each_time():
+    values, reference = [1.0, 2.0, 2.0, 3.0] * 4, [2.0, 3.0, 3.0, 4.0] * 4
+    found = compare(values, reference)
+    assert found == compare(values, reference)
+    usual = stats.mannwhitneyu(values, reference, method="asymptotic").pvalue
+    assert found.p == pytest.approx(usual, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "why"),
+    [
+        (0, 5, "0 samples against 5: nothing to compare"),
+        (3, 3, "3 against 3 samples are too few: p can be no lower than 0.1"),
+        (2, 7, "2 against 7 samples are too few: p can be no lower than 0.056"),
+    ],
+)
+def test_where_the_test_cannot_reach_significance_there_is_no_p(m, n, why):
+    found = compare([1.0 + i for i in range(m)], [100.0 + i for i in range(n)])
+    assert (found.p, found.n, found.n_reference, found.why) == (None, m, n, why)
+
+
+def test_holm_and_benjamini_hochberg_as_worked_out_by_hand():
+    ps = [0.01, 0.04, 0.03, 0.005]
+    assert adjust_primary(ps) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_exploratory(ps) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+
+
+def test_what_has_no_p_counts_in_a_declared_family_only():
+    assert adjust_primary([0.02, None]) == [pytest.approx(0.04), None]
+    assert adjust_exploratory([0.02, None]) == [pytest.approx(0.02), None]
+    assert adjust_primary([]) == adjust_exploratory([]) == []
+
+
+@settings(deadline=None, max_examples=25)  # statsmodels collects garbage at each call
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_adjusting_never_lowers_a_p_and_holm_is_the_stricter(ps):
+    for p, loose, strict in zip(ps, adjust_exploratory(ps), adjust_primary(ps), strict=True):
+        assert p - 1e-12 <= loose <= strict + 1e-12 <= 1 + 1e-9
+
+
+# series
+
+
+@unhurried
+@given(st.lists(COARSE, min_size=5, max_size=6))
+def test_trend_counts_every_order_ties_or_not(values):
+    def rises(order):
+        return sum(np.sign(order[j] - order[i]) for i, j in combinations(range(len(order)), 2))
+
+    every = np.array([rises(order) for order in permutations(values)])
+    seen = rises(values)
+    found = trend(values)
+    assert found.p == pytest.approx(min(1, 2 * min(np.mean(every <= seen), np.mean(every >= seen))))
+    assert np.sign(found.tau) == np.sign(seen)
+    assert trend(values[::-1]).tau == pytest.approx(-found.tau)
+
+
+@pytest.mark.parametrize(("n", "least"), [(0, "1"), (1, "1"), (3, "0.33"), (4, "0.083")])
+def test_too_few_samples_have_no_trend(n, least):
+    found = trend([float(i) for i in range(n)])
+    assert (found.tau, found.p, found.why) == (None, None, f"{n} samples are too few: p can be no lower than {least}")
+
+
+def test_a_sample_far_off_is_flagged_with_its_reason_and_nothing_else_is():
+    assert outliers([100.0, 101.0, 99.0, 100.5, 60.0]) == [
+        (4, "40.0% below the median, 27 times the usual scatter (cut: 18.5)")
+    ]
+    assert outliers([100.0, 101.0, 99.0, 100.5, 103.0]) == []
+
+
+@pytest.mark.parametrize("values", [[], [1.0, 1.1, 1.0, 50.0], [5.0, 5.0, 5.0, 5.1, 90.0]])
+def test_where_scatter_is_not_known_nothing_is_flagged(values):
+    assert outliers(values) == []
+
+
+@unhurried
+@given(st.lists(st.floats(1, 1000), min_size=5, max_size=40), st.floats(0.01, 100))
+def test_flags_do_not_depend_on_the_unit(values, unit):
+    scores = [index for index, _ in outliers(values)]
+    assert set(scores) <= set(range(len(values)))
+    assert len(scores) < len(values) / 2
+    exact = 2.0 ** round(np.log2(unit))
+    assert [index for index, _ in outliers([value * exact for value in values])] == scores

@@ -4,6 +4,7 @@ import copy
 import json
 import subprocess
 import sys
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -61,18 +62,31 @@ def names(study):
 
 
 @pytest.mark.parametrize(
-    ("name", "states", "populates", "planned", "sentinels"),
-    [("series1", 64, 8, 2240, 128), ("series2", 7, 1, 70, 14), ("quickstart", 4, 3, 20, 0)],
+    ("name", "states", "populates", "kinds"),
+    [
+        ("series1", 64, 8, {"planned": 2240, "sentinel": 128, "pass": 128, "traced": 2}),
+        ("series2", 7, 1, {"planned": 70, "sentinel": 14, "pass": 14, "traced": 2}),
+        ("quickstart", 4, 3, {"planned": 20, "traced": 2}),
+    ],
 )
-def test_counts(name, states, populates, planned, sentinels):
+def test_counts(name, states, populates, kinds):
     study = load_study(CONFIG / f"{name}.yaml")
     expanded = recipes.expand(study)
     cells = [cell for state in expanded for cell in study.cells_of(state)]
     assert len(expanded) == states
     assert len({state.population for state in expanded}) == populates
-    assert sum(cell.kind == "planned" for cell in cells) == planned
-    assert sum(cell.kind == "sentinel" for cell in cells) == sentinels
-    assert len(set(names(study))) == planned + sentinels
+    assert Counter(cell.kind for cell in cells) == kinds
+    assert len(set(names(study))) == sum(kinds.values())
+
+
+def test_passes_are_first_and_last_and_traced_cells_in_their_states_only():
+    study = load_study(CONFIG / "series1.yaml")
+    for state in recipes.expand(study):
+        cells = study.cells_of(state)
+        traced = [cell for cell in cells if cell.kind == "traced"]
+        assert [cells[0].name, cells[-1].name] == ["pass_before", "pass_after"]
+        assert [cell.name for cell in traced] == ["traced_1"] * (state.name in ("80.00@264M", "80.50@264M"))
+        assert all(cell is cells[-2] and cell.params["transfer_size"] == 64 << 20 for cell in traced)
 
 
 def test_series1_is_the_published_matrix():
@@ -92,7 +106,8 @@ def test_series1_is_the_published_matrix():
 
 def test_series2_only_writes_and_stands_beside_series1():
     study, other = (load_study(CONFIG / f"{name}.yaml") for name in ("series2", "series1"))
-    assert {tuple(cell.params["phases"]) for s in recipes.expand(study) for cell in study.cells_of(s)} == {("write",)}
+    cells = [cell for state in recipes.expand(study) for cell in study.cells_of(state) if cell.kind != "pass"]
+    assert {tuple(cell.params["phases"]) for cell in cells} == {("write",)}
     pairs = study.counterparts(other)
     assert len(pairs) == 70
     assert pairs["20.30@33M", "transfer_size-8M_i4"] == ("20.30@264M", "transfer_size-8M_i4")
@@ -263,7 +278,11 @@ def test_order_is_random_by_state_and_seed_but_always_the_same(load):
     assert names(study) == names(load_study(CONFIG / "series1.yaml"))
     orders = [[cell.name for cell in study.cells_of(state)] for state in recipes.expand(study)]
     assert len(set(map(tuple, orders))) == 64
-    assert all([cell.order for cell in study.cells_of(state)] == list(range(1, 38)) for state in recipes.expand(study))
+    assert all(
+        [cell.order for cell in cells] == list(range(1, len(cells) + 1))
+        for state in recipes.expand(study)
+        if (cells := study.cells_of(state))
+    )
     reseeded = yaml.safe_load((CONFIG / "series1.yaml").read_text()) | {"order_seed": 2}
     assert names(load(reseeded, "series1")) != names(study)
 
@@ -328,8 +347,11 @@ def test_an_axis_that_a_state_has_not_matches_nothing(load):
 
 # Refusals: file, key path, value, what is allowed, the nearest.
 
-TOP = "name, title, question, states, cells, sentinels, only, exclude, tuning, order_seed, headline, compare"
-STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notation"
+TOP = (
+    "name, title, question, states, cells, sentinels, passes, traces, only, exclude, tuning, order_seed, headline, "
+    "compare"
+)
+STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notation, structures"
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, get_origin
+from typing import Annotated, Any, NamedTuple, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from fsage import workloads
 from fsage.sizes import format_size
 from fsage.strict import (
     SIZE_PATTERN,
     Problem,
+    Strict,
     block_of,
     choice_of,
     count_of,
@@ -31,11 +32,13 @@ from fsage.strict import (
 )
 
 _IN_A_NAME = re.compile(r"[A-Za-z0-9.+-]+")
+COUNT = {"type": "integer", "minimum": 1, "maximum": 10_000}  # in JSON schemas, as CLOSED
+CLOSED = {"type": "object", "additionalProperties": False}
 _ITS_OWN = ("workload", "iteration")  # parameters that a block does not give as such
 
 
 class Cell(NamedTuple):
-    """One measurement: `kind` planned or sentinel, `order` its place (from 1) among the cells of its state.
+    """One measurement: `kind` planned or one of fsage.extras, `order` its place (from 1) in its state.
 
     `params` are shared between states: read them, do not change them.
     """
@@ -54,6 +57,17 @@ class Combination(NamedTuple):
     params: dict[str, Any]
 
 
+class Stop(Strict):
+    """Block `stop:` of `cells:`: when iterations are enough. `iterations` is then the least that is measured."""
+
+    interval_percent: Annotated[float, Field(gt=0, le=200)] = Field(
+        description="enough when the median's interval is narrower, in percent of the median, for every rate"
+    )
+    iterations_at_most: Annotated[int, Field(ge=5, le=10_000)] = Field(
+        description="the budget: no more iterations than that, however wide the interval"
+    )
+
+
 @dataclass(frozen=True)
 class CellAxes:
     """Block `cells:`: the parameters of a workload, `fixed` if given as a value, `axes` if given as a list.
@@ -64,6 +78,7 @@ class CellAxes:
     workload: str
     model: type[BaseModel]
     iterations: int
+    stop: Stop | None
     fixed: dict[str, Any]
     axes: dict[str, tuple[Any, ...]]
 
@@ -72,11 +87,14 @@ class CellAxes:
         """Return the axes of a block; raises ValidationError with everything that is wrong in it."""
         workload = choice_of(block_of(block), "workload", workloads.names())
         model = workloads.load(workload).Params
-        known = ["workload", *_keys(model), "iterations"]
+        known = ["workload", *_keys(model), "iterations", "stop"]
         problems = [Problem((key,), unknown_key(key, known)) for key in block if key not in known]
         iterations = 1
         with noting(problems, "iterations"):
             iterations = count_of(block.get("iterations", 1))
+        stop = None
+        with noting(problems, "stop"):
+            stop = _stop(block.get("stop"), iterations)
         levels = {}
         for key in sorted(set(block) & set(_keys(model))):
             with noting(problems, key):
@@ -87,10 +105,15 @@ class CellAxes:
             key: found for key, found in levels.items() if isinstance(block[key], list) and not _is_list(model, key)
         }
         fixed = {key: found[0] for key, found in levels.items() if key not in axes}
-        cells = cls(workload, model, iterations, fixed, axes)
+        cells = cls(workload, model, iterations, stop, fixed, axes)
         check_division(cells.levels_of("transfer_size"))
         _ = cells.combinations  # made here, so that what is wrong with one is said here
         return cells
+
+    @property
+    def budget(self) -> int:
+        """Iterations that are planned: with a stop rule, those that it may spare too."""
+        return self.stop.iterations_at_most if self.stop else self.iterations
 
     @property
     def keys(self) -> list[str]:
@@ -107,8 +130,7 @@ class CellAxes:
 
     def params(self, levels: dict[str, Any], iteration: int = 1) -> dict[str, Any]:
         """Return all parameters of a cell, the workload's defaults filled in; raises ValidationError."""
-        given = {"workload": self.workload, **self.fixed, **levels, "iteration": iteration}
-        return self.model.model_validate(given, strict=True).model_dump(mode="json")
+        return of_workload(self.workload, **{**self.fixed, **levels, "iteration": iteration})
 
     @cached_property
     def combinations(self) -> tuple[Combination, ...]:
@@ -123,7 +145,7 @@ class CellAxes:
                 problems |= dict.fromkeys(self._at_level(found, levels) for found in problems_of(error, self.model))
                 continue
             label = "".join(f"{key}-{_name(key, value)}_" for key, value in levels.items())
-            for number in range(1, self.iterations + 1):
+            for number in range(1, self.budget + 1):
                 iteration = {"iteration": number}
                 made.append(
                     Combination(f"{label}i{number}", {**self.fixed, **levels, **iteration}, {**params, **iteration})
@@ -139,49 +161,9 @@ class CellAxes:
         return Problem((key, self.axes[key].index(levels[key]), *found.loc[1:]), found.text)
 
 
-@dataclass(frozen=True)
-class Sentinels:
-    """Extra cells, the same each time, that expose drift: one first, one after each `every` planned cells."""
-
-    every: int
-    params: dict[str, Any]
-
-    @classmethod
-    def read(cls, block: Any, planned: CellAxes) -> Sentinels:
-        """Return the sentinels of a block; what it leaves out is as in the planned cells, if alike in all."""
-        known = ["every", *planned.keys]
-        problems = [Problem((key,), unknown_key(key, known)) for key in block_of(block) if key not in known]
-        with noting(problems, "every"):
-            count_of(block.get("every"))
-        levels = {}
-        for key in planned.keys:
-            with noting(problems, key):
-                found = planned.read_levels(key, block[key]) if key in block else planned.levels_of(key)
-                if len(found) > 1:
-                    raise ValueError(f"sentinels are all alike: give one level ({_texts(key, found)})")
-                if found:
-                    levels[key] = found[0]
-        with noting(problems):
-            check_division((*planned.levels_of("transfer_size"), levels.get("transfer_size", 1)))
-        if problems:
-            refuse(problems)
-        return cls(block["every"], planned.params(levels))
-
-
-def in_order(
-    combinations: Iterable[Combination], sentinels: Sentinels | None, order_seed: int, state: str
-) -> list[Cell]:
-    """Return the cells of a state in the order of measuring: shuffled by the seed, sentinels put in."""
-    shuffled = _shuffled(combinations, f"{order_seed}/{state}/")
-    cells: list[Cell] = []
-    for done in range(len(shuffled) + 1):
-        if sentinels and shuffled and done % sentinels.every == 0:
-            number = done // sentinels.every + 1
-            params = {**sentinels.params, "iteration": number}
-            cells.append(Cell(f"sentinel_{number}", "sentinel", params, len(cells) + 1))
-        for combination in shuffled[done : done + 1]:
-            cells.append(Cell(combination.name, "planned", combination.params, len(cells) + 1))
-    return cells
+def of_workload(name: str, **given: Any) -> dict[str, Any]:
+    """Return all parameters of a cell of that workload, its defaults filled in; raises ValidationError."""
+    return workloads.load(name).Params.model_validate({"workload": name, **given}, strict=True).model_dump(mode="json")
 
 
 def check_division(transfer_sizes: Iterable[int]) -> None:
@@ -201,7 +183,7 @@ def level_text(key: str, level: Any) -> str:
 
 
 def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the JSON schemas of `cells:` and of `sentinels:` for one workload."""
+    """Return the JSON schema of `cells:` for one workload, and the shapes of one level of each parameter."""
     model = workloads.load(name).Params
     described = model.model_json_schema()
     size = {"type": "string", "pattern": SIZE_PATTERN}
@@ -210,14 +192,23 @@ def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         key: shape if _is_list(model, key) else {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
         for key, shape in one.items()
     }
-    count = {"type": "integer", "minimum": 1, "maximum": 10_000}
-    closed = {"type": "object", "additionalProperties": False}
     needed = [key for key in described.get("required", ()) if key in many]
-    cells = {"workload": {"const": name}, **many, "iterations": {**count, "default": 1}}
-    return (
-        {**closed, "properties": cells, "required": ["workload", *needed]},
-        {**closed, "properties": {"every": count, **one}, "required": ["every"]},
-    )
+    stop = {"anyOf": [Stop.model_json_schema(), {"type": "null"}], "default": None}
+    cells = {"workload": {"const": name}, **many, "iterations": {**COUNT, "default": 1}, "stop": stop}
+    return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one
+
+
+def _stop(block: Any, iterations: int) -> Stop | None:
+    if block is None:
+        return None
+    try:
+        stop = Stop.model_validate(block)
+    except ValidationError as error:
+        refuse(problems_of(error, Stop))
+    if stop.iterations_at_most <= iterations:
+        text = f"{stop.iterations_at_most} is not more than the {iterations} iterations that are measured in any case"
+        refuse([Problem(("iterations_at_most",), text)])
+    return stop
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
@@ -255,7 +246,7 @@ def _name(key: str, level: Any) -> str:
     return text
 
 
-def _shuffled(combinations: Iterable[Combination], salt: str) -> list[Combination]:
+def shuffled(combinations: Iterable[Combination], salt: str) -> list[Combination]:
     """Order by a number drawn for each cell alone: levels added later leave the others in their order."""
     salted = hashlib.sha256(salt.encode())
 

@@ -11,12 +11,13 @@ from typing import Annotated
 
 import typer
 
-from fsage import job, results
+from fsage import job, results, runs
 from fsage import request as requests
 from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
 from fsage.study import StudyError
 from fsage.target import Target, default_target, load_target
+from fsage.window import WindowClosed
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -34,11 +35,24 @@ class Where:
 
     def plan(self, study: str) -> Plan:
         """The plan of a study. Raises StudyError."""
-        return load_plan(self.studies / f"{study}.yaml", self.inventory, self.results)
+        return load_plan(self.study_file(study), self.inventory, self.results)
+
+    def study_file(self, study: str) -> Path:
+        """Where a study is written down."""
+        return self.studies / f"{study}.yaml"
+
+    def plans(self, studies: list[str]) -> list[Plan]:
+        """The plans of some studies, or of all there are. Raises StudyError."""
+        return [self.plan(name) for name in studies or sorted(path.stem for path in self.studies.glob("*.yaml"))]
 
     def target(self) -> Target:
         """The target's declaration. Raises StudyError."""
         return load_target(self.inventory)
+
+    def other_targets(self) -> dict[str, Target]:
+        """The declarations of the other inventories, by folder. Raises StudyError."""
+        folders = {path.parents[2] for path in self.inventory.parent.glob("*/group_vars/all/target.yml")}
+        return {folder.name: load_target(folder) for folder in sorted(folders) if folder.name != self.inventory.name}
 
 
 @app.callback()
@@ -58,7 +72,8 @@ def where(
 @app.command()
 def plan(context: typer.Context, study: StudyName) -> None:
     """Say in one line what a study is and what of it is still to be measured."""
-    print(context.obj.plan(study).line())
+    plan = context.obj.plan(study)
+    print(plan.line(), *plan.notes(), sep="\n")
 
 
 @app.command()
@@ -82,6 +97,16 @@ def play_state(
 
 
 @app.command()
+def visit(
+    context: typer.Context,
+    study: StudyName,
+    states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
+) -> None:
+    """Bring about several states one after another and measure the missing cells of each."""
+    job.visit(context.obj.plan(study), states, context.obj.inventory)
+
+
+@app.command()
 def claim(context: typer.Context) -> None:
     """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
     target = context.obj.target()
@@ -98,14 +123,17 @@ def claim(context: typer.Context) -> None:
 def hold(
     context: typer.Context, release: Annotated[bool, typer.Option("--release", help="give it back")] = False
 ) -> None:
-    """Take the target's lease for this run, or refuse naming who holds it."""
+    """Take the target's lease for this run, or refuse naming who holds it. A killed run's is taken over."""
     target = context.obj.target()
+    killed = runs.gone()
     variables = {
-        "fsage_request": {"holder": requests.holder()},
+        "fsage_request": {"holder": requests.holder(), "gone": sorted(killed)},
         "hold_state": "absent" if release else "present",
     }
     log = context.obj.results / "logs" / target.name / "hold.log"
     play(["hold_target.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
+    if not release:
+        runs.supersede(killed, context.obj.results, target.name)
 
 
 @app.command()
@@ -113,7 +141,8 @@ def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records."""
     from fsage.conclusion import write_report
 
-    print(f"fsage: report {write_report(context.obj.plan(study))}", file=sys.stderr)
+    where_: Where = context.obj
+    print(f"fsage: report {write_report(where_.plan(study), where_.study_file(study))}", file=sys.stderr)
 
 
 @app.command()
@@ -124,6 +153,82 @@ def conclude(context: typer.Context, study: StudyName) -> None:
     lines, code = conclude(context.obj.plan(study))
     print("\n".join(lines))
     raise SystemExit(code)
+
+
+@app.command()
+def site(
+    context: typer.Context,
+    studies: Annotated[list[str] | None, typer.Argument(help="studies to estimate; none: all there are")] = None,
+    html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
+) -> None:
+    """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
+    from fsage.site import findings, look, page
+
+    where_: Where = context.obj
+    target, plans = where_.target(), where_.plans(studies or [])
+    found_site = look.look(where_.inventory)
+    found = findings.findings(found_site, target, where_.other_targets())
+    page.show(found_site, target, plans, found)
+    if html:
+        page.write(found_site, target, plans, found, html)
+    raise SystemExit(1 if found else 0)
+
+
+@app.command()
+def compare(
+    before: Annotated[Path, typer.Argument(help="a report's folder, or its records.parquet")],
+    after: Annotated[Path, typer.Argument(help="another, of another time, tuning or file system")],
+    to: Annotated[Path, typer.Argument(help="folder for the page and its figures")],
+    names: Annotated[tuple[str, str], typer.Option(help="what to call the two")] = ("before", "after"),
+) -> None:
+    """Set two results of the same cells side by side, with differences and intervals."""
+    from fsage.report.compare import compare
+
+    print(f"fsage: report {compare(before, after, to, names)}", file=sys.stderr)
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    study: StudyName,
+    to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
+    raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
+) -> None:
+    """Write a study's results as an RO-Crate, from which anybody can make the report again."""
+    from fsage.export import export
+
+    where_: Where = context.obj
+    written = export(where_.plan(study), where_.study_file(study), where_.inventory, to, raw)
+    print(f"fsage: wrote {written}; `./run fsage remake {written} FOLDER` makes its report again", file=sys.stderr)
+
+
+@app.command()
+def remake(
+    crate: Annotated[Path, typer.Argument(help="what `fsage export` wrote: a folder or a .zip")],
+    to: Annotated[Path, typer.Argument(help="a folder that does not exist")],
+) -> None:
+    """Make the report of exported results anew, and say whether it is the same."""
+    from fsage.export import remake
+
+    made = remake(crate, to)
+    verdict = "byte for byte the one" if made.same else f"not byte for byte the one (made by {made.made_by})"
+    print(f"fsage: {made.page} is {verdict} in {crate}", file=sys.stderr)
+
+
+@app.command()
+def evidence(
+    what: Annotated[str, typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
+    html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
+    files: Annotated[int, typer.Option(min=0, help="of a directory, look at so many files at most")] = 100_000,
+) -> None:
+    """Show how free space and files lie on any file system, or in text of dumpe2fs, e2freefrag, filefrag or xfs_bmap.
+
+    Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
+    """
+    from fsage.evidence.command import run
+
+    run(what, as_json, html, files)
 
 
 @app.command()
@@ -158,7 +263,7 @@ def main() -> None:
     """Run a command; what is wrong is said in a sentence, never by a traceback."""
     try:
         app()
-    except (StudyError, PlayFailed, ValueError) as error:
+    except (StudyError, PlayFailed, WindowClosed, runs.Superseded, ValueError) as error:
         print(f"fsage: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

@@ -47,13 +47,19 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
     return lines, 1 if wrong or failed else 0
 
 
-def write_report(plan: Plan) -> Path:
+def write_report(plan: Plan, study_file: Path) -> Path:
     """Make report and tables from the records; return the page."""
-    frame = dataset.load(_paths(plan))
-    states = {name: results.read(plan.results.state(name)) for name in plan.states}
-    beside = dataset.load(map(Path, plan.compared_records())) if plan.study.compare else None
     return report.build(
-        plan.study, plan.target, frame, plan.all_cells(), states, plan.claim, plan.results.report, beside
+        plan.study,
+        plan.target,
+        dataset.load(_paths(plan)),
+        plan.all_cells(),
+        {name: plan.results.state(name) for name in plan.states},
+        plan.claim,
+        plan.results.report,
+        comparison=dataset.load(map(Path, plan.compared_records())) if plan.study.compare else None,
+        traced=[plan.results.record(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "traced"],
+        config=study_file,
     )
 
 

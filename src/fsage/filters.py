@@ -23,7 +23,7 @@ class Axes:
         self.levels = levels_of_states(states)
         for key in (*cells.axes, *cells.fixed):
             self.levels[key] = list(cells.levels_of(key))
-        self.levels["iteration"] = list(range(1, cells.iterations + 1))
+        self.levels["iteration"] = list(range(1, cells.budget + 1))
 
     def read(self, entry: Any) -> Filter:
         """Return the filter of one entry; ValidationError for axes and levels that the study has not."""

@@ -6,10 +6,11 @@ import sys
 import time
 from pathlib import Path
 
-from fsage import record, request, results
-from fsage.plan import Plan
+from fsage import record, request, results, runs, stopping, window
+from fsage.plan import STATE_S, Plan
 from fsage.play import PlayFailed, play
 from fsage.progress import Progress
+from fsage.study import Cell
 
 SHOWN = 5
 
@@ -17,6 +18,8 @@ SHOWN = 5
 def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> None:
     """Bring the target into `state`; its evidence is noted by evidence.yml. Raises PlayFailed."""
     began = time.monotonic()
+    first = min(map(plan.cell_seconds, plan.missing.get(state, ())), default=0)
+    window.check(f"state {state} with a cell in it", STATE_S + first)
     file = _request(plan, state, f"establish_{state}", [])
     plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
     play(playbooks, inventory, ["-e", f"@{file}"], plan.results.log(f"establish_{state}"), Progress(plan, state))
@@ -32,19 +35,42 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
     bundle = plan.results.bundle(state)
     record.unpack(bundle, plan.results.root, plan.target.name)
     record.forget_handed_over(plan, state)
+    bundle.parent.mkdir(parents=True, exist_ok=True)
     progress, failed = Progress(plan, state), None
-    if todo := request.to_measure(plan, state):
+    asked: list[Cell] = []
+    while not failed and (todo := stopping.due(plan, state)) and todo != asked:
+        progress, asked = Progress(plan, state), todo
         file = _request(plan, state, f"measure_{state}", todo)
-        bundle.parent.mkdir(parents=True, exist_ok=True)
         try:
             play(playbooks, inventory, ["-e", f"@{file}"], plan.results.log(f"measure_{state}"), progress)
         except PlayFailed as error:
             failed = error
         record.unpack(bundle, plan.results.root, plan.target.name)
+    runs.check()
+    if not failed:
+        stopping.spare(plan, state)
     if lacking := record.hand_over(plan, state):
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason'}")
     _say(progress.done())
+
+
+def visit(plan: Plan, states: list[str], inventory: Path) -> None:
+    """Bring about and measure state after state; a state's records are handed over as soon as it is measured.
+
+    A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
+    """
+    failed: list[str] = []
+    for state in states:
+        try:
+            if not plan.results.state(state).exists():
+                establish(plan, state, [*plan.states[state].playbooks, "evidence.yml"], inventory)
+            measure(plan, state, ["tune_clients.yml", "measure.yml"], inventory)
+        except PlayFailed as error:
+            failed.append(f"state {state}: {error}")
+            _say(failed[-1])
+    if failed:
+        raise PlayFailed("\n".join(failed))
 
 
 def _request(plan: Plan, state: str, name: str, cells: list) -> Path:

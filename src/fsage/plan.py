@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
-from fsage import recipes, results, workloads
+from fsage import recipes, workloads
 from fsage.results import Results
-from fsage.study import Cell, Study, StudyError, load_study
+from fsage.statistics import reachable, smallest_p
+from fsage.study import Cell, Study, StudyError, load_study, means
 from fsage.target import Target, load_claim, load_target
 
 STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
 CELL_S = 3.0  # a pair before the target was claimed and calibrated: two samples of a second and their fio processes
+
+
+class _Samples(NamedTuple):
+    """What one side of a comparison will have: samples of `each` rate, and how many rates."""
+
+    each: int
+    rates: int
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,16 @@ class Plan:
             for state, cells in self.cells.items()
         }
         return {state: cells for state, cells in missing.items() if cells}
+
+    @cached_property
+    def unreached(self) -> set[str]:
+        """States with missing cells that have no evidence yet."""
+        return {state for state in self.missing if not self.results.state(state).exists()}
+
+    def batches(self, size: int) -> list[list[str]]:
+        """States with missing cells, in planned order, `size` at a time."""
+        states = list(self.missing)
+        return [states[first : first + size] for first in range(0, len(states), size)]
 
     def all_cells(self) -> Iterator[tuple[str, Cell]]:
         """(state, cell) of the whole plan."""
@@ -99,16 +117,46 @@ class Plan:
             map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json"))
         )
 
+    def notes(self) -> list[str]:
+        """What should be known before it is measured: primary comparisons that can never become significant."""
+        family, short = 0, []
+        for pair in self.study.headline:
+            here, there = (self._samples(text) for text in (pair.state, pair.against))
+            family += here.rates
+            short.append((pair, here.each, there.each))
+        return [
+            f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
+            f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
+            f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"
+            for pair, count, against in short
+            if not reachable(count, against, family)
+        ]
+
+    def _samples(self, text: str) -> _Samples:
+        """Of the states that `text` means, at the largest transfer."""
+        states = [name for name in self.states if means(text, name)]
+        planned = [cell for cell in self.cells[states[0]] if cell.kind == "planned"]
+        largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
+        params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
+        alike = {str({**one, "iteration": None}) for one in params}
+        rates = sum(len(workloads.load(one["workload"]).rates(one)) for one in params) * len(alike) // len(params)
+        return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
+
     def line(self) -> str:
         """One line for people and programs: counts, what is still to be measured, hours, bytes."""
         planned = sum(cell.kind == "planned" for _, cell in self.all_cells())
         extra = sum(len(cells) for cells in self.cells.values()) - planned
         todo = sum(len(cells) for cells in self.missing.values())
-        written = self.bytes_written()
+        written, axes = self.bytes_written(), self.study.cells
         return (
             f"plan {self.study.name}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
             f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
             + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
+            + (
+                f", at most (the stop rule spares what is not needed after {axes.iterations} iterations)"
+                if axes.stop
+                else ""
+            )
         )
 
 
@@ -123,21 +171,3 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path) -> Plan:
 def load_plans(studies: Path, inventory: Path, results_root: Path) -> dict[str, Plan]:
     """Plans of all studies in a folder, by name. Raises StudyError."""
     return {path.stem: load_plan(path, inventory, results_root) for path in sorted(studies.glob("*.yaml"))}
-
-
-def freeze(plans: dict[str, Plan], folder: Path) -> Path:
-    """Note which cells are missing now, in a file of this process; return it."""
-    path = folder / f"missing-{os.getpid()}.json"
-    results.write(path, {n: {s: [c.name for c in cs] for s, cs in p.missing.items()} for n, p in plans.items()})
-    return path
-
-
-def thaw(plans: dict[str, Plan], frozen: Path) -> dict[str, Plan]:
-    """The plans with the missing cells that `frozen` notes, whatever has come about since."""
-    noted = results.read(frozen) or {}
-    for name, plan in plans.items():
-        vars(plan)["missing"] = {
-            state: tuple(cell for cell in plan.cells[state] if cell.name in set(names))
-            for state, names in noted.get(name, {}).items()
-        }
-    return plans

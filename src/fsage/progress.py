@@ -18,6 +18,7 @@ class Progress:
         self.folder = plan.target.outbox / claim / plan.study.name / state
         self.began = time.monotonic()
         self.at_start = self._waiting()
+        self.seen = 0
         self.total = sum(len(cells) for cells in plan.cells.values())
         self.missing = {
             name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()
@@ -34,7 +35,8 @@ class Progress:
 
     def __call__(self) -> str:
         """One line while a visit goes on."""
-        return self._line(self._waiting() - self.at_start)
+        self.seen = max(self.seen, self._waiting() - self.at_start)  # what came home does not wait any more
+        return self._line(self.seen)
 
     def done(self) -> str:
         """One line at the end of a visit, when all its cells came home."""

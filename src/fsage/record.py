@@ -52,14 +52,15 @@ def unpack(bundle: Path, root: Path, target: str) -> int:
             for member in tar:
                 content = tar.extractfile(member)
                 if content:
-                    new += _keep(json.loads(content.read()), root, target)
+                    new += keep(json.loads(content.read()), root, target)
     except (tarfile.ReadError, json.JSONDecodeError):
         pass  # fetching was cut short, so it was not acknowledged: the host still has all of it
     bundle.unlink()
     return new
 
 
-def _keep(observation: dict, root: Path, target: str) -> bool:
+def keep(observation: dict, root: Path, target: str) -> bool:
+    """Put an observation into raw/ (write-once) and the store; False when it came before."""
     where = Results(root, target, observation["study"])
     state, cell = observation["state"], observation["cell"]
     attempt = observation["attempt"]

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Iterable
 
-from fsage import results, workloads
+from fsage import results, window, workloads
 from fsage.plan import Plan
 from fsage.study import Cell, StudyError
 
@@ -40,7 +40,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
     if state_name not in plan.states:
         raise StudyError(f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}")
     state = plan.states[state_name]
-    run = holder()
+    run, end = holder(), window.closes()
     return {
         "fsage_request": {
             "schema": SCHEMA,
@@ -50,6 +50,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
             "run": run["run"] if run else None,
             "holder": run,
             "claim": plan.claim["id"] if plan.claim else None,
+            "until": end.timestamp() if end else None,
             "tuning": plan.study.tuning,
             "reuse": plan.study.states.reuse,
             "steps": state.steps(plan.target.scale.file_size, seed_of(plan)),
@@ -80,8 +81,11 @@ def _cell(plan: Plan, state: str, cell: Cell) -> dict:
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
             f"`ansible-playbook -i inventories/{plan.target.name} local_target.yml claim.yml` claims it"
         )
+    phases, unsupported = [], None
     try:
         phases = workloads.load(cell.params["workload"]).commands(cell.params, plan.claim)
+    except workloads.Unsupported as why:
+        unsupported = str(why)
     except ValueError as error:
         raise StudyError(f"study {plan.study.name}, state {state}, cell {cell.name}: {error}") from error
     return {
@@ -90,5 +94,8 @@ def _cell(plan: Plan, state: str, cell: Cell) -> dict:
         "order": cell.order,
         "attempt": plan.results.attempts(state, cell.name) + 1,
         "params": cell.params,
+        "estimate_s": plan.cell_seconds(cell),
         "phases": phases,
+        "unsupported": unsupported,
+        "trace": cell.kind == "traced",
     }

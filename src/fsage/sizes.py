@@ -8,6 +8,8 @@ _SIZE = re.compile(r"0*([0-9]{1,19}) ?(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
 _DECIMAL = re.compile(r"[0-9]+ ?[KMGT]B", re.IGNORECASE)
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+
 LARGEST_BYTES = (1 << 63) - 1
 """The largest file offset Linux has."""
 
@@ -36,3 +38,10 @@ def format_size(size_bytes: int) -> str:
         if size_bytes and size_bytes % _FACTORS[suffix] == 0:
             return f"{size_bytes // _FACTORS[suffix]}{suffix}"
     return str(size_bytes)
+
+
+def round_size(size_bytes: float) -> str:
+    """Three digits for people: 7813095424 -> '7.28 GiB', 4096 -> '4 KiB'."""
+    power = min(max(int(size_bytes), 1).bit_length() - 1, 59) // 10
+    size = size_bytes / (1 << 10 * power)
+    return f"{size:.0f} {UNITS[power]}" if size >= 1000 else f"{size:.3g} {UNITS[power]}"

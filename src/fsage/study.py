@@ -14,8 +14,9 @@ from pydantic import BaseModel, Field, PlainValidator, ValidationError, field_va
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
-from fsage.cells import Cell, CellAxes, Combination, Sentinels, in_order
+from fsage.cells import Cell, CellAxes, Combination
 from fsage.cells import schema as cells_schema
+from fsage.extras import Extras, Passes, Sentinels, Traces, schemas
 from fsage.filters import Axes, Filter, any_matches, levels_of_states, of_cells, read_axis
 from fsage.recipes import State
 from fsage.strict import (
@@ -92,7 +93,11 @@ class Study(Strict):
     question: str
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
-    sentinels: Any = Field(None, description="extra cells, counted apart, never pooled; null: none")
+    sentinels: Any = Field(None, description="one cell again and again in each state: drift within it; null: none")
+    passes: Passes | None = Field(
+        None, description="one range of the device, read before and after each state; null: none"
+    )
+    traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
     only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
     exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
     tuning: dict[str, Annotated[Any, PlainValidator(scalar_of)]] = Field({}, description="client tunables")
@@ -102,11 +107,13 @@ class Study(Strict):
 
     # What depends on other blocks is read only where these are in order: their own problems are said first.
 
-    @field_validator("sentinels", mode="plain")
+    @field_validator("sentinels", "traces", mode="plain")
     @classmethod
-    def _read_sentinels(cls, block: Any, info: ValidationInfo) -> Sentinels | None:
+    def _read_extra(cls, block: Any, info: ValidationInfo) -> Sentinels | Traces | None:
         planned = info.data.get("cells")
-        return Sentinels.read(block, planned) if planned and block is not None else None
+        if not planned or block is None:
+            return None
+        return (Sentinels if info.field_name == "sentinels" else Traces).read(block, planned)
 
     @field_validator("only", "exclude", mode="plain")
     @classmethod
@@ -141,6 +148,9 @@ class Study(Strict):
             for key in ("state", "against"):
                 with noting(problems, "headline", index, key):
                     _find(getattr(line, key), names)
+        for index, name in enumerate(self.traces.states if self.traces else ()):
+            with noting(problems, "traces", "states", index):
+                _find(name, names)
         if problems:
             refuse(problems)
         return self
@@ -156,8 +166,10 @@ class Study(Strict):
         )
 
     def cells_of(self, state: State) -> list[Cell]:
-        """Return the cells of a state in the order of measuring, sentinels among them."""
-        return in_order(self.combinations(state), self.sentinels, self.order_seed, state.name)
+        """Return the cells of a state in the order of measuring, extras among them."""
+        extras = Extras(self.sentinels, self.passes, self.traces)
+        traced = bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
+        return extras.among(self.combinations(state), self.order_seed, state.name, traced)
 
     def state_named(self, text: str) -> State:
         """Return the state that 'AA.BB' or a whole name means; ValueError if there is none, or several."""
@@ -208,7 +220,10 @@ def schema() -> dict[str, Any]:
     whole["properties"] |= {
         "states": {"anyOf": [_required(recipes.load(name).States, "recipe") for name in recipes.names()]},
         "cells": {"anyOf": [cells for cells, _ in blocks]},
-        "sentinels": {"anyOf": [*(sentinels for _, sentinels in blocks), {"type": "null"}], "default": None},
+        **{
+            key: {"anyOf": [*(schemas(one)[key] for _, one in blocks), {"type": "null"}], "default": None}
+            for key in ("sentinels", "traces")
+        },
         "compare": {"type": ["object", "null"], "required": ["study"], "default": None},
     }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
@@ -219,12 +234,22 @@ def _required(model: type[BaseModel], key: str) -> dict[str, Any]:
     return {**described, "required": [key, *described.get("required", ())]}
 
 
+def means(text: str, name: str) -> bool:
+    """Say whether 'AA.BB' or a whole name means the state of that name, or all of its repetitions with other seeds."""
+    return text in (name, name.partition("@")[0], _unseeded(name), _unseeded(name).partition("@")[0])
+
+
+def _unseeded(name: str) -> str:
+    """'80.50+67005@264M' -> '80.50@264M'."""
+    return re.sub(r"\+\d+@", "@", name)
+
+
 def _find(text: str, names: list[str]) -> str:
-    found = [name for name in names if text in (name, name.partition("@")[0])]
+    found = [name for name in names if means(text, name)]
     if not found:
         hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
         raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
-    if len(found) > 1:
+    if len({_unseeded(name) for name in found}) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(found)}: give the whole name")
     return found[0]
 

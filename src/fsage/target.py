@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from fsage import results
 from fsage.agent.declaration import complete, home_of
+from fsage.agent.errors import Refusal
 from fsage.strict import Strict
 from fsage.study import StudyError, explain
 
@@ -34,11 +35,23 @@ class DeviceModel(Strict):
     allow_moving: list[str] = Field(default_factory=list)
 
 
+class Lustre(Strict):
+    """What a target of kind lustre is on (fsage.agent.lustre). Sizes in GiB and MiB as named."""
+
+    fsname: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,8}$")]
+    mgs: Annotated[str, Field(pattern="@")]
+    capacity_gib: Annotated[float, Field(gt=0)] | Literal["all"]
+    stripe_count: Annotated[int, Field(ge=-1)] = 1
+    stripe_size_mib: Positive = 1
+    first_ost: Annotated[int, Field(ge=-1)] = -1
+    oss: list[str] = Field(default_factory=list)
+
+
 class Target(Strict):
     """`fsage_target` of an inventory. Sizes in GiB and MiB as named."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-    kind: Literal["loop", "directory"]
+    kind: Literal["loop", "directory", "lustre"]
     filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
     stores: Positive = 1
     size_gib: Positive = 16
@@ -52,6 +65,15 @@ class Target(Strict):
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
     device_model: DeviceModel | None = None
+    lustre: Lustre | None = None
+
+    @model_validator(mode="after")
+    def _as_the_agent_wants_it(self) -> Target:
+        try:
+            complete(self.model_dump())
+        except Refusal as why:
+            raise ValueError(str(why)) from why
+        return self
 
     @property
     def outbox(self) -> Path:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,23 @@ def test_sigkill_at_any_moment_then_the_same_command(project: Project) -> None:
     wait_for(lambda: not processes_in(project.root), 10)
 
 
+def test_a_batch_that_was_killed_goes_on_where_it_was(project: Project) -> None:
+    """One job visits all states; what it finished is kept, and only the rest is visited again."""
+    words = ["snakemake", "--config", "batch_states=4", "--", "small"]
+    run = project.start(*words)
+    wait_for(lambda: observations(project) >= 7 or run.poll() is not None)  # amid the second state
+    assert run.poll() is None, (project.root / "started.log").read_text()
+    kill_group(run)
+    seen = project.taken()
+    assert len(seen) == 4, "the records of a state that was measured are handed over before the next begins"
+    ran = project.run(*words)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert project.taken().items() >= seen.items()
+    assert len(project.records()) == CELLS == observations(project)
+    assert [state for state, _ in project.order()] == sorted(state for state, _ in project.order()), "planned order"
+    assert {r["check"]["rebuilt"] for r in project.records().values()} == {False}
+
+
 def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None:
     run = project.start("snakemake", "small")
     wait_for(lambda: observations(project) >= 3)
@@ -83,6 +101,20 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None
     assert len(project.records()) == CELLS
     assert len(list((project.root / "results" / "raw").rglob("*.json"))) == CELLS
     assert kept <= {path.name for path in (project.root / "results" / "raw").rglob("*.json")}
+
+
+def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(project: Project) -> None:
+    assert project.fsage("claim").returncode == 0
+    end = (datetime.now().astimezone() + timedelta(seconds=22)).isoformat(timespec="seconds")
+    ran = project.snakemake("--config", f"until={end}", "--", "small")
+    assert ran.returncode != 0 and datetime.now().astimezone() < datetime.fromisoformat(end) + timedelta(seconds=20)
+    assert "when the window closes" in ran.stderr and "Traceback" not in ran.stderr
+    raw = project.root / "results" / "raw"
+    kept = {path.name for path in raw.rglob("*.json")}
+    assert len(kept) < CELLS and not list((project.mount / "measured").glob("*"))
+    assert project.snakemake().returncode == 0
+    assert len(project.records()) == CELLS == len(list(raw.rglob("*.json"))), "no cell twice"
+    assert project.snakemake("-n", "--config", "until=25:61", "--", "small").returncode != 0
 
 
 def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:

@@ -42,6 +42,8 @@ def test_every_cell_was_taken_in_its_state_and_in_planned_order(finished: Projec
         key = (record["state"], record["params"]["transfer_size"])
         placed.setdefault(key, set()).add(record["phases"][0]["extents"]["digest"])
     assert all(len(places) == 1 for places in placed.values()), "a mount starts the allocator anew: the same place"
+    for log in (finished.root / f"results/logs/{finished.spec['name']}/small").glob("measure_*.log"):
+        assert "measured 4 of 4 cells" in log.read_text(), "the last play of a state, which is the only one"
 
 
 def test_run_again_has_nothing_to_measure(finished: Project) -> None:
@@ -82,8 +84,8 @@ def test_editing_report_code_makes_only_the_report_again(finished: Project) -> N
     before = finished.taken()
     page = finished.root / "results/report" / finished.spec["name"] / "small/index.html"
     made = page.stat().st_mtime_ns
-    with open(finished.root / "src/fsage/figures.py", "a") as out:
-        out.write("\n# edited\n")
+    drawing = finished.root / "src/fsage/figures/style.py"
+    drawing.write_text(drawing.read_text() + "# edited\n")
     ran = finished.snakemake()
     assert ran.returncode == 0, ran.stderr
     assert page.stat().st_mtime_ns > made

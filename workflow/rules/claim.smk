@@ -5,6 +5,7 @@ rule claim_target:
     output:
         f"{RESULTS}/targets/{os.environ['FSAGE_TARGET']}.json",
     priority: 10**9
+    localrule: True  # asks the hosts for a moment, once
     resources:
         target=1,
     message:

@@ -1,33 +1,37 @@
 """Takes config/*.yaml, the target's inventory and the records that exist; gives PLANS: what is still to be measured."""
 
 import atexit
+import difflib
 import json
+import logging
 import os
 import sys
-import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fsage.agent.files import boot_id
-from fsage.agent.lease import start_of
-from fsage.plan import freeze, load_plans, thaw
+from fsage import complaints, runs, window
+from fsage.plan import load_plans
 from fsage.request import HOLDER
 from fsage.study import StudyError
 from fsage.target import default_target
 
-# Also read by the `fsage` commands that the jobs call.
-for name, default in {
+# Also read by the `fsage` commands that the jobs call. A job that parses this file again has them already.
+DEFAULTS = {
     "target": default_target(),
     "results": "results",
     "studies": "config",
     "inventories": "inventories",
-}.items():
+    "until": "",
+}
+for name, default in DEFAULTS.items() if workflow.is_main_process else ():
     os.environ[f"FSAGE_{name.upper()}"] = str(config.get(name, os.environ.get(f"FSAGE_{name.upper()}", default)))
 
 RESULTS = os.environ["FSAGE_RESULTS"]
 
 try:
+    if end := window.closes():
+        os.environ[window.UNTIL] = end.isoformat()  # "18:00" said today is not tomorrow's for a job that waited
     PLANS = load_plans(
         Path(os.environ["FSAGE_STUDIES"]),
         Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"],
@@ -38,23 +42,28 @@ try:
 except StudyError as error:
     raise WorkflowError(str(error)) from None
 
+# Snakemake itself says only that no rule produces it.
+for word in set(sys.argv[1:]) - PLANS.keys() if workflow.is_main_process else ():
+    for near in difflib.get_close_matches(word, PLANS, n=1, cutoff=0.8):
+        print(f"fsage: no study is called {word!r}; did you mean {near!r}?", file=sys.stderr)
+
+# How many states one job visits, one after another: many where starting a job costs much.
+BATCH_STATES = int(config.get("batch_states", 1))
+if BATCH_STATES < 1:
+    raise WorkflowError(f"batch_states is {BATCH_STATES}; a job visits 1 state or more")
+
 # What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
 if workflow.is_main_process:
-    os.environ["FSAGE_FROZEN"] = str(freeze(PLANS, Path(".snakemake/fsage")))
-    os.environ[HOLDER] = json.dumps(
-        {
-            "run": f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}",
-            "host": os.uname().nodename,
-            "boot_id": boot_id(),
-            "pid": os.getpid(),
-            "pid_start": start_of(os.getpid()),
-            "command": " ".join(["snakemake", *sys.argv[1:]]),
-            "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-        }
-    )
-    atexit.register(Path(os.environ["FSAGE_FROZEN"]).unlink, missing_ok=True)
+    holder = runs.identity(" ".join(["snakemake", *sys.argv[1:]]))
+    os.environ[HOLDER] = json.dumps(holder)
+    os.environ[runs.NOTE] = str(runs.note(PLANS, holder, Path(".snakemake/fsage")))
+    logging.getLogger(complaints.LOGGER).addHandler(complaints.Complaints())
+    atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
 else:
-    PLANS = thaw(PLANS, Path(os.environ["FSAGE_FROZEN"]))
+    try:
+        PLANS = runs.as_noted(PLANS, Path(os.environ[runs.NOTE]))
+    except runs.Superseded as superseded:
+        raise WorkflowError(str(superseded)) from None
 
 ASKED = {}  # study -> plan, filled when Snakemake asks for a study's records: so in dry runs too
 
@@ -66,7 +75,7 @@ def records_of(plan):
         if plan.study.name not in ASKED:
             ASKED[plan.study.name] = plan
             if workflow.is_main_process:
-                print(plan.line(), flush=True)
+                print(plan.line(), *plan.notes(), sep="\n", flush=True)
         return [str(plan.results.record(state, cell.name)) for state, cell in plan.all_cells()]
 
     return records

@@ -1,8 +1,14 @@
 """Takes a study's records; gives its report and tables, and the study's name as a target that compares records with plan."""
 
-REPORT_CODE = sorted(str(path) for path in Path("src/fsage").glob("report/*.*")) + [
-    f"src/fsage/{name}.py" for name in ("dataset", "statistics", "figures", "conclusion")
-]
+REPORT_CODE = sorted(
+    str(path)
+    for pattern in ("report/**/*.py", "report/templates/*", "figures/*.py", "dataset/*.py", "statistics/*.py")
+    for path in Path("src/fsage").glob(pattern)
+) + ["src/fsage/conclusion.py"]
+
+
+report: "../report/workflow.rst"
+
 
 for plan in PLANS.values():
 
@@ -15,9 +21,28 @@ for plan in PLANS.values():
             REPORT_CODE,
             f"{os.environ['FSAGE_STUDIES']}/{plan.study.name}.yaml",
         output:
-            str(plan.results.report / "index.html"),
+            report(
+                str(plan.results.report / "index.html"),
+                caption="../report/study.rst",
+                category=plan.study.title,
+                labels={"what": "the whole report"},
+            ),
             str(plan.results.report / "records.parquet"),
-            str(plan.results.report / "records.csv"),
+            report(
+                str(plan.results.report / "records.csv"),
+                caption="../report/table.rst",
+                category=plan.study.title,
+                labels={"what": "all records"},
+            ),
+            report(
+                directory(str(plan.results.report / "figures")),
+                patterns=["{figure}.svg"],
+                caption="../report/figure.rst",
+                category=plan.study.title,
+                subcategory="Figures",
+                labels={"what": "{figure}"},
+            ),
+        localrule: True
         params:
             study=plan.study.name,
         message:
@@ -31,6 +56,7 @@ for plan in PLANS.values():
         input:
             records_of(plan),
             str(plan.results.report / "index.html"),
+        localrule: True
         params:
             study=plan.study.name,
         message:

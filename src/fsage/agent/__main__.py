@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import select
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +19,8 @@ from typing import Any
 from fsage.agent import claim, images, lease, measure, outbox, probe, state, tune
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import osts
+from fsage.agent.lustre.format import format_osts
 
 Verb = Callable[[dict, dict, bool], dict]
 
@@ -51,9 +56,12 @@ VERBS: dict[str, Verb] = {
     "hold": hold,
     "diagnose": state.diagnose,
     "tune": tune.tune,
+    "untune": tune.untune,
     "scrub": state.scrub,
     "begin_populate": partial(state.begin, "populate"),
     "begin_fragment": partial(state.begin, "fragment"),
+    "osts": osts.look,
+    "format_osts": format_osts,
     "evidence": state.evidence,
     "measure": measure.measure,
     "bundle": outbox.bundle,
@@ -66,10 +74,20 @@ ON_STEPS = ("populate", "fragment", "end_populate", "end_fragment")
 def end_with_parent() -> None:
     """Take SIGTERM, and the end of the process that started us, as an interruption: whatever runs is stopped.
 
-    Ansible's workers are sessions of their own, so that no signal to the run's process group comes here.
+    Ansible's workers are sessions of their own, so that no signal to the run's process group comes here. Over SSH it
+    is sshd that started us, and lives on: then nobody is left to read our answer.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    threading.Thread(target=end_unread, daemon=True).start()
+
+
+def end_unread() -> None:
+    """Wait until the other end of stdout is closed, and interrupt this process."""
+    stdout = select.poll()
+    stdout.register(sys.stdout, 0)  # errors and hang-ups alone
+    stdout.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main(arguments: list[str]) -> int:

@@ -23,7 +23,7 @@ SAMPLE_S = 1.02  # a sample lasts a second, and a little more for noise
 BACKING_MIB = 2048
 BACKING_RUNS = 3
 SHARE_FOR_MEASURED = 0.15  # of the empty target: what is measured must fit beside a target filled to 80%
-FIO = ["fio", "--clocksource=clock_gettime", "--thread", "--eta=never", "--output-format=json"]
+FIO = ["fio", "--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0", "--output-format=json"]
 DIRECT = ["--ioengine=psync", "--direct=1"]
 
 

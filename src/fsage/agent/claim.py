@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import calibrate, declaration, directories, files, filesystems, iocost, journal, lease, loops, probe
-from fsage.agent.declaration import MIB, tasks_of
+from fsage.agent.declaration import GIB, MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import target as lustre
+from fsage.agent.lustre import tunables
 from fsage.agent.shell import run
 from fsage.agent.target import Target, open_target
+from fsage.agent.undo import left_over, undo
 
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
 HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
@@ -39,7 +42,7 @@ def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
         return give_back(spec, check)
 
 
-def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> contextlib.AbstractContextManager[None]:
+def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> contextlib.AbstractContextManager[Any]:
     """The target's lease, if there is anything to hold yet."""
     home = declaration.home_of(spec)
     return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
@@ -63,7 +66,7 @@ def _claim(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
-    if spec["kind"] == "directory":
+    if spec["kind"] != "loop":
         return _claim_directory(spec, home, check)
     return _claim_loop(spec, home, check)
 
@@ -76,7 +79,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     begun = bool(known)
     if spec["kind"] == "loop":
         begun |= any(loops.devices_of(image) for image in images)
-        begun |= bool(journal.entries(journal.path_of(home))) or journal.left_over()
+        begun |= bool(journal.entries(journal.path_of(home))) or left_over()
     if check or not begun:
         return {
             "changed": begun,
@@ -88,8 +91,11 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
             known["phase"] = "releasing"
             files.write_json(home / "claim.json", known)
         proof: list[str] = []
-        if spec["kind"] == "directory" and known:
+        if spec["kind"] != "loop" and known:
             proof += _clear_directory(known)
+            if spec["kind"] == "lustre":
+                proof += tunables.put_back(spec["lustre"]["fsname"], home / "tunables.json")
+                proof += lustre.unmark(spec, known)
         for image in images:
             for device in loops.devices_of(image):
                 _unmount_all(device)
@@ -99,7 +105,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
         if spec["kind"] == "loop":  # after the loop devices, which hold on to the control group
-            proof += journal.undo(home)
+            proof += undo(home)
         for store in (known or {}).get("stores", []) if spec["kind"] == "loop" else []:
             if filesystems.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")
@@ -119,6 +125,9 @@ def forget(spec: dict[str, Any]) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
     shutil.rmtree(home / "released", ignore_errors=True)
+    for folder in sorted(home.glob("outbox/**/"), reverse=True):
+        with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
+            folder.rmdir()
     for name in ("journal.json", "lease.json", "open.lock", "lock"):
         files.remove(home / name)
     with contextlib.suppress(OSError):
@@ -189,7 +198,7 @@ def _set_up(target: Target) -> None:
     try:
         target.model_in_place()
     except Refusal as why:  # found out only after a controller was moved
-        journal.undo(target.home)
+        undo(target.home)
         ours["device_model"] = _none(str(why))
     _measure_empty(target)
     if ours["device_model"]["kind"] == "none":
@@ -229,31 +238,38 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str,
     directories.create(spec, check=True)  # refuses what is not ours to take
     if not place.is_dir():
         raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
-    capacity_bytes = directories.budget_bytes(spec)
+    found = lustre.look(spec) if spec["kind"] == "lustre" else None
+    capacity_bytes = found.capacity_bytes if found else directories.budget_bytes(spec)
     calibrate.room(spec, capacity_bytes)
     if check:
-        return {"changed": True, "msg": f"would claim {place}"}
-    stat = place.stat()
+        return {"changed": True, "msg": f"would claim {place} ({capacity_bytes / GIB:.1f} GiB)"}
     ours = _new(
         spec,
         [
             {
                 "directory": str(place),
-                "directory_id": {"dev": stat.st_dev, "ino": stat.st_ino},
+                "directory_id": lustre.identity(place) if found else directories.identity(place),
                 "mount": str(place),
-                "filesystem": None,
+                "filesystem": "lustre" if found else None,
                 "uuids": [],
             }
         ],
     )
     ours["capacity_bytes"] = capacity_bytes
-    ours["device_model"] = _none("a plain directory: nothing is known of the device")
+    ours["device_model"] = _none(f"kind {spec['kind']}: no device of its own")
+    if found:
+        ours.update(lustre=found.noted, filesystem_state_known=found.alone)
     target = Target(spec, ours)
     with files.locked(home / "open.lock"):
         target.save()
+        if found:
+            lustre.mark(found.mount, ours)
+            lustre.prepare(place, spec["lustre"])
         target.stamp(0)
         _measure_empty(target)
         _calibrate(target, {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}, 500.0)
+        if found:
+            lustre.mark_anew(found.mount, ours)
     return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": ours}
 
 
@@ -271,7 +287,7 @@ def _new(spec: dict[str, Any], stores: list[dict[str, Any]]) -> dict[str, Any]:
         "stores": stores,
         "tools": probe.versions(),
         "tasks": tasks_of(spec),
-        "filesystem_state_known": spec["kind"] != "directory",
+        "filesystem_state_known": spec["kind"] == "loop",
     }
 
 
@@ -327,10 +343,10 @@ def _clear_directory(known: dict[str, Any]) -> list[str]:
     if not directories.anything_ours(place):
         return [f"nothing of fsage's is in {place}"]
     try:
-        directories.verify(place, known)
+        directories.verify(place, known, lustre.identity if known["kind"] == "lustre" else directories.identity)
     except Refusal as why:
         return [f"left {place} as it is: {why}"]
-    others = directories.clear(place, keep_mark=False)
+    others = directories.clear(place, keep_mark=False, threads=lustre.THREADS if known["kind"] == "lustre" else 1)
     return [f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")]
 
 

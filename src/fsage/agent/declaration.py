@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "device_model": None,
     "directory": None,
     "budget_gib": 2,
+    "lustre": None,
 }
 MODEL_DEFAULTS: dict[str, Any] = {
     "kind": "iocost",
@@ -37,8 +38,17 @@ MODEL_DEFAULTS: dict[str, Any] = {
     "random_iops": 100,
     "allow_moving": [],
 }
+LUSTRE_DEFAULTS: dict[str, Any] = {
+    "fsname": None,
+    "mgs": None,
+    "capacity_gib": None,
+    "stripe_count": 1,
+    "stripe_size_mib": 1,
+    "first_ost": -1,
+    "oss": [],
+}
 ALLOWED = {
-    "kind": ("loop", "directory"),
+    "kind": ("loop", "directory", "lustre"),
     "filesystem": ("ext4", "xfs", "btrfs"),
     "allocator_reset": ("remount", "none"),
 }
@@ -72,6 +82,10 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
             raise Refusal(f"fsage_target.device_model.kind is {model['kind']!r}: iocost is allowed, or no device_model")
         for key in ("bytes_per_s", "sequential_iops", "random_iops"):
             _positive(f"fsage_target.device_model.{key}", model[key], whole=True)
+    if full["kind"] == "lustre":
+        full["lustre"] = _lustre(full)
+    elif full["lustre"] is not None:
+        raise Refusal(f"fsage_target.lustre is for kind lustre; kind is {full['kind']!r}")
     if full["home"] is None:
         full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
     if full["directory"] is None:
@@ -90,6 +104,33 @@ def home_of(spec: dict[str, Any]) -> Path:
 def tasks_of(spec: dict[str, Any]) -> int:
     """How many processes a measurement has here."""
     return max(1, int(spec["scale"]["tasks"]))
+
+
+def _lustre(full: dict[str, Any]) -> dict[str, Any]:
+    """The key `lustre`, complete."""
+    if not isinstance(full["lustre"], dict) or not full["directory"]:
+        raise Refusal(
+            "fsage_target of kind lustre needs lustre (fsname, mgs, capacity_gib) and directory, a folder of its own "
+            "on a client's mount"
+        )
+    _known("fsage_target.lustre", full["lustre"], LUSTRE_DEFAULTS)
+    lustre = {**LUSTRE_DEFAULTS, **full["lustre"]}
+    if not isinstance(lustre["fsname"], str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,8}", lustre["fsname"]):
+        raise Refusal(f"fsage_target.lustre.fsname is {lustre['fsname']!r}: a name as in MGS:/NAME is wanted")
+    if not isinstance(lustre["mgs"], str) or not re.fullmatch(r"[\w.,:@-]+@[\w.,:@-]+", lustre["mgs"]):
+        raise Refusal(f"fsage_target.lustre.mgs is {lustre['mgs']!r}: NIDs as in the mount are wanted: 10.0.0.1@tcp")
+    if lustre["capacity_gib"] is None:
+        raise Refusal(
+            "fsage_target.lustre.capacity_gib is missing: say how many GiB fsage may fill, or `all` of a file system "
+            "that holds nothing else"
+        )
+    if lustre["capacity_gib"] != "all":
+        _positive("fsage_target.lustre.capacity_gib", lustre["capacity_gib"], whole=False)
+    _positive("fsage_target.lustre.stripe_size_mib", lustre["stripe_size_mib"], whole=True)
+    for key in ("stripe_count", "first_ost"):
+        if lustre[key] != -1 and (key, lustre[key]) != ("first_ost", 0):
+            _positive(f"fsage_target.lustre.{key}", lustre[key], whole=True)
+    return lustre
 
 
 def _known(where: str, given: dict[str, Any], allowed: dict[str, Any]) -> None:

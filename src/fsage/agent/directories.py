@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -63,19 +65,25 @@ def budget_bytes(spec: dict[str, Any]) -> int:
     return int(min(spec["budget_gib"] * GIB, SHARE_OF_FREE * space.free_bytes(spec["directory"])))
 
 
-def verify(place: Path, claim: dict[str, Any]) -> None:
+def identity(place: Path) -> dict[str, Any]:
+    """What tells a directory from others on this host."""
+    stat = os.lstat(place)
+    return {"dev": stat.st_dev, "ino": stat.st_ino}
+
+
+def verify(place: Path, claim: dict[str, Any], identify: Callable[[Path], dict[str, Any]] = identity) -> None:
     """`Refusal` unless `place` is the very directory that was claimed."""
     store = claim["stores"][0]
     try:
-        stat = os.lstat(place)
+        found = identify(place)
     except FileNotFoundError:
         raise Refusal(
             f"{place} is missing; nothing was touched. Release target {claim['target']} and claim it again"
         ) from None
-    if {"dev": stat.st_dev, "ino": stat.st_ino} != store["directory_id"]:
+    if found != store["directory_id"]:
         raise Refusal(
-            f"{place} is another directory than the one that was claimed (inode {stat.st_ino}, not "
-            f"{store['directory_id']['ino']}); nothing was touched"
+            f"{place} is another directory than the one that was claimed ({found}, not {store['directory_id']}); "
+            "nothing was touched"
         )
     mark = files.read_json(place / ".fsage/claim.json")
     if not mark or mark.get("id") != claim["id"]:
@@ -85,7 +93,7 @@ def verify(place: Path, claim: dict[str, Any]) -> None:
         )
 
 
-def clear(place: Path, keep_mark: bool) -> list[str]:
+def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
     """Remove our own trees in `place`; what others have put there stays and is returned."""
     inside = [m.point for m in filesystems.mounts() if Path(place) in Path(m.point).parents]
     if inside:
@@ -95,6 +103,8 @@ def clear(place: Path, keep_mark: bool) -> list[str]:
         if tree.is_symlink():
             raise Refusal(f"{tree} is a symbolic link, which fsage never makes; nothing below it was touched")
         if name != ".fsage":
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(os.unlink, _files(tree)))
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(tree)
     marks = place / ".fsage"
@@ -112,6 +122,10 @@ def anything_ours(place: Path) -> bool:
     with contextlib.suppress(OSError):
         (place / ".fsage").rmdir()
     return any(os.path.lexists(place / name) for name in OURS)
+
+
+def _files(tree: Path) -> list[str]:
+    return [os.path.join(folder, name) for folder, _, names in os.walk(tree) for name in names]
 
 
 def _claimed(spec: dict[str, Any], place: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 FS_IOC_FIEMAP = 0xC020660B
 FIEMAP_FLAG_SYNC = 0x1
 FIEMAP_EXTENT_LAST = 0x1
+FIEMAP_EXTENT_UNKNOWN = 0x2  # not placed yet
 FIEMAP_EXTENT_UNWRITTEN = 0x800
 HEADER = struct.Struct("=QQLLLL")
 EXTENT = struct.Struct("=QQQQQLLLL")
@@ -26,25 +27,30 @@ class Extent(NamedTuple):
     unwritten: bool
 
 
-def extents(path: Path) -> list[Extent]:
-    """All extents of `path` in logical order, its dirty pages flushed first. Raises OSError."""
+def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
+    """All extents of `path` that have a place, in logical order; its dirty pages flushed first, unless not wanted.
+
+    Raises OSError.
+    """
     found: list[Extent] = []
+    asked = FIEMAP_FLAG_SYNC if synchronise else 0
     fd = os.open(path, os.O_RDONLY)
     try:
         start = 0
         while True:
             buffer = bytearray(HEADER.size + BATCH * EXTENT.size)
-            HEADER.pack_into(buffer, 0, start, 2**64 - 1 - start, FIEMAP_FLAG_SYNC, 0, BATCH, 0)
+            HEADER.pack_into(buffer, 0, start, 2**64 - 1 - start, asked, 0, BATCH, 0)
             fcntl.ioctl(fd, FS_IOC_FIEMAP, buffer)
             mapped = HEADER.unpack_from(buffer)[3]
             for i in range(mapped):
                 logical, physical, length, _, _, flags, *_ = EXTENT.unpack_from(buffer, HEADER.size + i * EXTENT.size)
-                found.append(Extent(logical, physical, length, bool(flags & FIEMAP_EXTENT_UNWRITTEN)))
+                if not flags & FIEMAP_EXTENT_UNKNOWN:
+                    found.append(Extent(logical, physical, length, bool(flags & FIEMAP_EXTENT_UNWRITTEN)))
+                start = logical + length
                 if flags & FIEMAP_EXTENT_LAST:
                     return merged(found)
             if not mapped:
                 return merged(found)
-            start = found[-1].logical + found[-1].length
     finally:
         os.close(fd)
 

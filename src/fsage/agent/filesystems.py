@@ -231,7 +231,7 @@ def refuse_if_in_use(device: str) -> None:
         if mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device):
             raise Refusal(f"{device} is mounted at {mount.point}; unmount it first")
     deadline = time.monotonic() + PATIENCE_S
-    while not _exclusive(device):
+    while not exclusive(device):
         if time.monotonic() > deadline:
             raise Refusal(
                 f"{device} is in use although nothing here has mounted it{_namespaces(name)}; end what holds "
@@ -240,7 +240,7 @@ def refuse_if_in_use(device: str) -> None:
         time.sleep(0.02)
 
 
-def _exclusive(device: str) -> bool:
+def exclusive(device: str) -> bool:
     """Whether nobody else holds the device: any mount, in any namespace, makes the kernel say no."""
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL))

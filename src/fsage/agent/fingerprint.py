@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from fsage.agent import fiemap
+from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.structure import fillers
 
 
@@ -28,7 +29,8 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
             files += 1
             total += stat.st_size
         space = os.statvfs(mount)
-        free += space.f_bfree * space.f_frsize
+        # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
+        free += (space.f_bavail if filesystem == "lustre" else space.f_bfree) * space.f_frsize
         if filesystem in ("ext4", "xfs"):
             digest.update(f"{space.f_bfree}|{space.f_ffree if filesystem == 'ext4' else ''}\n".encode())
     return {
@@ -62,15 +64,19 @@ def digest(mounts: list[Path]) -> dict:
 
 
 def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
-    """Where measured files lie: extents, bytes, mean position on the device (0 first block, 1 last)."""
+    """How measured files lie: FileLayouts.summary, mean position on the device (0 first block, 1 last), digest.
+
+    None where the file system cannot say.
+    """
     whole = hashlib.blake2b(digest_size=16)
-    count = total = 0
+    layouts = FileLayouts(os.statvfs(mounts[0]).f_frsize)
+    total = 0
     weighted = 0.0
     try:
         for path in sorted(files):
             pieces = fiemap.extents(path)
+            layouts.add(pieces)
             whole.update(f"{path.name} {[piece[:3] for piece in pieces]}\n".encode())
-            count += len(pieces)
             store = os.statvfs(path)
             for piece in pieces:
                 total += piece.length
@@ -78,9 +84,7 @@ def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
     except OSError:
         return None
     return {
-        "files": len(files),
-        "extents": count,
-        "bytes": total,
+        **layouts.summary(),
         "mean_position": weighted / total if total else None,
         "digest": whole.hexdigest(),
     }

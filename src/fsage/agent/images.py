@@ -1,4 +1,4 @@
-"""Make and remove a local target: its image files (kind loop) or its directory (kind directory).
+"""Make and remove a local target: its image files (kind loop) or its directory (kinds directory and lustre).
 
 `<home>/<target>/images.json` names every image before it exists: nothing that is not named there is ever
 written or removed.
@@ -18,6 +18,7 @@ from fsage.agent import claim, declaration, directories, files, lease, loops, sp
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Refusal
 from fsage.agent.loops import CLEAR
+from fsage.agent.lustre import target as lustre
 
 STEP_BYTES = 64 * MIB
 FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000
@@ -26,7 +27,9 @@ FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x008000
 def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Make the image files of a loop target (each written once) and attach loop devices; idempotent."""
     spec = declaration.complete(spec)
-    if spec["kind"] == "directory":
+    if spec["kind"] == "lustre":
+        lustre.mount_of(spec)  # refuses where another file system would get it
+    if spec["kind"] != "loop":
         return directories.create(spec, check)
     need_root(spec)
     if check:
@@ -110,7 +113,7 @@ def remove(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
 
 def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     released = claim.give_back(spec, check)
-    if spec["kind"] == "directory":
+    if spec["kind"] != "loop":
         removed = directories.remove(spec, check, released)
         if not check:
             claim.forget(spec)

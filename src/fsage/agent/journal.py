@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, iocost
+from fsage.agent import files
 
 SHARED = Path("/run/fsage/shared.json")
 SHARED_LOCK = Path("/run/fsage/shared.lock")
@@ -44,25 +44,3 @@ def strike(path: Path, entry: Entry) -> None:
         files.write_json(path, {"boot_id": files.boot_id(), "entries": left})
     else:
         files.remove(path)
-
-
-def undo(home: Path) -> list[str]:
-    """Undo what was changed for this target, newest first, and what is shared if nobody else needs it.
-
-    Returns what was verified, a sentence each. `Failure`: what could not be put back stays noted.
-    """
-    proof = []
-    with files.locked(SHARED_LOCK):
-        for path in (path_of(home), SHARED):
-            if path == SHARED and iocost.groups():
-                break
-            for entry in reversed(entries(path)):
-                proof.append(iocost.UNDO[entry["kind"]](entry))
-                strike(path, entry)
-            files.remove(path)  # void entries of an earlier boot
-    return proof
-
-
-def left_over() -> bool:
-    """Whether something shared is still changed although no target needs it."""
-    return bool(entries(SHARED)) and not iocost.groups()

@@ -7,6 +7,7 @@ import fcntl
 import os
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,12 @@ from fsage.agent.files import boot_id, read_json, remove, write_json
 
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go
 BELIEVED_S = 900.0  # a holder on another machine, whose process cannot be looked up, counts as alive so long
+RENEW_S = 60.0  # so often a command that works long says that its run is alive
+
+
+def machine() -> str:
+    """Within what a process number names a process: this boot and this namespace of process numbers."""
+    return f"{boot_id()}/{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def start_of(pid: int) -> int | None:
@@ -28,7 +35,7 @@ def start_of(pid: int) -> int | None:
 
 def alive(holder: dict) -> bool:
     """Whether the run that holds a lease still goes on."""
-    if holder["boot_id"] == boot_id():
+    if holder.get("machine") == machine():
         return start_of(holder["pid"]) == holder["pid_start"]
     return holder["host"] != socket.gethostname() and time.time() - holder["renewed"] < BELIEVED_S
 
@@ -41,18 +48,25 @@ def describe(holder: dict) -> str:
     )
 
 
-def take(home: Path, request: dict) -> None:
-    """Note the request's run as the target's holder. Raises Refusal naming another living one."""
+def take(home: Path, request: dict) -> dict | None:
+    """Note the request's run as the target's holder; return what was noted. Raises Refusal naming another living one.
+
+    `request["gone"]` names runs that are known to have been killed, wherever they were.
+    """
     path = home / "lease.json"
     current = read_json(path)
     mine = request.get("holder")
-    if current and alive(current) and (not mine or current["run"] != mine["run"]):
+    others = current and (not mine or current["run"] != mine["run"])
+    if current and others and current["run"] not in request.get("gone", ()) and alive(current):
         raise Refusal(
             f"target {home.name} is held by {describe(current)}; nothing was touched. "
             "Wait for that run or stop it, then give the same command again."
         )
-    if mine:
-        write_json(path, {**mine, "renewed": time.time()})
+    if not mine:
+        return None
+    taken = {**mine, "renewed": time.time(), "taken": str(uuid.uuid4())}
+    write_json(path, taken)
+    return taken
 
 
 def drop(home: Path, request: dict) -> bool:
@@ -66,9 +80,15 @@ def drop(home: Path, request: dict) -> bool:
     return False
 
 
+def lost(home: Path, request: dict) -> bool:
+    """Whether the request's run no longer holds the lease."""
+    mine = request.get("holder")
+    return mine is not None and (read_json(home / "lease.json") or {}).get("run") != mine["run"]
+
+
 @contextlib.contextmanager
-def held(home: Path, request: dict, shared: bool = False) -> Iterator[None]:
-    """Hold the target while a command works on it; `shared` among the shards of one step.
+def held(home: Path, request: dict, shared: bool = False) -> Iterator[dict | None]:
+    """Hold the target while a command works on it; `shared` among the shards of one step. Gives the lease.
 
     Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
     """
@@ -80,31 +100,44 @@ def held(home: Path, request: dict, shared: bool = False) -> Iterator[None]:
                 fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                take(home, request)  # another run's command: refuse at once
+                take(home, request)  # another living run's command: refuse at once; any other is to stop (Watch)
                 if time.monotonic() > deadline:
+                    drop(home, request)  # or a run that now ends would seem to hold the target
                     raise Refusal(
                         f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s; nothing was "
                         f"touched. `fuser {home / 'lock'}` names the process."
                     ) from None
                 time.sleep(0.1)
-        take(home, request)
-        yield
+        yield take(home, request)
 
 
 class Watch:
     """Tells whether those for whom this command works are still there.
 
     Ansible runs its commands in sessions of their own: a signal to the run's process group does not reach
-    them. So a command that works long looks for itself: at the run that holds the lease, and at its parent.
+    them. So a command that works long looks for itself: at the run that holds the lease, at its parent, and at the
+    lease. Who takes that while we work may do so (another run in the place of a killed one, or our run, whose job was
+    cancelled, with its next) and waits for us to stop.
     """
 
-    def __init__(self, request: dict) -> None:
+    def __init__(self, home: Path, request: dict, lease: dict | None) -> None:
+        self.path = home / "lease.json"
+        self.lease = lease
         self.parent = os.getppid()
         holder = request.get("holder")
-        self.holder = holder if holder and holder["boot_id"] == boot_id() else None
+        self.holder = holder if holder and holder.get("machine") == machine() else None
 
     def orphaned(self) -> bool:
-        """True once the holder or the parent process has gone."""
+        """True once the holder or the parent process has gone, or the lease is another's. Else renews the lease."""
         if os.getppid() != self.parent:
             return True
-        return self.holder is not None and start_of(self.holder["pid"]) != self.holder["pid_start"]
+        if self.holder is not None and start_of(self.holder["pid"]) != self.holder["pid_start"]:
+            return True
+        if self.lease is None:
+            return False
+        if (read_json(self.path) or {}).get("taken") != self.lease["taken"]:
+            return True
+        if time.time() - self.lease["renewed"] > RENEW_S:
+            self.lease = {**self.lease, "renewed": time.time()}
+            write_json(self.path, self.lease)
+        return False

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 import uuid
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
 from fsage.agent.lease import Watch, held
+from fsage.agent.lustre import cold, servers
+from fsage.agent.lustre import target as lustre
 from fsage.agent.state import layout_record, look, opened, remove_measured
 from fsage.agent.target import Target
+from fsage.agent.trace import tracing
 
 PHASE_TIMEOUT_S = 900.0
 LOOK_EVERY_S = 0.2
@@ -31,9 +35,9 @@ class Orphaned(Exception):
 def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     """Measure the request's cells in order.
 
-    Returns {"measured", "remaining", "lost"}: `lost` says why the target is not (or no longer) in the state
-    asked for; the caller then brings it there and asks again for the rest. Raises Failure when the run that
-    asked has gone.
+    Returns {"measured", "remaining", "lost", "stopped"}: `lost` says why the target is not (or no longer) in the state
+    asked for; the caller then brings it there and asks again for the rest. `stopped` says why no further cell
+    was begun although the state is as asked. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
@@ -44,12 +48,15 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "measured": 0,
             "remaining": len(cells),
             "lost": None,
+            "stopped": None,
         }
-    with held(target.home, request):
-        visit = Visit(target, request)
+    with held(target.home, request) as lease:
+        visit = Visit(target, request, lease)
         lost = visit.enter() if cells else None
-        measured = 0
-        while not lost and measured < len(cells):
+        measured, stopped = 0, None
+        while not lost and not stopped and measured < len(cells):
+            if stopped := too_late(request.get("until"), cells[measured]):
+                break
             try:
                 lost = visit.cell(cells[measured])
             except Orphaned:
@@ -61,20 +68,34 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
         lost = lost or (visit.leave() if cells else None)
         return {
             "changed": measured > 0,
-            "msg": f"measured {measured} of {len(cells)} cells" + (f"; then: {lost}" if lost else ""),
+            "msg": f"measured {measured} of {len(cells)} cells"
+            + (f"; then: {lost or stopped}" if lost or stopped else ""),
             "measured": measured,
             "remaining": len(cells) - measured,
             "lost": lost,
+            "stopped": stopped,
         }
+
+
+def too_late(until: float | None, cell: dict) -> str | None:
+    """Why a cell is not begun: it would not end before the site's window closes (seconds since 1970); or None."""
+    if until is None or time.time() + cell["estimate_s"] <= until:
+        return None
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
+    return (
+        f"cell {cell['name']} takes about {cell['estimate_s']:.0f} s and would not end before {end}, when the window "
+        "closes; the same command goes on in the next one"
+    )
 
 
 class Visit:
     """One stay at a target in one state."""
 
-    def __init__(self, target: Target, request: dict) -> None:
+    def __init__(self, target: Target, request: dict, lease: dict | None) -> None:
         self.target, self.request = target, request
         self.mount = target.mounts[0]
-        self.watch = Watch(request)
+        self.watch = Watch(target.home, request, lease)
+        self.lustre: dict[str, Any] = target.spec["lustre"] or {}
         self.now: dict = {}
         self.conditions: dict = {}
 
@@ -96,6 +117,8 @@ class Visit:
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
         }
+        if self.lustre:
+            self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         return None
 
     def leave(self) -> str | None:
@@ -133,11 +156,15 @@ class Visit:
             observation = self.observation(cell, began, seen, [], "unsupported", cell["unsupported"])
         else:
             self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
+            osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
             phases, why = self.phases(cell)
+            counted = osts.ended() if osts else None
             cleaning = time.monotonic()
             broken = self.clean()
             why = why or broken
             observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
+            if counted:
+                observation["osts"] = counted
             observation["seconds"] = {
                 "check": seen["seconds"],
                 "drop": sum(phase["cache_drop_s"] for phase in phases),
@@ -152,10 +179,13 @@ class Visit:
         """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell."""
         taken: list[dict] = []
         for phase in cell["phases"]:
-            dropped = self.drop_caches()
+            try:
+                dropped = self.drop_caches()
+            except Failure as warm:
+                return taken, f"{phase['name']}: {warm}"
             result = {
                 "name": phase["name"],
-                "argv": phase["argv"],
+                "argv": self.argv(phase),
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
             }
@@ -166,12 +196,34 @@ class Visit:
                     taken,
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
                 )
-            result.update(self.run(phase))
+            with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
+                result.update(self.run({**phase, "argv": result["argv"]}))
+            if trace:
+                result["trace"] = trace.noted
             if result["rc"] != 0:
                 return taken, f"{phase['name']}: exit code {result['rc']}"
             if not phase.get("reads"):
-                result["extents"] = layout_of(measured_files(self.target.mounts), self.target.mounts)
+                files = measured_files(self.target.mounts)
+                result["extents"] = layout_of(files, self.target.mounts)
+                if self.lustre and (why := self.place(files, result)):
+                    return taken, f"{phase['name']}: {why}"
         return taken, None
+
+    def place(self, files: list[Path], result: dict) -> str | None:
+        """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
+        try:
+            found = lustre.placement(self.target, files)
+        except Failure as why:
+            return str(why)
+        result["placement"] = found
+        if result["extents"]:  # of every OST on its own, and by what the whole file system has
+            result["extents"]["mean_position"] = None
+        return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
+
+    def argv(self, phase: dict) -> list[str]:
+        """A phase's command; what it reads past the file system is the first store's device."""
+        device = self.target.devices[0] if self.target.devices else "no device"
+        return [word.replace("{device}", device) for word in phase["argv"]]
 
     def clean(self) -> str | None:
         """Remove what the cell left and say so on the target; why the state is lost when that cannot be done.
@@ -195,6 +247,8 @@ class Visit:
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
         (data, inodes, bitmaps) and leaves everybody else's caches alone.
         """
+        if self.lustre:
+            return cold.drop(self.lustre["fsname"], measured_files(self.target.mounts))
         if self.target.allocator_reset != "remount":
             return caches.drop(measured_files(self.target.mounts))
         began = time.monotonic()

@@ -7,10 +7,14 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, iocost, space
+from fsage.agent import declaration, files, iocost, space
 from fsage.agent.declaration import GIB
+from fsage.agent.errors import Refusal
+from fsage.agent.lustre import mounts, params
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
 # smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
@@ -26,6 +30,7 @@ NEEDED = {
     "ext4": ("mkfs.ext4",),
     "xfs": ("mkfs.xfs",),
     "btrfs": ("mkfs.btrfs",),
+    "lustre": ("lfs", "lctl", "findmnt"),
 }
 
 
@@ -51,25 +56,43 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             good, bad = space.places(spec["image_dir"])
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
+    elif spec["kind"] == "lustre":
+        lacking = [f"{tool}: install the Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
+        missing += lacking
+        if not root:
+            missing.append("root: lctl set_param needs it")
+        if not lacking:
+            try:
+                mounts.client_mount(spec["lustre"], Path(spec["directory"]))
+            except Refusal as refusal:
+                missing.append(str(refusal))
     elif not os.access(parent := space.existing(spec["directory"]), os.W_OK):
         missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
     elif why := space.why_no_direct_io(parent):
         missing.append(f"{why}; declare a fsage_target.directory on another file system")
     model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
     uname = os.uname()
-    return {
-        "changed": False,
-        "msg": f"{uname.nodename} can hold a {spec['kind']} target"
-        if not missing
-        else f"{uname.nodename} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
+    claim = files.read_json(declaration.home_of(spec) / "claim.json")
+    found_out = {
         "able": not missing,
         "missing": missing,
         "root": root,
         "host": uname.nodename,
         "kernel": uname.release,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "time": time.time(),
         "tools": found,
+        "lustre": params.version() if spec["kind"] == "lustre" and shutil.which("lctl") else None,
         "io_controller": {"usable": model is None, "why_not": model},
         "places": [{"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good],
+        "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},
+    }
+    return {
+        "changed": False,
+        "msg": f"{uname.nodename} can hold a {spec['kind']} target"
+        if not missing
+        else f"{uname.nodename} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
+        "probe": found_out,
     }
 
 

@@ -12,17 +12,28 @@ from typing import Any
 
 from fsage.agent import caches, filesystems, structure, token
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
-from fsage.agent.lease import held
+from fsage.agent.lease import held, lost
+from fsage.agent.lustre import osts, space
+from fsage.agent.lustre import target as lustre
 from fsage.agent.target import Target, open_target
 
 ALL = {"index": 0, "count": 1, "threads": 1}
 Result = dict[str, Any]
 
 
-def opened(spec: dict, request: dict) -> Target:
-    """The target, verified, and claimed as the request's maker knew it. Raises Refusal."""
+def opened(spec: dict, request: dict, anywhere: bool = False) -> Target:
+    """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
+
+    Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.
+    """
     target = open_target(spec)
+    if not anywhere and not (target.home / "claim.json").exists():
+        raise Refusal(
+            f"target {target.name} was claimed on {target.claim['host']} and not on {os.uname().nodename}: here its "
+            "files are only populated and fragmented. Nothing was touched; name that host first in group clients"
+        )
     if request.get("claim") not in (None, target.claim["id"]):
         raise Refusal(
             f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "
@@ -99,6 +110,8 @@ def settle(target: Target) -> None:
         caches.flush(mount)
         if target.filesystem == "xfs":
             filesystems.await_frees(mount)
+        elif target.filesystem == "lustre":
+            space.await_frees(mount)
 
 
 def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
@@ -188,18 +201,24 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
 
 
 def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
-    """Do one host's shard of the announced step."""
-    target = opened(spec, request)
+    """Do one host's shard of the announced step. Raises Failure as soon as another run has taken the target over."""
+    target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
         if not now or now.get("step") != step or now["phase"] != token.BUILDING:
             raise Refusal(f"target {target.name} does not expect this {kind} step; run {kind}.yml again from its start")
+
+        def go_on() -> None:
+            # the token tells it to the shards on all hosts, the lease to the one on the launcher before it is changed
+            if token.read(target.mounts[0]) != now or lost(target.home, request):
+                raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
+
         if kind == "populate":
-            count = structure.populate(target.mounts, step, target.capacity_bytes, shard)
+            count = structure.populate(target.mounts, step, target.capacity_bytes, shard, go_on)
         else:
             made = next(s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"])
             total = structure.file_sizes(made["percent"], tuple(made["file_bytes"]), target.capacity_bytes)
-            count = structure.fragment(target.mounts, step, len(total), shard)
+            count = structure.fragment(target.mounts, step, len(total), shard, go_on)
         return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
 
 
@@ -215,6 +234,8 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
             before = before[:-1]
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes)
+        if kind == "populate" and target.kind == "lustre":
+            lustre.verify_fillers(target)
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
@@ -248,17 +269,25 @@ def diagnose(spec: dict, request: dict, check: bool) -> Result:
 
 
 def evidence(spec: dict, request: dict, check: bool) -> Result:
-    """Evidence of the state that the target is in; Refusal when it is not the request's."""
+    """Evidence of the state that the target is in, its layout among it; Refusal when it is not the request's.
+
+    On Lustre the request holds under `osts` what the servers saw (the verb `osts`).
+    """
     target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target)
         if why or now["done"] != request["steps"]:
             raise Refusal(f"target {target.name} is not in state {request['state']!r}: {why or now['state']}")
+        settle(target)
+        on_lustre = target.kind == "lustre"
+        seen = osts.every(target, request.get("osts", [])) if on_lustre else []
         return {
             "changed": False,
             "msg": f"target {target.name} is at {now['state']!r}",
             "evidence": {
                 **layout_record(target, now),
+                **({"osts": osts.fullness(target)} if on_lustre else {}),
+                "layout": layout(target, seen),
                 "token": now,
                 "study": request["study"],
                 "state": request["state"],

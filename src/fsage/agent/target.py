@@ -10,6 +10,7 @@ from typing import Any
 
 from fsage.agent import declaration, directories, files, filesystems, iocost, loops
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import target as lustre
 
 
 class Target:
@@ -20,7 +21,7 @@ class Target:
         self.claim = claim
         self.name: str = spec["name"]
         self.kind: str = spec["kind"]
-        self.filesystem: str | None = spec["filesystem"] if self.kind == "loop" else None
+        self.filesystem: str | None = claim["stores"][0]["filesystem"]
         self.state_known: bool = claim["filesystem_state_known"]
         self.home: Path = declaration.home_of(spec)
         self.mounts: list[Path] = [Path(store["mount"]) for store in claim["stores"]]
@@ -39,6 +40,8 @@ class Target:
 
     def mount_options(self) -> list[str]:
         """Options of every mount, as the kernel has them."""
+        if self.kind == "lustre":
+            return [lustre.mount_of(self.spec).options]
         lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         return [line[3] for mount in self.mounts for line in lines if line[1] == str(mount)]
 
@@ -47,10 +50,13 @@ class Target:
         return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
 
     def format(self) -> None:
-        """Make every store's file system anew, with UUIDs that are in the claim before."""
-        if self.kind == "directory":
-            directories.verify(self.mounts[0], self.claim)
-            directories.clear(self.mounts[0], keep_mark=True)
+        """Make every store's file system anew, with UUIDs that are in the claim before; a directory is only emptied."""
+        if self.kind != "loop":
+            self.verify_directory()
+            if self.kind == "lustre":
+                lustre.empty(self)
+            else:
+                directories.clear(self.mounts[0], keep_mark=True)
             return
         for store, device, point in self.stores():
             occupant = filesystems.mounted_at(point)
@@ -66,7 +72,7 @@ class Target:
 
     def remount(self) -> None:
         """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
-        if self.kind == "directory":
+        if self.kind != "loop":
             return
         for store, device, point in self.stores():
             filesystems.unmount(point)
@@ -74,6 +80,13 @@ class Target:
             filesystems.refuse_if_in_use(device)
             filesystems.mount(self.spec["filesystem"], device, point)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+
+    def verify_directory(self) -> None:
+        """`Refusal` unless the directory is the very one that was claimed."""
+        if self.kind == "lustre":
+            lustre.verify(self.spec, self.claim)
+        else:
+            directories.verify(self.mounts[0], self.claim)
 
     def enter_model(self) -> Callable[[], None] | None:
         """A `preexec_fn` that moves the child into the model's control group; None without a model."""
@@ -174,6 +187,8 @@ def open_target(spec: dict[str, Any]) -> Target:
     spec = declaration.complete(spec)
     home = declaration.home_of(spec)
     claim = files.read_json(home / "claim.json")
+    if claim is None and spec["kind"] == "lustre":
+        claim = lustre.claim_of(spec)
     where = f"on {os.uname().nodename}"
     if claim is None:
         raise Refusal(
@@ -201,8 +216,8 @@ def open_target(spec: dict[str, Any]) -> Target:
             )
     target = Target(spec, claim)
     with files.locked(home / "open.lock"):
-        if target.kind == "directory":
-            directories.verify(target.mounts[0], claim)
+        if target.kind != "loop":
+            target.verify_directory()
             return target
         if os.geteuid() != 0:
             raise Refusal(f"target {target.name} (kind: loop) needs root {where}")

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, write_json
 from fsage.agent.lease import held
+from fsage.agent.lustre import tunables
 from fsage.agent.state import opened
 
 
 def tune(spec: dict, request: dict, check: bool) -> dict:
-    """Set the block-queue tunables in `request["tuning"]` on every store, e.g. {"read_ahead_kb": 128}.
+    """Set the tunables in `request["tuning"]`: those of Lustre, or of the block queue of every store.
 
-    Lustre's tunables (max_rpcs_in_flight ...) have nothing to act on here and are noted as unsupported.
+    What the target does not have (max_rpcs_in_flight on a block queue, say) is noted as unsupported.
     What is set is put back when the target is released: the values before stand in tunables.json.
     """
-    target = opened(spec, request)
+    target = opened(spec, request, anywhere=True)
     wanted = request.get("tuning", {})
     with held(target.home, request):
         path = target.home / "tunables.json"
         noted = read_json(path) or {}
         model = target.model_in_place()
         changed = False
+        if target.kind == "lustre":
+            changed = tunables.tune(target.spec["lustre"]["fsname"], wanted, noted, check)
+            wanted = {}
         for name, value in sorted(wanted.items()):
             knobs = [queue / name for queue in target.queues() if (queue / name).exists()]
             if not knobs:
@@ -43,10 +48,21 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
             write_json(path, noted)
         return {
             "changed": changed,
-            "msg": f"{len(wanted)} tunables",
+            "msg": f"{len(request.get('tuning', {}))} tunables",
             "tunables": noted,
             "device_model": model,
         }
+
+
+def untune(spec: dict, request: dict, check: bool) -> dict:
+    """Put Lustre's tunables of this host back; those of loop devices go with the devices."""
+    spec = complete(spec)
+    path = home_of(spec) / "tunables.json"
+    if spec["kind"] != "lustre" or check or not path.exists():
+        return {"changed": False, "msg": "no tunables to put back here", "proof": []}
+    with held(home_of(spec), request):
+        proof = tunables.put_back(spec["lustre"]["fsname"], path)
+        return {"changed": True, "msg": "put back the tunables of this host", "proof": proof}
 
 
 def _value(knob) -> str:

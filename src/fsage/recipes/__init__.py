@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sized
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from fsage.study import Study
+from typing import Any, NamedTuple, Protocol
 
 BLOCK_BYTES = 4096
 
@@ -58,6 +56,15 @@ def names() -> list[str]:
 def load(name: str) -> ModuleType:
     """Return the module of one recipe, which must be one of `names()`."""
     return importlib.import_module(f"{__name__}.{name}")
+
+
+class Study(Protocol):
+    """What of a study (fsage.study) its states depend on."""
+
+    states: Any
+
+    def combinations(self, state: State) -> Sized:
+        """Its planned cells in a state."""
 
 
 def expand(study: Study) -> list[State]:

@@ -48,6 +48,16 @@ class States(Strict):
     notation: Annotated[tuple[Structure, ...], Levels(least=0)] = Field(
         (), description="structures instead of the axes"
     )
+    structures: Annotated[int, Field(ge=1, le=99)] = Field(
+        1, description="each structure so many times, with seeds one after the other: intervals are then over layouts"
+    )
+
+    @model_validator(mode="after")
+    def _seeds_are_known(self) -> States:
+        unseeded = not self.notation or any(structure.seed is None for structure in self.notation)
+        if self.structures > 1 and self.seed is None and unseeded:
+            refuse([Problem(("structures",), "more than one needs a 'seed' to count from, for seeds name the states")])
+        return self
 
     @model_validator(mode="after")
     def _axes_or_notation(self) -> States:
@@ -59,26 +69,26 @@ class States(Strict):
 
 
 def expand(states: States) -> list[State]:
-    """Return a state for each structure; within a population in order of BB, so that each deletes more."""
+    """Return the states of each structure; within a population in order of BB, so that each deletes more."""
     structures = states.notation or [
         PaF((Generation(capacity, fragmentation),), None, (size_bytes,))
         for size_bytes in states.file_size
         for capacity in sorted(states.capacity)
         for fragmentation in sorted(states.fragmentation)
     ]
-    made = [_state(structure, states) for structure in structures]
-    if states.notation:  # as written, but the states of one population together
-        first = {state.population: place for place, state in reversed(list(enumerate(made)))}
-        made.sort(
-            key=lambda state: (
-                first[state.population],
-                state.axes["notation"].generations[-1].fragmentation_percent,
-            )
-        )
-    return made
+    made = [_state(structure, states, number) for structure in structures for number in range(1, states.structures + 1)]
+    # As written, but the states of one population together.
+    first = {state.population: place for place, state in reversed(list(enumerate(made)))}
+    return sorted(
+        made, key=lambda state: (first[state.population], state.axes["notation"].generations[-1].fragmentation_percent)
+    )
 
 
-def _state(structure: PaF, states: States) -> State:
+def _state(structure: PaF, states: States, number: int) -> State:
+    """Return the state of a structure, or of its `number`-th repetition with a seed of its own."""
+    if states.structures > 1:
+        first = states.seed if structure.seed is None else structure.seed
+        structure = replace(structure, seed=(first or 0) + number - 1)
     generations = structure.generations
     sizes = ",".join(map(format_size, structure.sizes_bytes))
     seed = "" if structure.seed is None else f"+{structure.seed}"
@@ -101,6 +111,7 @@ def _state(structure: PaF, states: States) -> State:
         "fragmentation_percent": axes.get("fragmentation"),
         "file_size_bytes": axes.get("file_size"),
         "fullness_percent": structure.fullness_percent,
+        **({"structure": number} if states.structures > 1 else {}),
         "generations": [
             {
                 "capacity_percent": generation.capacity_percent,

@@ -8,12 +8,19 @@ from typing import Any
 import pandas as pd
 
 from fsage import statistics
+from fsage.report.conditions import AXES, labelled, values
 
-AXES = ["state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "params"]
+REFERENCE = ["file_size_bytes", "params", "measure", "setting"]
+"""What a group and the clean one that it is compared with have in common."""
+COLUMNS = [
+    *AXES,
+    *("transfer_size_bytes", "real_fullness_percent", "layouts", "structures", "condition", "main", "setting"),
+    *("measure", "n", "median", "mean", "low", "high", "level", "cov", "samples", "flags", "trend_p"),
+]
 
 
 def samples(frame: pd.DataFrame) -> pd.DataFrame:
-    """What may enter a statistic: valid and planned. Sentinels and failures are reported apart."""
+    """What may enter a statistic: valid and planned. Sentinels, other extras and failures are reported apart."""
     return frame[(frame["status"] == "valid") & (frame["kind"] == "planned")]
 
 
@@ -24,51 +31,98 @@ def measures(frame: pd.DataFrame) -> list[str]:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row for each group and measure: n, median, interval, CoV, samples, and the ratio `to_clean`.
+    """A row for each group and measure; never are samples pooled that were taken under different conditions.
 
-    `clean` is the unfragmented state of lowest capacity with the same file size and parameters, if there.
-    `layouts` counts the layout instances that were pooled.
+    - AXES, `transfer_size_bytes`, `real_fullness_percent`: the group. `condition` tells groups apart that are alike
+      in these, in words ('' where all was alike); of those, `main` is the one for figures (fsage.report.conditions)
+    - `samples`: one for each iteration or, with several `structures` (else 1), the median of each layout; `layouts`
+      counts the layout instances that they were taken in
+    - `n`, `median`, its interval `low`, `high` with its `level`, `mean`, `cov`: of the samples
+    - `flags`: iterations that lie far off, and why
+    - `trend_p`: of a trend over time in the group, adjusted over all groups; none with several structures
+    - `clean`: the unfragmented state of lowest capacity with the same file size and parameters under the same
+      conditions, if there; `to_clean`: the Ratio to it; `p_exploratory`: of the difference, adjusted over all rows
+      (false-discovery control), or none and `p_why`
     """
-    frame = samples(frame)
-    rows, names = [], measures(frame)
-    for keys, group in frame.groupby(AXES, sort=False, dropna=False):
-        for measure in names:
-            values = group[measure].dropna().tolist()
-            if not values:
-                continue
-            summary = statistics.summarise(values)
-            rows.append(
-                {
-                    **dict(zip(AXES, keys, strict=True)),
-                    "transfer_size_bytes": group["transfer_size_bytes"].iloc[0],
-                    "real_fullness_percent": group["real_fullness_percent"].median(),
-                    "layouts": group["layout_digest"].nunique(dropna=False),
-                    "measure": measure,
-                    "n": summary.n,
-                    "median": summary.median,
-                    "low": summary.interval and summary.interval.low,
-                    "high": summary.interval and summary.interval.high,
-                    "level": summary.interval and summary.interval.level,
-                    "cov": summary.cov,
-                    "samples": values,
-                }
-            )
-    columns = [*AXES, "transfer_size_bytes", "real_fullness_percent", "layouts", "measure", "n", "median"]
-    table = pd.DataFrame(rows, columns=[*columns, "low", "high", "level", "cov", "samples"])
+    frame = labelled(samples(frame))
+    names = measures(frame)
+    groups = frame.groupby([*AXES, "setting", "part"], sort=False, dropna=False)
+    rows = [row for _, group in groups for row in _rows(group, names)]
+    table = pd.DataFrame(rows, columns=COLUMNS).astype({"main": "bool"})  # an empty table knows no types
+    table["trend_p"] = _floats(statistics.adjust_exploratory([row["trend_p"] for row in rows]))
     clean = _clean(table)
-    keys = list(zip(table["file_size_bytes"], table["params"], table["measure"], strict=True))
-    table["clean"] = [clean[key].state if key in clean else None for key in keys]
-    table["to_clean"] = [
-        statistics.ratio(values, clean[key].samples) if key in clean and clean[key].state != state else None
-        for key, state, values in zip(keys, table["state"], table["samples"], strict=True)
-    ]
-    return table
+    found = [_compared(row, clean) for row in table.to_dict("records")]
+    tests = [test for _, _, test in found]
+    table["clean"] = [state for state, _, _ in found]
+    table["to_clean"] = [ratio for _, ratio, _ in found]
+    table["p_exploratory"] = _floats(statistics.adjust_exploratory([test.p if test else None for test in tests]))
+    table["p_why"] = [test.why if test else None for test in tests]
+    return table.drop(columns="setting")
 
 
-def _clean(table: pd.DataFrame) -> dict[tuple, Any]:
-    """The row that each (file size, parameters, measure) is compared with."""
-    whole = table[table["fragmentation_percent"] == 0].sort_values("capacity_percent", ascending=False)
-    return {(row.file_size_bytes, row.params, row.measure): row for row in whole.itertuples()}
+def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, Any]]:
+    """A row for each of the measures that the group has."""
+    alike = group.iloc[0][[*AXES, "transfer_size_bytes", "condition", "main", "setting"]].to_dict()
+    alike["real_fullness_percent"] = group["real_fullness_percent"].median()
+    in_time = group["began"].argsort(kind="stable")
+    structured = group["structure"].notna().any()
+    layouts = [layout for _, layout in group.groupby("structure")] if structured else [group]
+    rows = []
+    for measure in names:
+        mine = values(group, measure)
+        if not mine:
+            continue
+        summary = statistics.summarise(mine)
+        measured = len(mine) if structured else 1
+        rows.append(
+            {
+                **alike,
+                "layouts": measured,
+                "structures": measured,
+                "measure": measure,
+                "n": summary.n,
+                "median": summary.median,
+                "mean": summary.mean,
+                "low": summary.interval and summary.interval.low,
+                "high": summary.interval and summary.interval.high,
+                "level": summary.interval and summary.interval.level,
+                "cov": summary.cov,
+                "samples": mine,
+                "flags": [flag for layout in layouts for flag in _flags(layout[measure], layout["cell"])],
+                "trend_p": None if structured else statistics.trend(group[measure].iloc[in_time].dropna().tolist()).p,
+            }
+        )
+    return rows
+
+
+def _flags(column: pd.Series, cells: pd.Series) -> list[str]:
+    """E.g. 'transfer_size-64M_i3: 40.0% below the median, ...', among the samples of one layout."""
+    known = column.dropna()
+    return [f"{cells[known.index[index]]}: {reason}" for index, reason in statistics.outliers(known.tolist())]
+
+
+def _clean(table: pd.DataFrame) -> dict[tuple, dict[str, Any]]:
+    """The row that each REFERENCE is compared with; of several layouts of that state the commonest."""
+    whole = table[table["fragmentation_percent"] == 0]
+    whole = whole.sort_values(["capacity_percent", "main"], ascending=[False, True], kind="stable")
+    return {tuple(row[name] for name in REFERENCE): row for row in whole.to_dict("records")}
+
+
+def _compared(
+    row: dict[str, Any], clean: dict[tuple, dict[str, Any]]
+) -> tuple[str | None, statistics.Ratio | None, statistics.Test | None]:
+    """Name of the clean state, and the row against it; nothing against itself."""
+    reference = clean.get(tuple(row[name] for name in REFERENCE))
+    if reference is None:
+        return None, None, None
+    if reference["state"] == row["state"]:
+        return reference["state"], None, None
+    pair = row["samples"], reference["samples"]
+    return reference["state"], statistics.ratio(*pair), statistics.compare(*pair)
+
+
+def _floats(found: list[float | None]) -> pd.Series:
+    return pd.Series(found, dtype="float64")
 
 
 def size_label(size_bytes: int) -> str:

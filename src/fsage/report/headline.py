@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from fsage.report.conditions import conditions, labelled, values
 from fsage.report.groups import measure_label, measures, params_labels, samples
-from fsage.statistics import Ratio, ratio
+from fsage.statistics import ALPHA, Ratio, adjust_primary, compare, ratio, reachable
 
 PUBLISHED_LOSS_PERCENT = {"paf": (2, 35)}
 """What the source of a recipe found; writes lost more than reads there (studies.md, section 1)."""
@@ -17,7 +18,10 @@ PUBLISHED_LOSS_PERCENT = {"paf": (2, 35)}
 
 @dataclass(frozen=True)
 class Comparison:
-    """One state against another in one measure, at one set of parameters."""
+    """One state against another in one measure, at one set of parameters: one of the family of primary comparisons.
+
+    `p` is adjusted over the family (Holm), none where this one could not be tested.
+    """
 
     label: str
     state: str
@@ -25,6 +29,8 @@ class Comparison:
     measure: str
     params: str
     ratio: Ratio
+    p: float | None
+    family: int
 
     @property
     def what(self) -> str:
@@ -33,7 +39,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """E.g. 'Fullness: at 80.00 writes reach 0.71x of 10.00 (0.69-0.73, 96.8%, n=5+5), a loss of 29%.'"""
+        """E.g. '...: at 80.00 writes reach 0.71x of 10.00 (0.69-0.73, 96.8%, n=5+5), a loss of 29% (...).'"""
         result, loss = self.ratio, self.ratio.loss_percent
         if result.value is None or loss is None:
             pair = f"{self.what} at {self.state} against {self.against}"
@@ -56,12 +62,14 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """'a loss of 29%'; where the interval holds 1, that too."""
+        """'a loss of 29% (adjusted p=0.032)'; where that could be chance or cannot be told from it, that too."""
         loss = self.ratio.loss_percent or 0.0
         size = f"{'a loss' if loss >= 0 else 'a gain'} of {abs(loss):.0f}%"
-        if self.ratio.interval and self.ratio.direction == 0:
-            return f"{size} that could be chance"
-        return size
+        if self.p is None or not reachable(self.ratio.n, self.ratio.n_reference, self.family):
+            among = f" among {self.family} comparisons" if self.family > 1 else ""
+            return f"{size}; too few samples to tell it from chance{among}"
+        chance = " that could be chance" if self.p > ALPHA else ""
+        return f"{size}{chance} (adjusted p={self.p:.2g})"
 
 
 def headline(frame: pd.DataFrame, study: Any) -> list[str]:
@@ -70,6 +78,7 @@ def headline(frame: pd.DataFrame, study: Any) -> list[str]:
         return ["No valid sample yet: nothing to compare."]
     compared = comparisons(frame, study)
     said = [*(one.sentence for one in compared), *layout_sentences(frame, study), *published_sentences(frame, compared)]
+    said += conditions(samples(frame))
     return [*said, f"Taken on: {stamp(frame)}."]
 
 
@@ -77,15 +86,16 @@ def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
     """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
     mine = _at_largest_transfer(frame)
     labels = params_labels(mine["params"])
-    found = []
-    for pair in study.headline:
-        for params in labels:
-            for measure in measures(mine):
-                rows = mine[mine["params"] == params]
-                values, reference = (_values(rows, state, measure) for state in (pair.state, pair.against))
-                result = ratio(values, reference)
-                found.append(Comparison(pair.label, pair.state, pair.against, measure, labels[params], result))
-    return found
+    asked = [(pair, params, measure) for pair in study.headline for params in labels for measure in measures(mine)]
+    groups = []
+    for pair, params, measure in asked:
+        rows = mine[mine["params"] == params]
+        groups.append((_values(rows, pair.state, measure), _values(rows, pair.against, measure)))
+    ps = adjust_primary([compare(*both).p for both in groups])
+    return [
+        Comparison(pair.label, pair.state, pair.against, measure, labels[params], ratio(*both), p, len(asked))
+        for (pair, params, measure), both, p in zip(asked, groups, ps, strict=True)
+    ]
 
 
 def layout_sentences(frame: pd.DataFrame, study: Any) -> list[str]:
@@ -124,13 +134,14 @@ def stamp(frame: pd.DataFrame) -> str:
     words = sorted(taken["device_model"].dropna().unique()) or ["no device model"]
     words += sorted(taken["filesystem"].dropna().unique())
     if (taken["state_known"] == False).any():  # noqa: E712 - a nullable column
-        words.append("file-system state unknown (plain directory)")
+        words.append("file-system state unknown (not its own)")
     return " · ".join(words)
 
 
 def _at_largest_transfer(frame: pd.DataFrame) -> pd.DataFrame:
-    """Valid planned samples at the largest transfer size, where there is one."""
-    mine = samples(frame)
+    """Valid planned samples under the usual conditions at the largest transfer size, where there is one."""
+    mine = labelled(samples(frame))
+    mine = mine[mine["main"]]
     if mine["transfer_size_bytes"].notna().any():
         mine = mine[mine["transfer_size_bytes"] == mine["transfer_size_bytes"].max()]
     return mine
@@ -141,7 +152,7 @@ def _values(rows: pd.DataFrame, state: str, measure: str) -> list[float]:
     named = rows["state"] == state
     if not named.any():
         named = rows["state"].str.split("@").str[0] == state
-    return rows.loc[named, measure].dropna().tolist()
+    return values(rows[named], measure)
 
 
 def _against_published(mine: list[Comparison], low: float, high: float) -> str:

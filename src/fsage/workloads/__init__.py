@@ -3,7 +3,9 @@
 A workload module offers
 - `Params`: pydantic model of a cell's parameters;
 - `commands(params, claim) -> list[phase]`: what to run on a claimed target, as plain dicts
-  `{"name": str, "argv": [str], "reads": bool}` and optionally `"env": {str: str}`; `ValueError` if it cannot;
+  `{"name": str, "argv": [str], "reads": bool}` and optionally `"env": {str: str}`; `ValueError` if it cannot,
+  `Unsupported` if this target can never do it (the cell then becomes a record that says so);
+- `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better;
 - `read(observation) -> Outcome`: did it run right, and only then its numbers;
 - `seconds(params, claim)`, `bytes_written(params, claim)`: estimates for the plan.
 Modules with a leading underscore are what they share.
@@ -19,11 +21,15 @@ from types import ModuleType
 from typing import Literal
 
 
+class Unsupported(Exception):
+    """What a target of this kind cannot do; the message says why."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a cell came to. `metrics` is empty unless valid; `why` is a plain sentence unless valid."""
 
-    status: Literal["valid", "failed", "unsupported"]
+    status: Literal["valid", "failed", "unsupported", "spared"]
     why: str | None = None
     metrics: dict[str, float | int] = field(default_factory=dict)
 

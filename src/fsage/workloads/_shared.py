@@ -12,6 +12,18 @@ from fsage.workloads import Outcome
 Metrics = dict[str, float | int]
 
 
+# The cheapest start and end (measured): no clock calibration, threads in place of processes, no progress timer. No
+# statistics of disks: it fails a run when somebody else's device goes while fio looks through sysfs.
+FIO = (
+    "fio",
+    "--output-format=json",
+    "--clocksource=clock_gettime",
+    "--thread",
+    "--eta=never",
+    "--disk_util=0",
+)
+
+
 def tasks(claim: Mapping) -> int:
     """How many tasks run at a time."""
     return claim.get("tasks", 1)
@@ -54,17 +66,9 @@ def mpirun(claim: Mapping) -> list[str]:
 
 
 def fio_argv(claim: Mapping, *options: str) -> list[str]:
-    """A run of fio with one job per task; what a task makes is named `measured.<task>.<file>`.
-
-    It has the cheapest start and end (measured): no clock calibration, threads in place of processes, no
-    progress timer.
-    """
+    """A run of fio with one job per task; what a task makes is named `measured.<task>.<file>`."""
     return [
-        "fio",
-        "--output-format=json",
-        "--clocksource=clock_gettime",
-        "--thread",
-        "--eta=never",
+        *FIO,
         "--name=measured",
         f"--directory={directories(claim, ':')}",
         f"--numjobs={tasks(claim)}",
@@ -103,8 +107,8 @@ def judge(
     An observation that failed on its host stays failed; the reason is what the tool says, if it says any.
     """
     status, why = observation["status"], observation.get("why")
-    if status == "unsupported":
-        return Outcome("unsupported", why)
+    if status in ("unsupported", "spared"):  # nothing was run
+        return Outcome(status, why)
     metrics: Metrics = {}
     try:
         params = model.model_validate(observation["params"])

@@ -74,6 +74,11 @@ def seconds(params: Params | dict, claim: Mapping) -> float:
     return claim["calibration"]["cell_overhead_s"] + done / ASSUMED_PER_S
 
 
+def rates(params: Params | dict) -> list[str]:
+    """How many of each operation in a second."""
+    return [f"{operation}_per_s" for operation in Params.model_validate(params).operations]
+
+
 def read(observation: Mapping) -> Outcome:
     """`<operation>_per_s` of all tasks together, `<operation>_seconds`, `<operation>_files`; or why not."""
     return _shared.judge(observation, Params, lambda params: params.operations, _judge)

@@ -81,6 +81,11 @@ def seconds(params: Params | dict, claim: Mapping) -> float:
     return calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
 
 
+def rates(params: Params | dict) -> list[str]:
+    """The bandwidth of each phase."""
+    return [f"{phase}_bw_mib_s" for phase in Params.model_validate(params).phases]
+
+
 def read(observation: Mapping) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not."""
     return _shared.judge(observation, Params, _steps, _judge)

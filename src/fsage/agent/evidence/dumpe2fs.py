@@ -1,0 +1,132 @@
+"""The text of dumpe2fs, read line by line and not kept: the memory needed does not grow with the device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from fsage.agent.evidence.freespace import BINS, FreeSpace
+from fsage.agent.evidence.groups import Groups
+from fsage.agent.evidence.store import OF_EXTENTS, NotThisText, Store, without
+
+FIELD = re.compile(rb"([A-Z][^:]*): +(\S.*)")
+GROUP = re.compile(rb"Group (\d+): \(Blocks (\d+)-(\d+)\)")
+COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
+FREE = b"  Free blocks: "
+NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
+
+
+class Header(NamedTuple):
+    """What the superblock says; `free_blocks` as of the last umount, `cluster_blocks` more than 1 with bigalloc."""
+
+    blocks: int
+    block_bytes: int
+    first_block: int
+    group_blocks: int
+    group_inodes: int
+    free_blocks: int
+    cluster_blocks: int
+
+
+def of_text(lines: Iterable[bytes], bins: int = BINS) -> Store:
+    """The store that the text tells of. Raises NotThisText.
+
+    `dumpe2fs -h` gives the header alone; then what needs groups is absent.
+    """
+    lines = iter(lines)
+    header, first_group = read_header(lines)
+    block_bytes, device_bytes = header.block_bytes, header.blocks * header.block_bytes
+    found: dict[str, Any] = {"device_bytes": device_bytes, "block_bytes": block_bytes}
+    absent = {"files": "dumpe2fs lists no files"}
+    if first_group is None:
+        found["free_bytes"] = header.free_blocks * block_bytes
+        found["used_bytes"] = device_bytes - found["free_bytes"]
+        found["fullness_percent"] = 100 * found["used_bytes"] / device_bytes
+        absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h lists no groups"))
+        return Store("ext4", {"free": "dumpe2fs -h (the superblock's count, of the last umount)"}, found, absent)
+    reader = _Groups(header, FreeSpace(device_bytes, block_bytes, bins))
+    reader.read(first_group, lines)
+    found.update(reader.free.summary())
+    found["groups"] = reader.groups.summary()
+    source = "dumpe2fs (block bitmaps)"
+    if reader.disagreeing:
+        source += f"; {reader.disagreeing} groups list more or less free than they count: in use while it was read"
+    return Store("ext4", {"free": source}, found, absent)
+
+
+def read_header(lines: Iterator[bytes]) -> tuple[Header, bytes | None]:
+    """The header, and the line with which the first group begins, None where there is none. Raises NotThisText."""
+    found: dict[bytes, bytes] = {}
+    first_group, line = None, b""
+    for line in lines:
+        if GROUP.match(line):
+            first_group = line
+            break
+        if match := FIELD.match(line):
+            found[match[1]] = match[2].strip()
+    if lacking := [name.decode() for name in NEEDED if name not in found]:
+        raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
+    if first_group is None and line != b"\n":  # what both `dumpe2fs` and `dumpe2fs -h` write below the header
+        raise NotThisText("the header of dumpe2fs has no end: it was cut short")
+    try:
+        blocks, block_bytes, first, in_group, inodes, free = (int(found[name]) for name in NEEDED)
+        cluster_blocks = int(found.get(b"Cluster size", block_bytes)) // block_bytes
+        if min(blocks, block_bytes, in_group) <= 0:
+            raise ValueError(f"{blocks} blocks of {block_bytes} bytes, {in_group} a group")
+    except (ValueError, ZeroDivisionError) as error:
+        raise NotThisText(f"the header of dumpe2fs has numbers that cannot be: {error}") from error
+    return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks), first_group
+
+
+class _Groups:
+    """The part of the text that lists groups."""
+
+    def __init__(self, header: Header, free: FreeSpace) -> None:
+        self.header, self.free, self.groups = header, free, Groups("block group")
+        self.cluster_bytes = header.cluster_blocks * header.block_bytes
+        self.disagreeing = 0
+
+    def read(self, line: bytes, lines: Iterable[bytes]) -> None:
+        """Read all groups, the first of which begins with `line`. Raises NotThisText."""
+        size_bytes = self._begin(line, 0)
+        counts = free_bytes = None
+        for line in lines:
+            if line.startswith(FREE):
+                free_bytes = self._free(line)
+            elif line.startswith(b"Group "):
+                self._end(size_bytes, counts, free_bytes)
+                counts = free_bytes = None
+                size_bytes = self._begin(line, self.groups.count)
+            elif b" free inodes, " in line:
+                counts = COUNTS.match(line)
+        self._end(size_bytes, counts, free_bytes)
+        expected = -(-(self.header.blocks - self.header.first_block) // self.header.group_blocks)
+        if self.groups.count != expected or not line.endswith(b"\n"):
+            raise NotThisText(f"dumpe2fs' text ends with group {self.groups.count - 1} of {expected}: it was cut short")
+
+    def _begin(self, line: bytes, number: int) -> int:
+        match = GROUP.match(line)
+        if not match or int(match[1]) != number:
+            raise NotThisText(f"dumpe2fs' text goes on with {line[:60]!r} where group {number} should begin")
+        return (int(match[3]) - int(match[2]) + 1) * self.header.block_bytes
+
+    def _free(self, line: bytes) -> int:
+        """Count the runs in a list such as `9305-32767, 33000`; return their bytes. Clusters go by first blocks."""
+        block_bytes, cluster_bytes = self.header.block_bytes, self.cluster_bytes
+        extents = []
+        try:
+            for run in line[len(FREE) :].split(b", ") if len(line) > len(FREE) + 1 else ():
+                first, _, last = run.partition(b"-")
+                start = int(first)
+                extents.append((start * block_bytes, (int(last or first) - start) * block_bytes + cluster_bytes))
+            self.free.add(extents)
+        except ValueError as error:
+            raise NotThisText(f"dumpe2fs' list of free blocks in group {self.groups.count}: {error}") from error
+        return sum(length for _, length in extents)
+
+    def _end(self, size_bytes: int, counts: re.Match[bytes] | None, free_bytes: int | None) -> None:
+        if counts is None or free_bytes is None:
+            raise NotThisText(f"dumpe2fs lists no free blocks for group {self.groups.count}: the text was cut short")
+        self.disagreeing += int(counts[1]) * self.cluster_bytes != free_bytes
+        self.groups.add(size_bytes, free_bytes, self.header.group_inodes, int(counts[2]))

@@ -1,0 +1,105 @@
+"""Free extents of a device, counted as they come and not kept: the memory needed does not grow with their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+MIB_POWER = 20
+ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB
+BINS = 1024
+
+
+class FreeSpace:
+    """Histogram, bitmap and aligned chunks of the free extents given to `add`.
+
+    A free extent is a run of free blocks that lie side by side on the device, whichever group they belong to. The
+    bitmap has at most `bins` bins, each a power of two of bytes and no smaller than a block.
+    """
+
+    def __init__(self, device_bytes: int, block_bytes: int, bins: int = BINS) -> None:
+        self.device_bytes = device_bytes
+        self.count = self.free_bytes = self.largest_bytes = 0
+        self._extents, self._bytes = [0] * 64, [0] * 64  # by power of two of their length
+        self._aligned = [0] * len(ALIGNED_POWERS)  # chunks
+        self._bin_power = max(-(-device_bytes // bins) - 1, block_bytes - 1).bit_length()
+        self._bins = [0] * (((device_bytes - 1) >> self._bin_power) + 1)
+        self._begin = self._end = 0  # of the extent that the next one may still lengthen
+
+    def add(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Count extents (start, length; bytes) in ascending order, neighbours joined. Raises ValueError."""
+        begin, end, device_bytes = self._begin, self._end, self.device_bytes
+        for start, length in extents:
+            if start > end:
+                self._count(begin, end)
+                begin = start
+            elif start < end:
+                raise ValueError(f"a free extent at {start}, after one up to {end}")
+            end = start + length
+            if length <= 0 or end > device_bytes:
+                raise ValueError(f"a free extent of {length} bytes at {start}, on a device of {device_bytes} bytes")
+        self._begin, self._end = begin, end
+
+    def summary(self) -> dict[str, Any]:
+        """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
+
+        free_extents: by power of two, `from_bytes` included, twice that excluded. bitmap: share of each bin's bytes
+        that is free, from the device's beginning, the last bin cut off at its end. aligned_free_share: by chunk size in
+        bytes, share of the free bytes that lie in wholly free chunks that begin at a multiple of that size.
+        """
+        self._count(self._begin, self._end)
+        self._begin = self._end
+        device_bytes, free_bytes, bin_bytes = self.device_bytes, self.free_bytes, 1 << self._bin_power
+        powers = [power for power, extents in enumerate(self._extents) if extents]
+        return {
+            "used_bytes": device_bytes - free_bytes,
+            "free_bytes": free_bytes,
+            "fullness_percent": 100 * (device_bytes - free_bytes) / device_bytes,
+            "free_extents": {
+                "count": self.count,
+                "largest_bytes": self.largest_bytes,
+                "mean_bytes": free_bytes / self.count if self.count else None,
+                "histogram": [
+                    {"from_bytes": 1 << power, "extents": self._extents[power], "bytes": self._bytes[power]}
+                    for power in (range(powers[0], powers[-1] + 1) if powers else ())
+                ],
+            },
+            "bitmap": {
+                "bin_bytes": bin_bytes,
+                "free_share": [
+                    free / min(bin_bytes, device_bytes - number * bin_bytes) for number, free in enumerate(self._bins)
+                ],
+            },
+            "aligned_free_share": {
+                str(1 << power): (chunks << power) / free_bytes if free_bytes else None
+                for power, chunks in zip(ALIGNED_POWERS, self._aligned)  # noqa: B905 (hosts: Python 3.9)
+            },
+        }
+
+    def _count(self, start: int, end: int) -> None:
+        """Count the extent whose two ends are known; nothing if it has no length."""
+        length = end - start
+        if not length:
+            return
+        self.count += 1
+        self.free_bytes += length
+        if length > self.largest_bytes:
+            self.largest_bytes = length
+        power = length.bit_length() - 1
+        self._extents[power] += 1
+        self._bytes[power] += length
+        first, last = -(-start >> MIB_POWER), end >> MIB_POWER  # whole chunks lie from here to there, in their number
+        for number in range(len(ALIGNED_POWERS)):
+            if first >= last:
+                break  # where no chunk fits, none of twice its size does
+            self._aligned[number] += last - first
+            first, last = (first + 1) >> 1, last >> 1
+        bins, power = self._bins, self._bin_power
+        first, last = start >> power, (end - 1) >> power
+        if first == last:
+            bins[first] += length
+        else:
+            bins[first] += ((first + 1) << power) - start
+            bins[last] += end - (last << power)
+            for number in range(first + 1, last):
+                bins[number] = 1 << power

@@ -1,0 +1,66 @@
+"""Block groups or allocation groups by how free they are."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+# The buckets of the PaF study, which counts the block groups of a production target so: there 93 of 925 183 groups are
+# in none of its five, for those with none free have none. Here they have the first: (label, share from which on).
+BUCKETS = (
+    ("none free", 0.0),
+    ("< 1/16", 0.0),
+    ("< 1/8", 1 / 16),
+    ("< 1/4", 1 / 8),
+    ("< 1/2", 1 / 4),
+    ("1/2 and more", 1 / 2),
+)
+STARTS = tuple(start for _, start in BUCKETS[2:])
+
+
+class Groups:
+    """Groups given to `add`, each counted in exactly one bucket."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.count = self.group_bytes = 0
+        self._of_bytes = [0] * len(BUCKETS)
+        self._of_inodes = [0] * len(BUCKETS)
+
+    def add(self, size_bytes: int, free_bytes: int, inodes: int = 0, free_inodes: int = 0) -> None:
+        """Count a group; `inodes` 0 where it has no fixed number of them."""
+        self.count += 1
+        self.group_bytes = max(self.group_bytes, size_bytes)
+        self._of_bytes[bucket(size_bytes, free_bytes)] += 1
+        if inodes:
+            self._of_inodes[bucket(inodes, free_inodes)] += 1
+
+    def summary(self) -> dict[str, Any]:
+        """The key `groups` of a store's summary.
+
+        group_bytes: the size of the largest. buckets: by the share of a group's bytes that is free, from_share
+        included, to_share excluded but in the first and the last. inode_buckets: the same of its inodes, None where
+        groups hold no fixed number of them.
+        """
+        return {
+            "kind": self.kind,
+            "group_bytes": self.group_bytes,
+            "count": self.count,
+            "buckets": _table(self._of_bytes),
+            "inode_buckets": _table(self._of_inodes) if any(self._of_inodes) else None,
+        }
+
+
+def bucket(whole: int, free: int) -> int:
+    """The place in BUCKETS of a group of which `free` of `whole` is free."""
+    if not free:
+        return 0
+    return 1 + bisect_right(STARTS, free / whole)
+
+
+def _table(groups: list[int]) -> list[dict[str, Any]]:
+    ends = (0.0, *STARTS, 1.0)
+    return [
+        {"label": label, "from_share": start, "to_share": end, "groups": number}
+        for (label, start), end, number in zip(BUCKETS, ends, groups)  # noqa: B905 (hosts: Python 3.9)
+    ]

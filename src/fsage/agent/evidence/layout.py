@@ -1,0 +1,73 @@
+"""The layout of a target's stores, as evidence of a state."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import fiemap
+from fsage.agent.errors import Failure
+from fsage.agent.evidence import btrfs, ext4, xfs
+from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.evidence.freespace import BINS
+from fsage.agent.evidence.store import OF_DEVICE, Store, without
+from fsage.agent.structure import fillers
+from fsage.agent.target import Target
+
+SCHEMA = 1
+NOT_ALONE = "the target is a directory: its file system is not its own"
+ON_OSTS = "the free space of Lustre is on its OSTs, the stores before this one"
+
+
+def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """How free space and filler files lie on every store: {"schema", "seconds", "stores": [Store.summary]}.
+
+    What cannot be told is absent, with the reason. The caller has synchronised the target. On Lustre `osts` are the
+    first stores, as their servers saw them; the last one has the files.
+    """
+    began = time.monotonic()
+    stores = list(osts)
+    for number, mount in enumerate(target.mounts):
+        if target.kind != "loop":
+            reason = ON_OSTS if target.kind == "lustre" else NOT_ALONE
+            store = Store(target.filesystem, {}, {}, without(OF_DEVICE, reason))
+        else:
+            assert target.filesystem is not None
+            store = of_mount(target.filesystem, target.devices[number], mount)
+        try:
+            found = of_files((entry.path for entry in fillers(mount)), os.statvfs(mount).f_frsize)
+            store.found["files"] = {"filler": found.summary()}
+            store.source["files"] = "FIEMAP"
+        except OSError as error:
+            store.absent["files"] = f"FIEMAP: {error}"
+        stores.append(store.summary(len(stores)))
+    return {"schema": SCHEMA, "seconds": time.monotonic() - began, "stores": stores}
+
+
+def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Store:
+    """The free space of a mounted file system; what cannot be told is absent, with the reason.
+
+    Nothing is synchronised: what the kernel has not placed yet counts as free.
+    """
+    try:
+        if filesystem in ("ext2", "ext3", "ext4"):
+            return ext4.of_mount(device, mount, bins)
+        if filesystem == "xfs":
+            return xfs.of_mount(mount, bins)
+        if filesystem == "btrfs":
+            return btrfs.of_mount(mount, bins)
+        reason = f"of {filesystem} no free space is read; only of ext4 (ldiskfs), XFS and btrfs"
+    except (OSError, ValueError, Failure) as error:
+        reason = str(error)
+    return Store(filesystem, {}, {}, without(OF_DEVICE, reason))
+
+
+def of_files(paths: Iterable[str], block_bytes: int) -> FileLayouts:
+    """How files lie, asked file by file. Raises OSError."""
+    layouts = FileLayouts(block_bytes)
+    for path in paths:
+        layouts.add(fiemap.extents(path))
+    return layouts

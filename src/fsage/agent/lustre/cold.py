@@ -1,0 +1,42 @@
+"""Cold caches on a Lustre client: its pages live under locks, so the locks are given back and counted."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import caches
+from fsage.agent.errors import Failure
+from fsage.agent.lustre import params
+
+PATIENCE_S = 10.0
+LOOK_EVERY_S = 0.05
+
+
+def drop(fsname: str, files: list[Path]) -> dict[str, Any]:
+    """Give back every lock that nobody uses, then drop the page cache; caches.drop's answer, with `locks` cancelled.
+
+    `Failure` names the connections whose locks stay: what they protect may still be in memory.
+    """
+    began = time.monotonic()
+    before = unused(fsname)
+    if before:
+        params.put({name.rpartition(".")[0] + ".lru_size": "clear" for name in before})
+    while left := [name for name, count in unused(fsname).items() if count]:
+        if time.monotonic() - began > PATIENCE_S:
+            raise Failure(f"unused locks stayed {PATIENCE_S:.0f} s after lru_size=clear: {params.names(left)}")
+        time.sleep(LOOK_EVERY_S)
+    dropped = caches.drop(files)
+    return {
+        **dropped,
+        "seconds": time.monotonic() - began,
+        "method": f"lru_size=clear, {dropped['method']}",
+        "locks": sum(before.values()),
+    }
+
+
+def unused(fsname: str) -> dict[str, int]:
+    """Locks that this client keeps for later, by connection to an OST (osc) or MDT (mdc)."""
+    asked = (f"ldlm.namespaces.{fsname}-{kind}*.lock_unused_count" for kind in ("OST*-osc-", "MDT*-mdc-"))
+    return {name: int(count) for name, count in params.get(*asked).items()}

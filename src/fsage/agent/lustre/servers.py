@@ -1,0 +1,90 @@
+"""What the object storage servers count, asked by SSH from the launcher: the servers that `lustre.oss` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import brw, params, space
+from fsage.agent.shell import run
+
+# One connection stays open between cells: a cell must not wait for a handshake with every server.
+SSH = (
+    "ssh",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=10",
+    "-o",
+    "ControlMaster=auto",
+    "-o",
+    "ControlPath=/run/fsage-ssh-%C",
+    "-o",
+    "ControlPersist=600",
+)
+ANSWER_S = 60
+NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
+Counted = dict[str, brw.Stats]  # by OST
+
+
+def stats(lustre: dict[str, Any]) -> Counted:
+    """brw_stats of every OST that the declared servers serve, of ldiskfs and of ZFS. Raises Failure."""
+    asked = f"lctl get_param 'osd-*.{lustre['fsname']}-OST*.brw_stats'"
+    with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
+        said = pool.map(lambda host: run([*SSH, host, asked], timeout=ANSWER_S).stdout, lustre["oss"])
+    return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
+
+
+def reach(lustre: dict[str, Any], osts: Iterable[space.Ost]) -> None:
+    """`Refusal` where a declared server does not answer, or an OST is served by none of them."""
+    if not lustre["oss"]:
+        return
+    try:
+        there = stats(lustre)
+    except Failure as why:
+        raise Refusal(f"fsage_target.lustre.oss: {why}; nothing was touched") from why
+    if missing := [ost.name for ost in osts if ost.name not in there]:
+        raise Refusal(
+            f"fsage_target.lustre.oss names {', '.join(lustre['oss'])}, and none of them serves {params.names(missing)}"
+        )
+
+
+class Watch:
+    """The OSTs before and after a cell. What cannot be had never disturbs what is measured: the reason is noted."""
+
+    def __init__(self, mount: Path, lustre: dict[str, Any]) -> None:
+        self.mount, self.lustre = mount, lustre
+        self.absent: dict[str, str] = {} if lustre["oss"] else {"brw_stats": NONE_DECLARED}
+        self.fullness = self._fullness()
+        self.counted = self._stats()
+
+    def ended(self) -> dict[str, Any]:
+        """{"fullness": {"before", "after"} by OST, "brw_stats": what each counted in between, "absent": reasons}."""
+        counted = {}
+        for ost, after in self._stats().items():
+            if (between := brw.between(self.counted.get(ost, {}), after)) is None:
+                self.absent[f"brw_stats of {ost}"] = "it counts from zero since the cell began"
+            else:
+                counted[ost] = between
+        return {
+            "fullness": {"before": self.fullness, "after": self._fullness()},
+            "brw_stats": counted if "brw_stats" not in self.absent else None,
+            "absent": self.absent,
+        }
+
+    def _fullness(self) -> dict[str, Any] | None:
+        try:
+            return space.fullness(space.osts(self.mount))
+        except Failure as why:
+            self.absent["fullness"] = str(why)
+            return None
+
+    def _stats(self) -> Counted:
+        try:
+            return stats(self.lustre) if "brw_stats" not in self.absent else {}
+        except Failure as why:
+            self.absent["brw_stats"] = str(why)
+            return {}

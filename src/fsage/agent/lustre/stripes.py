@@ -1,0 +1,103 @@
+"""On which OSTs files lie: `lfs setstripe` on directories, and `lfs getstripe -y` to see what came of it.
+
+`setstripe -c 999` is taken and gives all OSTs; with one OST full, `-i 0` goes elsewhere and `-c 2` becomes 1, and each
+time the exit status is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsage.agent.declaration import MIB
+from fsage.agent.errors import Failure
+from fsage.agent.shell import run
+
+PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
+ALL, ANY = -1, -1  # a stripe count, a first OST
+THREADS = 16
+FILES_AT_MOST = 64  # are looked at, evenly spread: each costs a process
+
+
+class Component(NamedTuple):
+    """One component of a layout (a plain file has one); `osts` in the order of the stripes, empty while it has none."""
+
+    start_bytes: int
+    stripe_count: int
+    stripe_size_bytes: int
+    first: int
+    osts: tuple[int, ...]
+
+
+def parse(text: str) -> list[Component]:
+    """The components that `lfs getstripe -y` shows of a file, or with `-d` of a directory. Raises Failure."""
+    found: list[dict[str, Any]] = []
+    start = 0
+    for match in PAIR.finditer(text):
+        key, value = match[1], match[2]
+        if key == "lcme_extent.e_start":
+            start = int(value)
+        elif key == "stripe_count":
+            found.append({"start_bytes": start, "stripe_count": int(value), "osts": []})
+        elif found and key == "stripe_size":
+            found[-1]["stripe_size_bytes"] = int(value)
+        elif found and key == "stripe_offset":
+            found[-1]["first"] = int(value)
+        elif found and key == "l_ost_idx":
+            found[-1]["osts"].append(int(value))
+    try:
+        components = [Component(**{**one, "osts": tuple(one["osts"])}) for one in found]
+    except TypeError:
+        components = []
+    if not components:
+        raise Failure(f"`lfs getstripe -y` said {text[:80]!r}: no layout")
+    return components
+
+
+def of(path: Path, *options: str) -> list[Component]:
+    """The layout of one file; with `-d` the one that new files in a directory get. Raises Failure."""
+    return parse(run(["lfs", "getstripe", "-y", *options, str(path)]).stdout)
+
+
+def set_on(directory: Path, lustre: dict[str, Any]) -> None:
+    """Give `directory` the declared striping for the files to come, and read it back. Raises Failure."""
+    count, size_mib, first = (lustre[key] for key in ("stripe_count", "stripe_size_mib", "first_ost"))
+    run(["lfs", "setstripe", "-c", str(count), "-S", f"{size_mib}M", "-i", str(first), str(directory)])
+    now = of(directory, "-d")
+    if [one[1:4] for one in now] != [(count, size_mib * MIB, first)]:
+        raise Failure(
+            f"{directory}: asked for {count} stripes of {size_mib} MiB from OST {first} on, `lfs getstripe -d` shows "
+            + "; ".join(f"{one.stripe_count} of {one.stripe_size_bytes} bytes from {one.first} on" for one in now)
+        )
+
+
+def placement(files: Iterable[Path], lustre: dict[str, Any], osts: int) -> dict[str, Any]:
+    """Where written files lie: {"files", "looked_at", "stripes", "astray"}.
+
+    stripes: by OST (its number), of the files looked at; astray: a sentence for each that is not as declared.
+    """
+    wanted = osts if lustre["stripe_count"] == ALL else lustre["stripe_count"]
+    stripes: Counter[int] = Counter()
+    astray = []
+    every = sorted(files)
+    paths = every[:: -(-len(every) // FILES_AT_MOST) or 1]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for path, components in zip(paths, pool.map(of, paths)):  # noqa: B905 (hosts: Python 3.9)
+            there = [index for component in components for index in component.osts]
+            stripes.update(there)
+            if len(components) > 1 or len(set(there)) != wanted:
+                astray.append(f"{path} has {len(set(there))} stripes on OSTs {there}, asked were {wanted}")
+            elif lustre["first_ost"] not in (ANY, there[0]):
+                astray.append(f"{path} begins on OST {there[0]}, asked was {lustre['first_ost']}")
+            elif components[0].stripe_size_bytes != lustre["stripe_size_mib"] * MIB:
+                astray.append(f"{path} has stripes of {components[0].stripe_size_bytes} bytes")
+    return {
+        "files": len(every),
+        "looked_at": len(paths),
+        "stripes": {str(index): number for index, number in sorted(stripes.items())},
+        "astray": astray,
+    }

@@ -1,0 +1,206 @@
+"""A target on Lustre: a directory on a client's mount, the only target of that file system, emptied by deleting.
+
+The claim is told by the file system's name, the NID of its management server, the FID of the directory, and a mark in
+the root of the file system, which every client sees: it holds the claim, and refuses a second target.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fsage.agent import directories, files, structure
+from fsage.agent.declaration import GIB, MIB
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import mounts, params, servers, space, stripes
+from fsage.agent.shell import run
+
+if TYPE_CHECKING:
+    from fsage.agent.target import Target
+
+MARK = ".fsage-target.json"
+NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
+TREES = ("filler", "measured")
+THREADS = 16
+# Logs and indices of an OST grow while it serves: so much more than when it was claimed does not count as left behind.
+SLACK_BYTES, SLACK_SHARE = 64 * MIB, 0.005
+
+
+class Found(NamedTuple):
+    """What a file system that can be claimed offers; `alone`: it holds nothing but the target."""
+
+    mount: Path
+    capacity_bytes: int
+    alone: bool
+    noted: dict[str, Any]
+
+
+def look(spec: dict[str, Any]) -> Found:
+    """The declared file system, as it is before it is claimed. `Refusal` if it is another, or not to be had."""
+    lustre, place = spec["lustre"], Path(spec["directory"])
+    if os.geteuid() != 0:
+        raise Refusal(f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param")
+    mount = mount_of(spec).point
+    _refuse_second(mount, spec)
+    osts = space.osts(mount)
+    usable_bytes = _usable_bytes(lustre, osts)
+    servers.reach(lustre, osts)
+    others = sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]})
+    whole = lustre["capacity_gib"] == "all"
+    if whole and others:
+        raise Refusal(
+            f"fsage_target.lustre.capacity_gib is all, and {mount} holds {params.names(others)}: all is for a file "
+            "system of its own; declare how many GiB fsage may fill"
+        )
+    capacity_bytes = usable_bytes if whole else int(lustre["capacity_gib"] * GIB)
+    if capacity_bytes > usable_bytes:
+        raise Refusal(
+            f"fsage_target.lustre.capacity_gib is {lustre['capacity_gib']}, and `lfs df` has "
+            f"{usable_bytes / GIB:.1f} GiB available on the OSTs that the declared striping uses; declare less"
+        )
+    noted = {
+        "declared": _declared(lustre),
+        "version": params.version(),
+        "osts": space.fullness(osts),
+    }
+    return Found(mount, capacity_bytes, whole, noted)
+
+
+def mount_of(spec: dict[str, Any]) -> mounts.ClientMount:
+    """The mount of the declared file system on this client; `Refusal` if it is another, or not mounted."""
+    return mounts.client_mount(spec["lustre"], Path(spec["directory"]))
+
+
+def identity(place: Path) -> dict[str, str]:
+    """What tells a directory from every other that the file system ever had: its FID. Raises FileNotFoundError."""
+    os.lstat(place)
+    return {"fid": run(["lfs", "path2fid", str(place)]).stdout.strip()}
+
+
+def mark(mount: Path, claim: dict[str, Any]) -> None:
+    """Note the claim on the file system, before anything else is written there. `Refusal` if another came first."""
+    whole = mount / f"{MARK}.{claim['id']}"
+    files.write_json(whole, claim)
+    try:
+        os.link(whole, mount / MARK)  # unlike a rename it never replaces what is there
+    except FileExistsError:
+        raise Refusal(f"{mount / MARK} was written by another claim just now; nothing else was touched") from None
+    finally:
+        files.remove(whole)
+
+
+def mark_anew(mount: Path, claim: dict[str, Any]) -> None:
+    """Bring the claim on the file system up to date."""
+    files.write_json(mount / MARK, claim)
+
+
+def unmark(spec: dict[str, Any], claim: dict[str, Any]) -> list[str]:
+    """Take our mark, and only ours, off the file system."""
+    mount = mount_of(spec).point
+    found = files.read_json(mount / MARK)
+    if found and found["id"] != claim["id"]:
+        return [f"left {mount / MARK}: it is of target {found['target']}"]
+    for name in (MARK, f"{MARK}.{claim['id']}"):  # the latter is left when a claim was killed while it wrote
+        files.remove(mount / name)
+    return [f"{mount / MARK} is gone"]
+
+
+def claim_of(spec: dict[str, Any]) -> dict[str, Any] | None:
+    """The claim as the file system has it: for the clients on which `claim` was not run."""
+    found = files.read_json(mount_of(spec).point / MARK)
+    return found if found and found["target"] == spec["name"] else None
+
+
+def verify(spec: dict[str, Any], claim: dict[str, Any]) -> None:
+    """`Refusal` unless the file system mounted here is the one that was claimed, by us, as declared now."""
+    mount = mount_of(spec).point
+    declared, claimed = _declared(spec["lustre"]), claim["lustre"]["declared"]
+    for key, value in declared.items():
+        if value != claimed[key]:
+            raise Refusal(
+                f"target {spec['name']} was claimed with lustre.{key} {claimed[key]}, and {value} is declared now; "
+                "release it and claim it again"
+            )
+    found = files.read_json(mount / MARK)
+    if not found or found["id"] != claim["id"]:
+        raise Refusal(
+            f"{mount / MARK} names {'target ' + found['target'] if found else 'no target'}, not claim {claim['id']}: "
+            "nothing was touched"
+        )
+    directories.verify(Path(spec["directory"]), claim, identity)
+
+
+def prepare(place: Path, lustre: dict[str, Any]) -> None:
+    """Make the directories that fsage fills, striped as declared. Raises Failure."""
+    for name in TREES:
+        (place / name).mkdir(exist_ok=True)
+        stripes.set_on(place / name, lustre)
+
+
+def placement(target: Target, written: list[Path]) -> dict[str, Any]:
+    """Where files that were written lie (stripes.placement)."""
+    return stripes.placement(written, target.spec["lustre"], len(target.claim["lustre"]["osts"]))
+
+
+def verify_fillers(target: Target) -> None:
+    """`Failure` where files of the structure, a sample of them, lie on other OSTs than declared."""
+    fillers = [Path(entry.path) for entry in structure.fillers(target.mounts[0])]
+    if astray := placement(target, fillers)["astray"]:
+        raise Failure(
+            f"the files are not where they were asked to be: {len(astray)} of a sample lie elsewhere: {astray[0]}"
+        )
+
+
+def empty(target: Target) -> None:
+    """Delete what fsage made, by many threads, and prove that it is gone and that its objects are. Raises Failure.
+
+    The proof by OST is to be had only where nobody else writes.
+    """
+    place = target.mounts[0]
+    directories.clear(place, keep_mark=True, threads=THREADS)
+    left = [name for name in TREES if os.path.lexists(place / name)]
+    if left:
+        raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
+    osts = space.await_frees(place)
+    if target.state_known:
+        for ost in osts:
+            then = target.claim["lustre"]["osts"][ost.name]["used_bytes"]
+            if ost.used_bytes > then + max(SLACK_BYTES, SLACK_SHARE * ost.total_bytes):
+                raise Failure(
+                    f"{ost.name} holds {ost.used_bytes / MIB:.0f} MiB after all of fsage's was deleted, and held "
+                    f"{then / MIB:.0f} MiB when it was claimed: somebody else writes, or objects were left behind"
+                )
+    prepare(place, target.spec["lustre"])
+
+
+def _declared(lustre: dict[str, Any]) -> dict[str, Any]:
+    """What must stay as it was when the target was claimed."""
+    return {key: value for key, value in lustre.items() if key != "oss"}
+
+
+def _usable_bytes(lustre: dict[str, Any], osts: list[space.Ost]) -> int:
+    """What files striped as declared can fill; `Refusal` where the OSTs for it are not there."""
+    count, first = lustre["stripe_count"], lustre["first_ost"]
+    numbers = [ost.number for ost in osts]
+    if count > len(osts):
+        raise Refusal(
+            f"fsage_target.lustre.stripe_count is {count}, and {lustre['fsname']} has {len(osts)} OSTs: "
+            "`lfs setstripe` would take it and give fewer"
+        )
+    if first != stripes.ANY and first not in numbers:
+        raise Refusal(f"fsage_target.lustre.first_ost is {first}, and {lustre['fsname']} has {numbers}")
+    if first == stripes.ANY or count == stripes.ALL:
+        return sum(ost.available_bytes for ost in osts)
+    start = numbers.index(first)
+    used = [osts[(start + step) % len(osts)] for step in range(count)]
+    return min(ost.available_bytes for ost in used) * count
+
+
+def _refuse_second(mount: Path, spec: dict[str, Any]) -> None:
+    if found := files.read_json(mount / MARK):
+        raise Refusal(
+            f"target {found['target']} has claimed {mount} (from {found['host']}, {found['created']}), and two targets "
+            f"on one file system would change each other's state: release that one first. If it is lost for good, "
+            f"delete {mount / MARK}"
+        )

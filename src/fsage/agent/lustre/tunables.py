@@ -1,0 +1,85 @@
+"""Tunables of Lustre clients: osc.* of each OST's connection and llite.* of the mount, set and read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import files
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import params
+
+Values = dict[str, str]  # by the parameter's full name
+
+
+def now(fsname: str, name: str) -> Values:
+    """What the clients' connections of one file system hold; empty where Lustre has no tunable of that name."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise Refusal(f"tuning: {name!r} is no name of a Lustre tunable, such as max_rpcs_in_flight")
+    found = params.get(f"osc.{fsname}-OST*.{name}", f"llite.{fsname}-*.{name}")
+    mine = re.compile(rf"(?:osc\.{fsname}-OST|llite\.{fsname}-[0-9a-f]+\.)")  # `a-*` is of the file system a-b as well
+    return {full: value for full, value in found.items() if mine.match(full)}
+
+
+def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> None:
+    """Set parameters and read them back. On a `Failure` what was set in part is put back as `before` has it.
+
+    A value out of range may be taken at one OST and refused at the next; it may be taken and clipped, or ignored, with
+    exit status 0. Names are given one by one: a glob reaches the metadata server's connections as well.
+    """
+    why = None
+    try:
+        params.put(wanted)
+    except Failure as error:
+        why = str(error)
+    after = now(fsname, name)
+    other = [full for full, value in wanted.items() if after.get(full) != value]
+    if not why and not other:
+        return
+    params.put({full: before[full] for full in wanted if after.get(full) != before[full]})
+    holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
+    asked = ", ".join(sorted(set(wanted.values())))
+    raise Failure(f"{name}: asked {asked}; {holds}{'; ' + why if why else ''}; put back to what was there")
+
+
+def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> bool:
+    """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported. True if changed.
+
+    In alphabetical order, by which max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
+    """
+    changed = False
+    for name, value in sorted(wanted.items()):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
+        found = now(fsname, name)
+        if not found:
+            entry: dict[str, Any] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
+        else:
+            other = {full: str(value) for full, holds in found.items() if holds != str(value)}
+            if other and not check:
+                put(fsname, name, other, found)
+                changed = True
+            before = {**found, **noted.get(name, {}).get("before", {})}
+            entry = {"asked": value, "before": before, "now": found if check else now(fsname, name)}
+        if noted.get(name) != entry:
+            noted[name] = entry
+            changed = True
+    return changed
+
+
+def put_back(fsname: str, path: Path) -> list[str]:
+    """Put back what was there before, as noted in the file `path`, and remove it; what was done, a sentence each.
+
+    Connections that have gone since are left out: after a new mount they have other names and Lustre's own values.
+    """
+    proof = []
+    for name, entry in sorted((files.read_json(path) or {}).items()):
+        found = now(fsname, name) if "before" in entry else {}
+        other = {full: entry["before"][full] for full in found if entry["before"].get(full, found[full]) != found[full]}
+        if other:
+            put(fsname, name, other, found)
+            proof.append(f"{name} is as it was at {len(other)} connections")
+    files.remove(path)
+    return proof

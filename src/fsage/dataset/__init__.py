@@ -1,0 +1,7 @@
+"""Records to one table: a row a record, units in the names of columns, Parquet and CSV (docs/records.md)."""
+
+from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION
+from fsage.dataset.records import load
+from fsage.dataset.tables import DatasetError, read, write
+
+__all__ = ["COLUMNS", "SCHEMA_VERSION", "DatasetError", "load", "read", "write"]

@@ -1,0 +1,108 @@
+"""The table's schema: what each column holds, in which unit, and since which version.
+
+`python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
+first; 2, columns `structure` and `amount_mib`. A new version only adds columns, so an older table is still read.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SCHEMA_VERSION = 2
+
+
+class Column(NamedTuple):
+    """`type` as pandas calls it; any of them may be missing in a row."""
+
+    type: str
+    meaning: str
+    since: int = 1
+
+
+COLUMNS = {
+    # which cell
+    "study": Column("str", "name of the study, config/<study>.yaml"),
+    "target": Column("str", "name of the target, inventories/<target>"),
+    "state": Column("str", "name of the state, e.g. 70.30@264M"),
+    "cell": Column("str", "name of the cell, unique within its state"),
+    "kind": Column("str", "planned; or sentinel, pass, traced: counted apart, never pooled; unknown: not readable"),
+    "order": Column("Int64", "place among the cells of its state, from 1"),
+    "attempt": Column("Int64", "1, or more where the cell was measured again"),
+    "status": Column("str", "valid, failed, unsupported, spared (by the stop rule) or unreadable"),
+    "why": Column("str", "the reason, unless valid"),
+    # what was asked
+    "recipe": Column("str", "what made the state, e.g. paf"),
+    "capacity_percent": Column("float64", "AA: files worth this share of the empty target's capacity were added"),
+    "fragmentation_percent": Column("float64", "BB: each of them was then deleted with this probability"),
+    "file_size_bytes": Column("Int64", "nominal size of those files; the target's scale applies"),
+    "workload": Column("str", "what was run, e.g. sequential"),
+    "transfer_size_bytes": Column("Int64", "bytes of one transfer"),
+    "iteration": Column("Int64", "which of the repetitions, from 1"),
+    "structure": Column("Int64", "which of several layouts of the same structure, from 1; missing: there is one", 2),
+    "params": Column("str", "all parameters but the iteration, JSON with sorted keys"),
+    # in which state it really was taken
+    "capacity_percent_achieved": Column("float64", "share of the capacity that was filled, all generations"),
+    "deleted_share_files": Column("float64", "share of the files that was deleted, 0 to 1"),
+    "deleted_share_bytes": Column("float64", "share of their bytes that was deleted, 0 to 1"),
+    "real_fullness_percent": Column("float64", "share of the capacity in use when the cell was measured"),
+    "layout_digest": Column("str", "the same digest is the same layout, extent by extent"),
+    "filler_files": Column("Int64", "files that made the target full"),
+    "filler_extents": Column("Int64", "their extents"),
+    "state_known": Column(
+        "boolean", "false where the file system is not the target's own: nothing is known of its state"
+    ),
+    "rebuilt": Column("boolean", "whether the state was brought about anew since it was first reached"),
+    "epoch": Column("Int64", "the target's counter of state changes"),
+    # what came out
+    "write_bw_mib_s": Column("float64", "bandwidth of the write phase, MiB/s (2^20 bytes)"),
+    "read_bw_mib_s": Column("float64", "bandwidth of the read phase, MiB/s"),
+    "write_seconds": Column("float64", "duration of the write phase by the tool's own clock"),
+    "read_seconds": Column("float64", "duration of the read phase by the tool's own clock"),
+    # where the measured files lay
+    "measured_files": Column("Int64", "files that the cell wrote"),
+    "measured_extents": Column("Int64", "their extents"),
+    "measured_bytes": Column("Int64", "their bytes"),
+    "measured_mean_position": Column(
+        "float64", "where their bytes lie on average: 0 the device's first block, 1 the last"
+    ),
+    "measured_mean_extent_bytes": Column("float64", "bytes of an extent of theirs, on average", 2),
+    "measured_layout_score": Column(
+        "float64",
+        "share of their blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole",
+        2,
+    ),
+    # how
+    "began": Column("str", "when, ISO 8601, UTC"),
+    "seconds_total": Column("float64", "duration of the cell with all that belongs to it"),
+    "host": Column("str", "the host that ran the command"),
+    "kernel": Column("str", "its kernel"),
+    "device_model": Column("str", "what was laid over the device, or that nothing was"),
+    "filesystem": Column("str", "ext4, xfs, btrfs, ..."),
+    "mount_options": Column("str", "of each store, JSON"),
+    "allocator_reset": Column("str", "what started the allocator anew before each phase: remount or none"),
+    "amount_mib": Column("float64", "what each task moves, MiB", 2),
+    "tunables": Column("str", "asked, before and now of each, JSON"),
+    "tools": Column("str", "versions, JSON"),
+    "commands": Column("str", "command lines of the phases, as a shell takes them"),
+}
+"""In the order of the files. What a workload measures beside these follows as float64, named with its unit."""
+
+
+def page() -> str:
+    """The schema as Markdown."""
+    rows = [f"| `{name}` | {one.type} | {one.since} | {one.meaning} |" for name, one in COLUMNS.items()]
+    return "\n".join(
+        [
+            "# The table of records",
+            "",
+            "Beside each report lie `records.parquet` and `records.csv`: the same table, a row for each record. The",
+            "Parquet file's metadata has `fsage_schema_version`; this is version "
+            f"{SCHEMA_VERSION}. A new version only adds columns:",
+            "older tables are still read (`fsage.dataset.read`, `fsage compare`), with the new columns empty. What a",
+            "workload measures beside these columns follows them, as float64, with the unit in its name.",
+            "",
+            "| column | type | since | what |",
+            "|---|---|---|---|",
+            *rows,
+        ]
+    )

@@ -1,0 +1,134 @@
+"""Records to one table: a row a record.
+
+A record file that cannot be read is a row too, with status `unreadable`: it is counted, never dropped.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from fsage.dataset.columns import COLUMNS
+
+NUMBER = (int, float)
+TYPES: dict[str, Any] = {"str": str, "Int64": int, "float64": NUMBER, "boolean": bool}
+ALLOWED = {name: TYPES[column.type] for name, column in COLUMNS.items()}
+SORTED_BY = [
+    "study",
+    "target",
+    "capacity_percent",
+    "fragmentation_percent",
+    "state",
+    "order",
+    "cell",
+    "attempt",
+]
+
+
+def load(paths: Iterable[Path]) -> pd.DataFrame:
+    """All records that exist as one table, in an order that does not depend on that of `paths`."""
+    rows = [row for path in paths if (row := _read(path)) is not None]
+    extra = sorted({name for row in rows for name in row} - COLUMNS.keys())
+    types = {name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64")
+    columns = {name: pd.array([row.get(name) for row in rows], dtype=kind) for name, kind in types.items()}
+    frame = pd.DataFrame(columns)
+    return frame.sort_values(SORTED_BY, kind="stable", ignore_index=True)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as file:
+            row = _row(orjson.loads(file.read()))
+        for name, value in row.items():
+            if value is not None and not isinstance(value, ALLOWED.get(name, NUMBER)):
+                raise TypeError(f"{name} is {value!r}")
+        return row
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"missing key {error}" if isinstance(error, KeyError) else str(error)
+        return _of_path(path) | {"status": "unreadable", "why": f"{path}: not a readable record: {reason}"}
+
+
+def _of_path(path: Path) -> dict[str, Any]:
+    """What `<target>/<study>/<state>/<cell>.json` says of a record that cannot be read."""
+    target, study, state, cell = ("", "", "", "", *path.with_suffix("").parts)[-4:]
+    return {"target": target, "study": study, "state": state, "cell": cell, "kind": "unknown"}
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    params, layout, conditions = record["params"], record["layout"], record["conditions"]
+    nominal = record["nominal"]
+    varied = {key: value for key, value in params.items() if key != "iteration"}
+    return {
+        **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "order", "attempt")},
+        **{key: record[key] for key in ("status", "why", "began", "host", "kernel")},
+        **{key: nominal.get(key) for key in ("recipe", "capacity_percent", "fragmentation_percent")},
+        "file_size_bytes": nominal.get("file_size_bytes"),
+        "workload": params.get("workload"),
+        "transfer_size_bytes": params.get("transfer_size"),
+        "iteration": params.get("iteration"),
+        "structure": nominal.get("structure"),
+        "params": _text(varied),
+        **_achieved(layout),
+        "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],
+        "layout_digest": layout.get("digest"),
+        "filler_files": layout.get("filler_files"),
+        "filler_extents": layout.get("filler_extents"),
+        "state_known": layout.get("state_known", True),
+        "rebuilt": record["check"].get("rebuilt"),
+        "epoch": record["check"].get("epoch"),
+        **record["metrics"],
+        **_measured(record["phases"]),
+        "seconds_total": record.get("seconds", {}).get("total"),
+        "device_model": (conditions.get("device_model") or {}).get("label", "no device model"),
+        "filesystem": conditions.get("filesystem"),
+        "mount_options": _text(conditions.get("mount_options")),
+        "allocator_reset": conditions.get("allocator_reset"),
+        "amount_mib": conditions.get("amount_mib"),
+        "tunables": _text(conditions.get("tunables") or {}),
+        "tools": _text(conditions.get("tools") or {}),
+        "commands": "; ".join(_typed(tuple(phase["argv"])) for phase in record["phases"]),
+    }
+
+
+def _achieved(layout: dict[str, Any]) -> dict[str, float]:
+    """Shares over all generations: filled, of the capacity; deleted, of what was filled."""
+    generations = layout.get("generations")
+    if not generations:
+        return {}
+    files, filled = (sum(one[key] for one in generations) for key in ("files", "capacity_percent_achieved"))
+    lost = sum(one["deleted_share_bytes"] * one["capacity_percent_achieved"] for one in generations)
+    return {
+        "capacity_percent_achieved": filled,
+        "deleted_share_files": sum(one["deleted_files"] for one in generations) / files if files else 0.0,
+        "deleted_share_bytes": lost / filled if filled else 0.0,
+    }
+
+
+OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "mean_extent_bytes", "layout_score")
+
+
+def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
+    """Extents of the cell's own files, as its first phase with a map left them."""
+    extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
+    return {f"measured_{key}": extents.get(key) for key in OF_EXTENTS}
+
+
+@cache
+def _typed(argv: tuple[str, ...]) -> str:
+    """A command as a shell takes it; the iterations of a group run the same one."""
+    return shlex.join(argv)
+
+
+def _text(value: Any) -> str | None:
+    """Strings as they are, anything else as JSON whose bytes depend on its content only."""
+    if value is None or isinstance(value, str):
+        return value
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

@@ -1,0 +1,26 @@
+"""The command `fsage evidence`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from fsage.evidence.look import look
+from fsage.evidence.terminal import show
+
+
+def run(what: str, as_json: bool, html: Path | None, files_at_most: int) -> None:
+    """Look at `what`, print it, and write the page if one is wanted. Raises ValueError."""
+    layout = look(what, files_at_most)
+    if html:
+        from fsage.evidence.page import page  # what draws takes a second to load
+
+        html.write_text(page(layout), encoding="utf-8")
+        print(f"fsage: page {html}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(layout, indent=1))
+    else:
+        show(layout, Console())

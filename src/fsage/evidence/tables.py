@@ -1,0 +1,128 @@
+"""A store's summary as tables of words, for the terminal and for the page alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fsage.sizes import round_size
+
+NUMBERS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words; the first column names, the others are numbers unless `numbers` says no. No heads: "" each."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    numbers: bool = True
+
+
+def title(store: dict[str, Any]) -> str:
+    """'ext4, 8 GiB, 9.04% in use'; what is not known is left out."""
+    words = [store["filesystem"] or "files"]
+    if store["device_bytes"]:
+        words += [round_size(store["device_bytes"]), f"{store['fullness_percent']:.2f}% in use"]
+    return ", ".join(words)
+
+
+def tables(store: dict[str, Any]) -> Iterator[Table]:
+    """All that the store's summary (agent.evidence.store.Store.summary) has."""
+    if store["device_bytes"]:
+        yield _space(store)
+    if store["free_extents"]:
+        yield _histogram(store["free_extents"]["histogram"], store["free_bytes"])
+    if store["aligned_free_share"]:
+        shares = [(int(size), share) for size, share in store["aligned_free_share"].items() if share is not None]
+        rows = [[round_size(size), _percent(share)] for size, share in shares]
+        yield Table("Free space in whole, aligned chunks", ["chunk", "of free bytes"], rows)
+    if store["groups"]:
+        yield _groups(store["groups"])
+    for name, files in (store["files"] or {}).items():
+        yield from _files(name, files, store["source"]["files"])
+    if store["absent"]:
+        yield _absent(store["absent"])
+
+
+def _space(store: dict[str, Any]) -> Table:
+    rows = [[key, round_size(store[f"{key.replace(' ', '_')}_bytes"])] for key in ("device", "block", "used", "free")]
+    if extents := store["free_extents"]:
+        rows.append(["free extents", f"{extents['count']:,}"])
+        rows.append(["largest", round_size(extents["largest_bytes"])])
+        rows.append(["mean", _size(extents["mean_bytes"])])
+    return Table(f"Space, by {store['source']['free']}", ["", ""], rows)
+
+
+def _histogram(classes: list[dict[str, int]], free_bytes: int) -> Table:
+    rows = [
+        [
+            f"{round_size(one['from_bytes'])} …",
+            f"{one['extents']:,}",
+            round_size(one["bytes"]),
+            _percent(one["bytes"] / free_bytes if free_bytes else 0),
+        ]
+        for one in classes
+        if one["extents"]
+    ]
+    return Table("Free extents by size", ["from, to twice that", "extents", "bytes", "of free bytes"], rows)
+
+
+def _groups(groups: dict[str, Any]) -> Table:
+    inodes = groups["inode_buckets"]
+    columns = ["free", "by bytes", "of all"] + (["by inodes"] if inodes else [])
+    rows = [
+        [one["label"], f"{one['groups']:,}", _percent(one["groups"] / groups["count"])]
+        + ([f"{inodes[number]['groups']:,}"] if inodes else [])
+        for number, one in enumerate(groups["buckets"])
+    ]
+    return Table(
+        f"{groups['count']:,} {groups['kind']}s, the largest {round_size(groups['group_bytes'])}", columns, rows
+    )
+
+
+def _files(name: str, files: dict[str, Any], source: str) -> Iterator[Table]:
+    score = files["layout_score"]
+    rows = [
+        ["files", f"{files['files']:,}"],
+        ["bytes", _size(files["bytes"])],
+        ["extents", f"{files['extents']:,}"],
+        ["mean extent", _size(files["mean_extent_bytes"])],
+        ["layout score", "unknown" if score is None else f"{score:.5f}"],
+    ]
+    yield Table(f"Files {name}, by {source}", ["", ""], rows)
+    shown = [
+        [number, f"{count:,}", _percent(count / files["files"])] for number, count in extents_per_file(files).items()
+    ]
+    yield Table(f"Extents of files {name}", ["extents", "files", "of files"], shown)
+
+
+def extents_per_file(files: dict[str, Any]) -> dict[str, int]:
+    """Number of extents -> files; of many numbers, classes by power of two: '4-7'."""
+    counts: dict[str, int] = files["extents_per_file"]
+    if len(counts) <= NUMBERS_SHOWN:
+        return counts
+    classes: Counter[str] = Counter()
+    for number, count in counts.items():
+        low = 1 << (int(number).bit_length() - 1) if int(number) else 0
+        classes[f"{low}-{2 * low - 1}" if low > 1 else str(low)] += count
+    return classes
+
+
+def _absent(absent: dict[str, str]) -> Table:
+    """One row a reason."""
+    keys: dict[str, list[str]] = {}
+    for key, why in absent.items():
+        keys.setdefault(why, []).append(key.replace("_", " "))
+    return Table("Absent", ["what", "why"], [[", ".join(names), why] for why, names in keys.items()], numbers=False)
+
+
+def _size(size_bytes: float | None) -> str:
+    return "unknown" if size_bytes is None else round_size(size_bytes)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"

@@ -1,0 +1,173 @@
+"""A study's results as an RO-Crate: one folder, or zip, with all that a report is made from, and what made it.
+
+RO-Crate 1.1 with the profile Process Run Crate (https://w3id.org/ro/wfrun/process): it needs no service, archives
+and repositories read it, and without any software it is still a folder of JSON, YAML and Parquet. In it a project's
+paths are kept (config/, inventories/, results/), so `remake` is the usual report, from other folders.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rocrate.model.contextentity import ContextEntity
+from rocrate.model.softwareapplication import SoftwareApplication
+from rocrate.rocrate import ROCrate
+
+import fsage
+from fsage import dataset
+from fsage.conclusion import write_report
+from fsage.plan import Plan, load_plan
+from fsage.report.provenance import commit
+
+PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+METADATA = "ro-crate-metadata.json"
+SOURCE = "#fsage"
+
+
+class ExportError(ValueError):
+    """A crate cannot be written or read; the message says which, why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Remade:
+    """A report made anew from a crate; `same` tells whether it has the bytes of the one in the crate."""
+
+    page: Path
+    same: bool
+    made_by: str
+    """The code that made the report in the crate."""
+
+
+def export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool = True) -> Path:
+    """Write the crate to `to`, a new folder or a new .zip; return it. Raises ExportError.
+
+    Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same.
+    """
+    if to.exists():
+        raise ExportError(f"{to} exists: name a folder or a .zip that does not")
+    frame = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
+    if frame.empty:
+        raise ExportError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")
+    write_report(plan, study_file)
+    crate = ROCrate(version="1.1")
+    crate.name = f"{plan.study.title} ({plan.study.name} on {plan.target.name})"
+    crate.description = plan.study.question
+    crate.license = "not stated: ask whoever measured"
+    last = str(frame["began"].max())
+    crate.root_dataset["datePublished"] = last  # not of now: the same records give the same crate
+    crate.root_dataset["conformsTo"] = crate.add(ContextEntity(crate, PROFILE, {"@type": "CreativeWork"}))
+    asked, found = [*_asked(crate, plan, study_file, inventory)], [*_results(crate, plan, raw)]
+    software = crate.add(
+        SoftwareApplication(crate, SOURCE, {"name": "fsage", "version": fsage.__version__, "softwareVersion": commit()})
+    )
+    crate.add_action(
+        software,
+        identifier="#measurement",
+        object=asked,
+        result=found,
+        properties={
+            "name": f"fsage measured {len(frame)} cells",
+            "startTime": str(frame["began"].min()),
+            "endTime": last,
+        },
+    )
+    with tempfile.TemporaryDirectory(prefix=".fsage-export-", dir=to.absolute().parent) as folder:
+        whole = Path(folder) / to.name
+        if to.suffix == ".zip":
+            crate.write_zip(whole)
+        else:
+            crate.write(whole)
+        whole.rename(to)
+    return to
+
+
+def remake(crate: Path, to: Path) -> Remade:
+    """Make the report of a crate's records anew, in a new folder `to`. Raises ExportError."""
+    if to.exists():
+        raise ExportError(f"{to} exists: name a folder that does not")
+    with _unpacked(crate) as folder:
+        found = _metadata(crate, folder)
+        studies = sorted((folder / "results" / "report").glob("*/*/index.html"))
+        if len(studies) != 1:
+            raise ExportError(f"{crate} holds {len(studies)} reports, not one: it was not written by `fsage export`")
+        there = studies[0].parent
+        before = studies[0].read_bytes()
+        target, study = there.parent.name, there.name
+        study_file = folder / "config" / f"{study}.yaml"
+        plan = load_plan(study_file, folder / "inventories" / target, folder / "results")
+        page = write_report(plan, study_file)
+        shutil.copytree(page.parent, to)
+        return Remade(to / page.name, (to / page.name).read_bytes() == before, str(found["softwareVersion"]))
+
+
+def _studies(plan: Plan, study_file: Path) -> list[Path]:
+    """The study's file, and that of the study it is compared with."""
+    compare = plan.study.compare
+    return [study_file, study_file.with_stem(compare.study)] if compare else [study_file]
+
+
+def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Iterator[Any]:
+    """What was asked for: the studies and the declaration of the target. Hosts and how to reach them stay private."""
+    declaration = "group_vars/all/target.yml"
+    places = {path: f"config/{path.name}" for path in _studies(plan, study_file)}
+    places[inventory / declaration] = f"inventories/{plan.target.name}/{declaration}"
+    for path, place in places.items():
+        yield crate.add_file(path, place, properties={"encodingFormat": "application/yaml"})
+
+
+def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[Any]:
+    """What was measured, and in which states; of the study that this one is compared with, its records too."""
+    root, target, study = plan.results.root, plan.target.name, plan.study.name
+    kinds = {
+        "records": "A record for each cell: what was asked, in which state it was taken, what came out",
+        "states": "Evidence of each state's layout",
+        "report": "The report, its figures, and all records as one table",
+        **({"raw": "What the tools said, as they said it"} if raw else {}),
+    }
+    for kind, name in kinds.items():
+        if (root / kind / target / study).is_dir():
+            yield crate.add_dataset(
+                root / kind / target / study, f"results/{kind}/{target}/{study}", properties={"name": name}
+            )
+    if plan.study.compare and plan.compared_records():
+        there = f"records/{target}/{plan.study.compare.study}"
+        yield crate.add_dataset(root / there, f"results/{there}", properties={"name": "Records that are compared with"})
+    for path, name in (
+        (plan.results.claim, "The target's claim and calibration"),
+        (plan.results.seed, "The drawn seed"),
+    ):
+        if path.exists():
+            place = f"results/{path.relative_to(root)}"
+            yield crate.add_file(path, place, properties={"name": name, "encodingFormat": "application/json"})
+
+
+@contextmanager
+def _unpacked(crate: Path) -> Iterator[Path]:
+    """A copy of the crate that may be written to; a crate itself is never changed."""
+    with tempfile.TemporaryDirectory(prefix="fsage-remake-") as folder:
+        copy = Path(folder) / "crate"
+        try:
+            if crate.is_dir():
+                shutil.copytree(crate, copy)
+            else:
+                shutil.unpack_archive(crate, copy, "zip")
+        except (OSError, shutil.ReadError, ValueError) as error:
+            raise ExportError(f"{crate} is neither a folder nor a zip that can be read: {error}") from None
+        yield copy
+
+
+def _metadata(crate: Path, folder: Path) -> Any:
+    """The crate's entry of the code that wrote it."""
+    try:
+        found = ROCrate(folder).get(SOURCE)
+    except (OSError, ValueError, KeyError) as error:
+        raise ExportError(f"{crate}: {METADATA} is missing or not readable ({error}): not an RO-Crate") from None
+    if found is None:
+        raise ExportError(f"{crate} is an RO-Crate, but not one of fsage: its {METADATA} does not name {SOURCE}")
+    return found

@@ -1,0 +1,40 @@
+"""Shares by class, a bar for each of a few states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import numpy as np
+
+from fsage.figures.panel import Mark, Panel, finish
+from fsage.figures.style import COLOURS, HATCHES, STYLE, canvas, legend
+
+GROUP_WIDTH = 0.84
+"""Of the distance between two classes."""
+LETTERS = 62
+"""So many fit under the axis; with longer names only some are written."""
+
+
+def bars_panel(
+    title: str, classes: Sequence[str], shares: Mapping[str, Sequence[float]], x_label: str, y_label: str, stamp: str
+) -> Panel:
+    """`shares` has for each label one number a class; bars differ by hatch as well as by colour."""
+    with mpl.rc_context(STYLE | {"axes.axisbelow": True}):
+        figure, axes = canvas(title, stamp)
+        axes.grid(False, axis="x")
+        width = GROUP_WIDTH / max(1, len(shares))
+        marks = []
+        for number, (label, heights) in enumerate(shares.items()):
+            where = np.arange(len(classes)) + (number - (len(shares) - 1) / 2) * width
+            look = {"color": COLOURS[number % len(COLOURS)], "hatch": HATCHES[number % len(HATCHES)]}
+            axes.bar(where, heights, width, label=label, edgecolor="0.25", linewidth=0.6, **look)
+            marks += [
+                Mark(x - width / 2, 0, f"{label}, {name}: {height:.4g}", width, height)
+                for x, name, height in zip(where, classes, heights, strict=True)
+            ]
+        axes.set(xlabel=x_label, ylabel=y_label)
+        every = 1 + sum(len(name) + 2 for name in classes) // LETTERS
+        axes.set_xticks(range(0, len(classes), every), classes[::every], fontsize=8)
+        legend(axes)
+        return finish(figure, axes, title, marks)

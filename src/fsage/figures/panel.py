@@ -1,0 +1,86 @@
+"""A finished figure, as SVG for the page and as files; the same bytes each time."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+POINT_RADIUS = 6.0
+"""What around a point answers to the pointer, in points of 1/72 inch."""
+
+
+class Mark(NamedTuple):
+    """A place in data coordinates that says `text` under the pointer: a point, or a box of `width` x `height`."""
+
+    x: float
+    y: float
+    text: str
+    width: float = 0.0
+    height: float = 0.0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One figure. `name` is its title as a file name, `svg` an <svg> element for a page, `pdf` a file's content."""
+
+    title: str
+    name: str
+    svg: str
+    pdf: bytes
+
+    def write(self, folder: Path) -> None:
+        """Write `<name>.svg` and `<name>.pdf` into an existing folder."""
+        (folder / f"{self.name}.svg").write_text(f'<?xml version="1.0" encoding="utf-8"?>\n{self.svg}\n', "utf-8")
+        (folder / f"{self.name}.pdf").write_bytes(self.pdf)
+
+
+def finish(figure: Figure, axes: Axes, title: str, marks: Iterable[Mark] = ()) -> Panel:
+    """Draw `figure`, whose title is unique within its report; `marks` lie over `axes` in the SVG only."""
+    name = re.sub(r"\W+", "-", title.lower()).strip("-")
+    width, height = (float(inches) * 72 for inches in figure.get_size_inches())
+    head = (
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}"'
+        ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    )
+    hover = "".join(_hover(figure, axes, mark) for mark in marks)
+    return Panel(title, name, head + _body(figure, name) + hover + "</svg>", _pdf(figure))
+
+
+def _body(figure: Figure, name: str) -> str:
+    """What Matplotlib draws, without prolog, date and <svg>; its ids begin with `name`."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") : text.rindex("</svg>")]
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\g<1>{name}-", text)
+    return text[text.index(">") + 1 :].strip()
+
+
+def _pdf(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return buffer.getvalue()
+
+
+def _hover(figure: Figure, axes: Axes, mark: Mark) -> str:
+    axes.get_xlim(), axes.get_ylim()  # settle the limits: transData alone would use stale ones
+    scale = 72 / figure.dpi
+    ends = [(mark.x, mark.y), (mark.x + mark.width, mark.y + mark.height)]
+    (x, y), (x_end, y_end) = axes.transData.transform(ends) * scale
+    height = figure.get_size_inches()[1] * 72
+    say = f"<title>{escape(mark.text)}</title>"
+    if mark.width:
+        left, top = min(x, x_end), height - max(y, y_end)
+        box = f'x="{left:.1f}" y="{top:.1f}" width="{abs(x_end - x):.1f}" height="{abs(y_end - y):.1f}"'
+        return f'<rect {box} fill="none" pointer-events="all">{say}</rect>'
+    dot = f'cx="{x:.1f}" cy="{height - y:.1f}" r="{POINT_RADIUS:g}"'
+    return f'<circle {dot} fill="none" pointer-events="all">{say}</circle>'

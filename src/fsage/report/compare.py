@@ -1,0 +1,194 @@
+"""Two result sets in one report: before and after a change, or two file systems, cell by cell.
+
+What is compared are groups of the same name in the same state under the same parameters; whatever else differs between
+the two sets is listed. Nothing is pooled.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fsage import dataset, statistics
+from fsage.report.conditions import SETTING
+from fsage.report.groups import measure_label, params_labels, samples, summarise
+from fsage.report.headline import stamp
+from fsage.report.page import write_figures
+from fsage.report.render import template
+from fsage.report.section import Section
+
+ALIKE = ["state", "params", "measure"]
+ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
+SIGNIFICANT = 0.05
+SHOWN = 10
+ORIGIN = {"study": "study", "target": "target", "host": "host"}
+
+
+class CompareError(ValueError):
+    """Two tables have nothing in common; the message says what each has."""
+
+
+def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("before", "after")) -> Path:
+    """Write the report of `after` against `before` into the folder `to`; return the page.
+
+    Each is a report's folder or its records.parquet. Raises DatasetError and CompareError.
+    """
+    frames = [dataset.read(path) for path in (before, after)]
+    tables = [_main(frame) for frame in frames]
+    both = tables[0].merge(tables[1], on=ALIKE, suffixes=("_before", "_after"))
+    if both.empty:
+        held = [", ".join(table["state"].unique()[:SHOWN]) or "no valid sample" for table in tables]
+        raise CompareError(
+            f"nothing to compare: no state and cell is in both. {before} has {held[0]}; {after} has {held[1]}"
+        )
+    rows = _compared(both.sort_values(ORDER, kind="stable"))
+    on = _stamp(frames, names)
+    sections = [_section(rows, on, names)]
+    page = template("compare.html.j2").render(
+        before=names[0],
+        after=names[1],
+        stamp=on,
+        rows=rows.astype(object).where(rows.notna(), None).to_dict("records"),
+        verdicts=_verdicts(rows, names),
+        warnings=[*_alone(tables, names), *_layouts(frames)],
+        differences=_differences(frames),
+        sections=sections,
+    )
+    write_figures(sections, to / "figures")
+    path = to / "index.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _main(frame: pd.DataFrame) -> pd.DataFrame:
+    """The groups that figures show: of several conditions in one set, the usual ones."""
+    table = summarise(frame)
+    return table[table["main"]]
+
+
+def _compared(both: pd.DataFrame) -> pd.DataFrame:
+    """A row a group: the factor `median` with its interval, the adjusted p, and both medians."""
+    pairs = list(zip(both["samples_after"], both["samples_before"], strict=True))
+    ratios = [statistics.ratio(*pair) for pair in pairs]
+    tests = [statistics.compare(*pair) for pair in pairs]
+    held = [one.interval for one in ratios]
+    cells = params_labels(both["params"])
+    return pd.DataFrame(
+        {
+            **{name: both[name] for name in ALIKE},
+            "capacity_percent": both["capacity_percent_after"],
+            "fragmentation_percent": both["fragmentation_percent_after"],
+            "transfer_size_bytes": both["transfer_size_bytes_after"],
+            "cell": both["params"].map(cells),
+            "rate": [" ".join(measure_label(name)) for name in both["measure"]],
+            **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
+            "median": [one.value for one in ratios],
+            "low": [one.low if one else None for one in held],
+            "high": [one.high if one else None for one in held],
+            "level": [one.level if one else None for one in held],
+            "n": [min(one.n, one.n_reference) for one in ratios],
+            "direction": [one.direction for one in ratios],
+            "p": statistics.adjust_exploratory([one.p for one in tests]),
+            "samples": [[] for _ in ratios],
+        }
+    ).astype(dict.fromkeys(("median", "low", "high", "level", "p"), "float64"))
+
+
+def _verdicts(rows: pd.DataFrame, names: tuple[str, str]) -> list[str]:
+    """A sentence for each rate."""
+    said = []
+    for measure, part in rows.groupby("measure", sort=False):
+        found = part["p"] < SIGNIFICANT
+        faster, slower = (int((found & (part["direction"] == way)).sum()) for way in (1, -1))
+        few = int(part["p"].isna().sum())
+        said.append(
+            f"{measure_label(str(measure))[0].capitalize()}s with {names[1]} reach {part['median'].median():.3f}x of "
+            f"{names[0]} in the median of {len(part)} groups, from {part['median'].min():.3f}x to "
+            f"{part['median'].max():.3f}x: {faster} are faster and {slower} slower beyond chance (exploratory)"
+            + (f"; {few} have too few samples for a test." if few else ".")
+        )
+    return said
+
+
+def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
+    """What only one of the two has."""
+    keys = [set(table[ALIKE].itertuples(index=False, name=None)) for table in tables]
+    said = []
+    for name, mine, others in zip(names, keys, reversed(keys), strict=True):
+        if states := sorted({state for state, *_ in mine - others}):
+            more = f" and {len(states) - SHOWN} more" if len(states) > SHOWN else ""
+            groups = len(mine - others)
+            said.append(f"Only {name} has {groups} groups, in states {', '.join(states[:SHOWN])}{more}.")
+    return said
+
+
+def _layouts(frames: list[pd.DataFrame]) -> list[str]:
+    """Whether the states that both have were laid out alike."""
+    digests = [samples(frame).groupby("state")["layout_digest"].agg(set) for frame in frames]
+    states = sorted(set(digests[0].index) & set(digests[1].index))
+    other = [state for state in states if not digests[0][state] & digests[1][state]]
+    if not other:
+        return []
+    return [
+        f"{len(other)} of {len(states)} states were laid out differently in the two: there a "
+        "difference may be one of layouts."
+    ]
+
+
+def _differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
+    """Conditions that are not the same in both."""
+    found = []
+    for column, what in {**ORIGIN, **SETTING}.items():
+        values = [sorted(samples(frame)[column].dropna().astype(str).unique()) for frame in frames]
+        if values[0] != values[1]:
+            before, after = (", ".join(some) or "not known" for some in values)
+            found.append({"what": what, "before": before, "after": after})
+    return found
+
+
+def _stamp(frames: list[pd.DataFrame], names: tuple[str, str]) -> str:
+    both = [stamp(frame) for frame in frames]
+    return both[0] if both[0] == both[1] else "; ".join(f"{name}: {one}" for name, one in zip(names, both, strict=True))
+
+
+def _section(rows: pd.DataFrame, on: str, names: tuple[str, str]) -> Section:
+    """The factors at the largest transfer: over the plane where the states lie on one, else state by state."""
+    from fsage.figures import Line, limits, line_panel, plane_panel
+
+    largest = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
+    rows = largest if len(largest) else rows
+    panels = []
+    for measure, part in rows.groupby("measure", sort=False):
+        title = f"{measure_label(str(measure))[0].capitalize()}s, {names[1]} over {names[0]}"
+        if part["capacity_percent"].nunique() > 1 and part["fragmentation_percent"].nunique() > 1:
+            places = part.assign(x=part["capacity_percent"], y=part["fragmentation_percent"], cov=float("nan"))
+            places = places.drop_duplicates(["x", "y"]).assign(
+                says=lambda table: [_says(row) for row in table.itertuples()]
+            )
+            panel = plane_panel(
+                title,
+                places,
+                places.iloc[:0],
+                "capacity AA, % of the empty target (nominal)",
+                "fragmentation BB, % of files deleted (nominal)",
+                on,
+                empty="not in both",
+            )
+        else:
+            ticks = {float(number): state for number, state in enumerate(part["state"].unique())}
+            at = {state: number for number, state in ticks.items()}
+            lines = [
+                Line(label, one.assign(x=one["state"].map(at)), joined=False)
+                for label, one in part.groupby("cell", sort=False)
+            ]
+            both = limits(pd.concat([part, part.assign(median=1.0)]))
+            panel = line_panel(title, lines, "state", "factor", on, y_limits=both, reference=1.0, ticks=ticks)
+        panels.append(panel)
+    return Section("Factors", f"What {names[1]} reaches of {names[0]}, at the largest transfer.", panels)
+
+
+def _says(row: Any) -> str:
+    held = "" if pd.isna(row.low) else f" ({row.low:.3f} to {row.high:.3f})"
+    return f"{row.state}: {row.median:.3f}{held}, n = {row.n}"

@@ -1,0 +1,119 @@
+"""What must be alike before samples are pooled: what they were taken under, and the layout they were taken in."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+AXES = ["state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "params"]
+"""What was asked: samples of one group are alike in all of these."""
+SETTING = {
+    "kernel": "kernel",
+    "device_model": "device",
+    "filesystem": "file system",
+    "mount_options": "mount options",
+    "allocator_reset": "allocator reset",
+    "tunables": "tunables",
+    "tools": "tools",
+    "amount_mib": "MiB a task",
+}
+"""Under what it was taken: the column, and words for it."""
+SHOWN = 3
+
+
+def labelled(samples: pd.DataFrame) -> pd.DataFrame:
+    """The samples with what keeps them apart; those alike in AXES, `setting` and `part` may be pooled.
+
+    - `state` without the seed, where a study repeats its states with several (column `structure`: 1, 2, ...; a
+      table without it has one layout a state, and so has one of which only one structure is measured yet)
+    - `setting`: words for what of SETTING is not alike in all samples; '' where all is
+    - `part`: '' in the layout that most samples of a group were taken in, else the digest of the other layout
+    - `condition`: both in words, for labels; '' where nothing differs
+    - `main`: whether a figure that shows each group once shows it: the commonest setting and layout
+    """
+    structure = samples.get("structure", pd.Series(pd.NA, samples.index, "Int64"))
+    bare = samples["state"].str.replace(r"\+\d+(?=@)", "", regex=True)
+    frame = samples.assign(
+        state=samples["state"].where(structure.isna(), bare),
+        structure=structure if structure.nunique() > 1 else pd.array([pd.NA] * len(samples), "Int64"),
+        setting=_setting(samples),
+        layout_digest=samples["layout_digest"].fillna("unknown"),
+    )
+    alike = [*AXES, "setting", "structure"]
+    taken = frame.groupby([*alike, "layout_digest"], dropna=False)["cell"].transform("size")
+    layouts = frame.iloc[(-taken).argsort(kind="stable")].groupby(alike, dropna=False, sort=False)["layout_digest"]
+    commonest, several = layouts.transform("first").reindex(frame.index), layouts.transform("nunique") > 1
+    part = frame["layout_digest"].where(frame["layout_digest"] != commonest, "")
+    # Of several structures each has a commonest layout: these are one group, which no digest names.
+    named = several.reindex(frame.index) & ((part != "") | frame["structure"].isna())
+    layout = ("layout " + frame["layout_digest"].str[:6]).where(named, "")
+    both = (frame["setting"] + ", " + layout).str.strip(", ")
+    usual = frame["setting"].mode()
+    main = (part == "") & (frame["setting"] == (usual.iloc[0] if len(usual) else ""))
+    return frame.assign(part=part, condition=both, main=main)
+
+
+def values(group: pd.DataFrame, measure: str) -> list[float]:
+    """What a statistic of a group is made of: with several structures the median of each, else the samples."""
+    if group["structure"].notna().any():
+        return group.groupby("structure", dropna=False)[measure].median().dropna().tolist()
+    return group[measure].dropna().tolist()
+
+
+def basis(samples: pd.DataFrame) -> str:
+    """What the intervals are over: layouts, or the iterations in one."""
+    structures = labelled(samples)["structure"].nunique()
+    if structures:
+        return (
+            f"Samples are the medians of {structures} layouts, each of a seed of its own: intervals are over layouts."
+        )
+    return "Intervals are over the iterations in one layout: the noise of the measurement only."
+
+
+def conditions(samples: pd.DataFrame) -> list[str]:
+    """A sentence for each condition that is not alike in all samples; none where all is."""
+    frame = labelled(samples)
+    differing = _differing(samples)
+    said = [f"Not all samples were taken under one {SETTING[name]}: {_counts(differing[name])}." for name in differing]
+    if said:
+        usual = frame.loc[frame["main"], "setting"].iloc[0]
+        said.append(f"Samples under other conditions are never pooled nor compared; figures show those under {usual}.")
+    alike = ["state", "structure", "setting"]
+    places = [(key[0], part["layout_digest"].str[:6]) for key, part in frame.groupby(alike, sort=False, dropna=False)]
+    mixed = [f"{state} ({_counts(digests)})" for state, digests in places if digests.nunique() > 1]
+    if mixed:
+        more = f" and {len(mixed) - SHOWN} more" if len(mixed) > SHOWN else ""
+        said.append(
+            f"Measured in more than one layout: {'; '.join(mixed[:SHOWN])}{more}. "
+            "Samples of different layouts are never pooled: figures show the commonest of each group."
+        )
+    return said
+
+
+def _setting(samples: pd.DataFrame) -> pd.Series:
+    differing = _differing(samples)
+    words = [f"{SETTING[name]} " + differing[name] for name in differing]
+    return words[0].str.cat(words[1:], sep=", ") if words else pd.Series("", samples.index, "str")
+
+
+def _differing(samples: pd.DataFrame) -> pd.DataFrame:
+    """The columns of SETTING that are not alike in all samples, as text."""
+    texts = samples.reindex(columns=list(SETTING)).astype("str").fillna("unknown")
+    texts["tunables"] = texts["tunables"].map({text: _in_force(text) for text in texts["tunables"].unique()})
+    return texts.loc[:, texts.nunique() > 1]
+
+
+def _in_force(tunables: str) -> str:
+    """The values that were set, not those found before: '{"a": {"before": 1, "now": 2}}' -> 'a=2'."""
+    try:
+        found = json.loads(tunables)
+        return " ".join(f"{name}={json.dumps(one['now'])}" for name, one in sorted(found.items())) or "none"
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return tunables
+
+
+def _counts(values: pd.Series) -> str:
+    """'6.18.0: 20 samples, 6.19.1: 1 sample', the commonest first."""
+    counts = values.value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
+    return ", ".join(f"{value}: {count} sample{'s' * (count > 1)}" for value, count in counts.items())

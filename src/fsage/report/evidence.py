@@ -1,0 +1,170 @@
+"""Evidence of states as the agent leaves it (`results/states/…json`), read and checked before anything is drawn.
+
+The shape of the key `layout` is that of fsage.agent.evidence; evidence made before it had that key is taken too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+AGAIN = "move the file away and run the study again"
+
+
+class SizeClass(BaseModel):
+    """Free extents from `from_bytes` to below twice that."""
+
+    from_bytes: int
+    extents: int
+    bytes: int
+
+
+class FreeExtents(BaseModel):
+    count: int
+    largest_bytes: int
+    mean_bytes: float | None
+    histogram: list[SizeClass]
+
+
+class Bitmap(BaseModel):
+    """Share of each bin's bytes that is free, from the first byte of the device."""
+
+    bin_bytes: int
+    free_share: list[float] = Field(min_length=1)
+
+
+class Bucket(BaseModel):
+    label: str
+    groups: int
+
+
+class Groups(BaseModel):
+    """Block groups or allocation groups by free share, each in one bucket."""
+
+    kind: str
+    count: int
+    buckets: list[Bucket]
+
+
+class FileLayouts(BaseModel):
+    """How a set of files lies; extents_per_file: number of extents -> files."""
+
+    files: int
+    bytes: int | None
+    extents: int
+    mean_extent_bytes: float | None = None
+    layout_score: float | None = None
+    extents_per_file: dict[int, int] = {}
+
+
+class Store(BaseModel):
+    """What is known of one store; None where `absent` has the reason."""
+
+    store: int
+    filesystem: str | None = None
+    source: dict[str, str] = {}
+    device_bytes: int | None = None
+    fullness_percent: float | None = None
+    free_bytes: int | None = None
+    free_extents: FreeExtents | None = None
+    bitmap: Bitmap | None = None
+    aligned_free_share: dict[int, float | None] | None = None
+    groups: Groups | None = None
+    files: dict[str, FileLayouts] | None = None
+    absent: dict[str, str] = {}
+
+
+class Layout(BaseModel):
+    schema_version: Literal[1] = Field(alias="schema")
+    stores: list[Store]
+
+
+class Generation(BaseModel):
+    capacity_percent: float
+
+
+class StateEvidence(BaseModel):
+    """What an evidence file says beside its layout, as far as the report uses it."""
+
+    state: str
+    digest: str | None = None
+    generations: list[Generation] | None = None
+    steps: list[dict[str, Any]] = []
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is left of the states' evidence after the checks.
+
+    `known`: by state; `layouts`: of those that have one; `without`: states with records that have none; `refused`: a
+    sentence for each file that cannot be used, or only in part.
+    """
+
+    known: dict[str, StateEvidence] = field(default_factory=dict)
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    without: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def read(paths: Mapping[str, Path], digests: Mapping[str, Iterable[str]]) -> Evidence:
+    """Evidence by state from `paths`; `digests`, by state, are the layouts in which its records were taken."""
+    found = Evidence()
+    for state, path in paths.items():
+        try:
+            content = _content(state, path)
+            found.known[state] = _checked(state, content, set(digests.get(state, ())))
+        except FileNotFoundError:
+            if state in digests:
+                found.without.append(state)
+            continue
+        except (OSError, ValueError) as error:
+            found.refused.append(f"{path}: {error}.")
+            continue
+        if content.get("layout") is None:
+            found.without.append(state)
+            continue
+        try:
+            found.layouts[state] = Layout.model_validate(content["layout"])
+        except ValidationError as error:
+            found.refused.append(f"{path}: layout.{first_problem(error)}; the layout of {state} is not shown.")
+    return found
+
+
+def _content(state: str, path: Path) -> dict[str, Any]:
+    """One file's JSON object. Raises FileNotFoundError, OSError, ValueError."""
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"the evidence of {state} is not whole JSON ({error}); {AGAIN}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"the evidence of {state} is not a JSON object; {AGAIN}")
+    return content
+
+
+def _checked(state: str, content: dict[str, Any], digests: set[str]) -> StateEvidence:
+    """The evidence, if it is of `state` and of the layout of its records. Raises ValueError with what is wrong."""
+    try:
+        known = StateEvidence.model_validate({"state": state} | content)
+    except ValidationError as error:
+        raise ValueError(
+            f"the evidence of {state} is not as the agent writes it: {first_problem(error)}; {AGAIN}"
+        ) from None
+    if known.state != state:
+        raise ValueError(f"this is evidence of the state {known.state}, not of {state}; it is not used")
+    if digests and known.digest not in digests:
+        raise ValueError(
+            f"the evidence of {state} is of another layout (digest {known.digest}) than its records "
+            f"({', '.join(sorted(digests))}); it is not used"
+        )
+    return known
+
+
+def first_problem(error: ValidationError) -> str:
+    """Where the first of the problems is, and what: 'stores.0.bitmap: Field required'."""
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"

@@ -1,0 +1,246 @@
+"""What the layout of each state is: free space on the device, its extents and groups, how files lie."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+import pandas as pd
+
+from fsage.figures import Line, Panel, bars_panel, line_panel, strips_panel
+from fsage.report.evidence import Evidence, Layout, Store
+from fsage.report.groups import samples, size_label
+from fsage.report.section import Section
+
+TOGETHER = 12
+"""At most so many strips in one figure, where the states of one capacity leave a choice."""
+COMPARED = 4
+"""Bars and lines of more states could not be told apart."""
+NAMED = 6
+PERCENT = (0.0, 105.0)
+
+
+def section(
+    evidence: Evidence, planned: list[str], headline: Iterable[str], frame: pd.DataFrame, stamp: str
+) -> Section:
+    """The layouts of the planned states, in order; those of the headline are compared closely."""
+    found = {state: evidence.layouts[state] for state in planned if state in evidence.layouts}
+    chosen = _chosen(found, headline)
+    panels = [
+        *_bitmaps(found, evidence, stamp),
+        *_free_extents(chosen, stamp),
+        *_aligned(chosen, stamp),
+        *_groups(chosen, stamp),
+        *_extents(chosen, stamp),
+        *_scores(found, frame, stamp),
+    ]
+    warnings = [*evidence.refused, *_without(planned, evidence), *_absent(found)]
+    text = "No state has evidence of its layout."
+    if found:
+        compared = ", ".join(map(short, chosen))
+        text = (
+            "Taken when a state was reached, before anything was measured in it. Strips: the device from its first "
+            f"block to its last, dark where it is in use. Compared closely: {compared}. The layout score is the share "
+            "of a file's blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole."
+        )
+    return Section("The layout of the states", text, panels, warnings=warnings)
+
+
+def short(state: str) -> str:
+    """'80.50@264M' -> '80.50'."""
+    return state.split("@")[0]
+
+
+def _chosen(found: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
+    """The headline's states, named in full or in part; without any, a few that span the plan."""
+    asked = set(headline)
+    names = [name for name in found if {name, short(name), short(name).split("+")[0]} & asked]
+    if not names and found:
+        every = list(found)
+        names = [every[round(i * (len(every) - 1) / (COMPARED - 1))] for i in range(COMPARED)]
+    return {name: found[name] for name in names[:COMPARED]}
+
+
+def _bitmaps(found: dict[str, Layout], evidence: Evidence, stamp: str) -> Iterator[Panel]:
+    for states in _together(found, evidence):
+        stores = [(state, store) for state in states for store in found[state].stores]
+        several = len({store.store for _, store in stores}) > 1
+        strips = {
+            short(state) + (f" · {store.store}" if several else ""): store.bitmap.free_share
+            for state, store in stores
+            if store.bitmap
+        }
+        if strips:
+            device_bytes = max(_device_bytes(store) for _, store in stores)
+            names = list(dict.fromkeys([short(states[0]), short(states[-1])]))
+            yield strips_panel(f"Free space, {' to '.join(names)}", strips, device_bytes, stamp)
+
+
+def _together(found: dict[str, Layout], evidence: Evidence) -> list[list[str]]:
+    """States for one figure each: those of one capacity are not parted, few of several stand together."""
+
+    def capacities(state: str) -> list[float]:
+        return [one.capacity_percent for one in evidence.known[state].generations or []]
+
+    batches: list[list[str]] = [[]]
+    for nominal, group in groupby(found, capacities):
+        names = list(group)
+        for part in [names] if nominal else [names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)]:
+            if batches[-1] and len(batches[-1]) + len(part) > TOGETHER:
+                batches.append([])
+            batches[-1].extend(part)
+    return [batch for batch in batches if batch]
+
+
+def _device_bytes(store: Store) -> int:
+    bitmap = store.bitmap
+    return store.device_bytes or (bitmap.bin_bytes * len(bitmap.free_share) if bitmap else 0)
+
+
+def _free_extents(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+    found: dict[str, Counter[int]] = {}
+    for state, layout in chosen.items():
+        classes: Counter[int] = Counter()
+        for free in (store.free_extents for store in layout.stores if store.free_extents):
+            classes.update({one.from_bytes: one.bytes for one in free.histogram})
+        if classes.total():
+            found[state] = classes
+    if not found:
+        return
+    seen = {size for classes in found.values() for size in classes}
+    sizes = [1 << power for power in range(min(seen).bit_length() - 1, max(seen).bit_length())]
+    yield bars_panel(
+        "Free space by size of its extents",
+        [size_label(size) for size in sizes],
+        {short(state): [100 * one[size] / one.total() for size in sizes] for state, one in found.items()},
+        "size of a free extent, from (each class up to twice that)",
+        "share of free bytes, %",
+        stamp,
+    )
+
+
+def _aligned(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+    drawn = []
+    for state, layout in chosen.items():
+        inside: Counter[int] = Counter()  # bytes in aligned chunks, by their size
+        free_bytes = 0
+        for store in layout.stores:
+            if store.aligned_free_share and store.free_bytes:
+                free_bytes += store.free_bytes
+                inside.update(
+                    {size: round((of or 0) * store.free_bytes) for size, of in store.aligned_free_share.items()}
+                )
+        if free_bytes:
+            sizes = sorted(inside)
+            percent = [100 * inside[size] / free_bytes for size in sizes]
+            drawn.append(Line(short(state), _points([math.log2(size) for size in sizes], percent)))
+    if drawn:
+        ticks = {x: size_label(1 << round(x)) for line in drawn for x in line.points["x"]}
+        yield line_panel(
+            "Free space in aligned chunks",
+            drawn,
+            "size of an aligned chunk (a transfer)",
+            "share of free bytes, %",
+            stamp,
+            y_limits=PERCENT,
+            ticks=dict(sorted(ticks.items())),
+        )
+
+
+def _groups(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+    found: dict[str, Counter[str]] = {}
+    kinds = set()
+    for state, layout in chosen.items():
+        for groups in (store.groups for store in layout.stores if store.groups):
+            kinds.add(groups.kind)
+            found.setdefault(state, Counter()).update({one.label: one.groups for one in groups.buckets})
+    found = {state: buckets for state, buckets in found.items() if buckets.total()}
+    if found:
+        labels = list(dict.fromkeys(label for buckets in found.values() for label in buckets))
+        kind = " and ".join(sorted(kinds))
+        yield bars_panel(
+            f"{kind.capitalize()}s by free share",
+            labels,
+            {short(state): [100 * one[label] / one.total() for label in labels] for state, one in found.items()},
+            f"free share of a {kind}",
+            f"share of all {kind}s, %",
+            stamp,
+        )
+
+
+def _extents(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+    """How many extents files have, a figure for each set of files; classes by power of two."""
+    found: dict[str, dict[str, Counter[int]]] = {}
+    for state, layout in chosen.items():
+        for kind, files in ((kind, files) for store in layout.stores for kind, files in (store.files or {}).items()):
+            classes = found.setdefault(kind, {}).setdefault(state, Counter())
+            for extents, number in files.extents_per_file.items():
+                classes[max(0, extents - 1).bit_length()] += number
+    for kind, by_state in found.items():
+        by_state = {state: classes for state, classes in by_state.items() if classes.total()}
+        if by_state:
+            powers = range(max(max(classes) for classes in by_state.values()) + 1)
+            yield bars_panel(
+                f"Extents of a file, {kind}",
+                [str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}" for power in powers],
+                {short(state): [100 * one[power] / one.total() for power in powers] for state, one in by_state.items()},
+                "extents of a file",
+                "share of files, %",
+                stamp,
+            )
+
+
+def _scores(found: dict[str, Layout], frame: pd.DataFrame, stamp: str) -> Iterator[Panel]:
+    """Layout scores over real fullness, of the filler and, where records have it, of the measured files."""
+    mine = samples(frame)
+    fullness = mine.groupby("state")["real_fullness_percent"].median()
+    scores: dict[str, dict[str, float]] = {}
+    for state, layout in found.items():
+        for store in layout.stores:
+            for kind, files in (store.files or {}).items():
+                if files.layout_score is not None and state in fullness:
+                    before = scores.setdefault(kind, {}).get(state, 1.0)
+                    scores[kind][state] = min(before, files.layout_score)
+    measured = mine[mine["state"].isin(list(found))].groupby("state")["measured_layout_score"].median().dropna()
+    scores |= {"measured files": {str(state): value for state, value in measured.items()}} if len(measured) else {}
+    drawn = [
+        Line(kind, _points([fullness[state] for state in one], list(one.values())), joined=False)
+        for kind, one in scores.items()
+    ]
+    if drawn:
+        lowest = min(line.points["median"].min() for line in drawn)
+        yield line_panel(
+            "Layout score over real fullness",
+            drawn,
+            "real fullness, % of capacity in use",
+            "layout score (1: whole), worst store",
+            stamp,
+            y_limits=(0.0, 1.05) if lowest < 0.9 else (0.9, 1.005),
+        )
+
+
+def _points(xs: list[float], ys: list[float]) -> pd.DataFrame:
+    unknown = [float("nan")] * len(xs)
+    return pd.DataFrame(
+        {"x": xs, "median": ys, "low": unknown, "high": unknown, "n": unknown, "samples": [[] for _ in xs]}
+    )
+
+
+def _without(planned: list[str], evidence: Evidence) -> list[str]:
+    lacking = [state for state in planned if state in evidence.without]
+    if not lacking:
+        return []
+    names = ", ".join(lacking[:NAMED]) + (f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else "")
+    return [f"No layout in the evidence of {len(lacking)} states (made before it was recorded, or gone): {names}."]
+
+
+def _absent(found: dict[str, Layout]) -> list[str]:
+    """What the source of the evidence could not give, and why."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for state, layout in found.items():
+        for store in layout.stores:
+            for key, why in store.absent.items():
+                reasons.setdefault((key, why), []).append(state)
+    return [f"{key} is not known in {len(set(states))} states: {why}." for (key, why), states in reasons.items()]

@@ -1,0 +1,62 @@
+"""Files, and so fragments, of different size (Series 2)."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+from fsage.figures import limits, line_panel
+from fsage.report.groups import size_label
+from fsage.report.paf.rows import FRAGMENTATION, axes_of, by_measure, levels, lines, note
+from fsage.report.section import Data, Section
+
+
+def file_sizes(data: Data) -> Section | None:
+    """Bandwidth over BB, a line a file size, for each transfer size and capacity."""
+    here = data.table
+    axes = [axes for name in data.planned if (axes := axes_of(name)) and axes[1] > 0]
+    both = pd.concat([data.table, data.comparison]) if len(data.comparison) else data.table
+    pairs = pd.Series(zip(both["capacity_percent"], both["fragmentation_percent"], strict=True), index=both.index)
+    both = both[pairs.isin(axes) & both["measure"].isin(here["measure"])]
+    # Whether a cell goes on to read does not change how it writes.
+    same = both["params"].map(_without_phases).isin(set(here["params"].map(_without_phases)))
+    both = both[same & both["transfer_size_bytes"].isin(here["transfer_size_bytes"])]
+    sizes = sorted({*both["file_size_bytes"].dropna(), *data.compared_sizes}, reverse=True)
+    if len(sizes) < 2 or both.empty:
+        return None
+    labels = {size: f"{size_label(size)} files" for size in sizes}
+    panels = [
+        line_panel(
+            f"{name.capitalize()} bandwidth by file size, {size_label(transfer)} transfers, AA = {level:g}",
+            lines(at, "fragmentation_percent", labels, "file_size_bytes"),
+            FRAGMENTATION,
+            f"{name} bandwidth, {unit}",
+            data.stamp,
+            y_limits=limits(both),
+            ticks=levels(at, "fragmentation_percent"),
+        )
+        for name, unit, part in by_measure(both)
+        for (transfer, level), at in part.groupby(["transfer_size_bytes", "capacity_percent"])
+    ]
+    text = f"Nominal file sizes. {note(both)}"
+    if gaps := _gaps(both, axes, sizes):
+        text += f" Not measured: {'; '.join(gaps)}."
+    return Section("Small fragments against large ones", text, panels)
+
+
+def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int]) -> list[str]:
+    """States and transfers that some file size lacks, a phrase for each size and transfer."""
+    columns = ["file_size_bytes", "transfer_size_bytes", "capacity_percent", "fragmentation_percent"]
+    have = set(rows[columns].astype("float64").itertuples(index=False, name=None))
+    gaps = []
+    for size in sizes:
+        for transfer in sorted(rows["transfer_size_bytes"].dropna().unique()):
+            lacking = [f"{aa:02.0f}.{bb:02.0f}" for aa, bb in axes if (size, transfer, aa, bb) not in have]
+            if lacking:
+                gaps.append(f"{size_label(size)} files with {size_label(transfer)} transfers at {', '.join(lacking)}")
+    return gaps
+
+
+def _without_phases(params: str) -> str:
+    return json.dumps({key: value for key, value in json.loads(params).items() if key != "phases"}, sort_keys=True)

@@ -1,0 +1,65 @@
+"""The AA x BB plane."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from fsage.figures import plane_panel
+from fsage.report.paf.rows import (
+    CAPACITY,
+    FRAGMENTATION,
+    axes_of,
+    by_measure,
+    counts,
+    largest_transfer,
+    main_rows,
+    transfers,
+)
+from fsage.report.section import Data, Section
+
+
+def plane(data: Data) -> Section | None:
+    """The whole plane at the largest transfer, one panel a measure."""
+    rows = places(largest_transfer(main_rows(data)))
+    if rows["x"].nunique() < 2 or rows["y"].nunique() < 2:
+        return None
+    planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(name))], columns=["x", "y"])
+    panels = []
+    for name, unit, part in by_measure(rows):
+        there = set(zip(part["x"], part["y"], strict=True))
+        gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in there]
+        panels.append(
+            plane_panel(
+                f"{name.capitalize()} bandwidth in {unit}, {transfers(rows)} transfers",
+                part.assign(says=[said(row, unit) for row in part.to_dict("records")]),
+                pd.DataFrame(gaps, columns=["x", "y"]),
+                CAPACITY,
+                FRAGMENTATION,
+                data.stamp,
+            )
+        )
+    text = (
+        f"Median and, below it, the coefficient of variation; n = {counts(rows)}. Dark is slow; hatched was "
+        "planned and has no valid sample. Up a column capacity stays and real fullness falls. Under the pointer: "
+        "interval, real fullness and loss against the clean state."
+    )
+    return Section("The whole plane", text, panels, wide=True)
+
+
+def places(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with x (AA) and y (BB), one for each place and measure: of several groups the one with most samples."""
+    rows = rows.rename(columns={"capacity_percent": "x", "fragmentation_percent": "y"})
+    rows = rows.sort_values("n", kind="stable", ascending=False)
+    return rows.drop_duplicates(["x", "y", "measure"]).sort_index()
+
+
+def said(row: dict, unit: str) -> str:
+    """What a place says under the pointer."""
+    words = [f"{row['state']}: {row['median']:.4g} {unit}"]
+    if pd.notna(row["low"]):
+        words.append(f"{row['low']:.4g} to {row['high']:.4g} at {row['level']:.2%}")
+    words += [f"n = {row['n']}", f"real fullness {row['real_fullness_percent']:.1f}%"]
+    ratio = row["to_clean"]
+    if ratio is not None and ratio.loss_percent is not None:
+        words.append(f"loss against {row['clean']} {ratio.loss_percent:.1f}%")
+    return ", ".join(words)

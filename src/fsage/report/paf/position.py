@@ -1,0 +1,70 @@
+"""Where on the device the measured files lay: outer to inner tracks, separated from fragmentation."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from fsage.figures import Line, limits, line_panel
+from fsage.report.conditions import labelled
+from fsage.report.groups import samples
+from fsage.report.paf.rows import FULLNESS, by_measure, largest_transfer, main_rows, note, transfers
+from fsage.report.section import Data, Section
+
+POSITION = "mean position of the measured files (0: first block, 1: last)"
+
+
+def position(data: Data) -> Section | None:
+    """The mean position over real fullness, and bandwidth over that position, at the largest transfer."""
+    rows = _with_position(largest_transfer(main_rows(data)), data.frame)
+    if rows["position"].nunique() < 2:
+        return None
+    one = rows[rows["measure"] == rows["measure"].iloc[0]]
+    where = one.assign(
+        x=one["real_fullness_percent"],
+        median=one["position"],
+        low=float("nan"),
+        high=float("nan"),
+        samples=one["positions"],
+    )
+    panels = [
+        line_panel(
+            "Position of the measured files over real fullness",
+            _kinds(where),
+            FULLNESS,
+            "mean position on the device (0 to 1)",
+            data.stamp,
+            y_limits=(0, min(1.02, 1.2 * where["median"].max())),
+        )
+    ]
+    panels += [
+        line_panel(
+            f"{name.capitalize()} bandwidth over the physical position",
+            _kinds(part.assign(x=part["position"])),
+            POSITION,
+            f"{name} bandwidth, {unit}",
+            data.stamp,
+            y_limits=limits(rows),
+        )
+        for name, unit, part in by_measure(rows)
+    ]
+    text = (
+        f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
+        "system moves on to the inner ones: unfragmented states that follow the position show that effect, fragmented "
+        "ones below them at the same position show fragmentation. A modelled device has no tracks: what it shows here "
+        "has another cause. "
+    )
+    return Section("The physical position", text + note(rows), panels)
+
+
+def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose measured files have a known place, with `position` (median) and `positions` (all samples)."""
+    mine = labelled(samples(frame))
+    known = mine[mine["main"]].dropna(subset="measured_mean_position")
+    found = known.groupby(["state", "params"])["measured_mean_position"].agg(position="median", positions=list)
+    return rows.merge(found, left_on=["state", "params"], right_index=True)
+
+
+def _kinds(rows: pd.DataFrame) -> list[Line]:
+    whole = rows["fragmentation_percent"] == 0
+    parts = {"unfragmented (BB = 0)": rows[whole], "fragmented": rows[~whole]}
+    return [Line(label, part, joined=False) for label, part in parts.items() if len(part)]

@@ -1,0 +1,81 @@
+"""Which groups a figure shows, and what their lines, axes and points are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from fsage.figures import Line, limits
+from fsage.report.groups import measure_label, size_label
+from fsage.report.section import Data
+
+CAPACITY = "capacity AA, % of the empty target (nominal)"
+FRAGMENTATION = "fragmentation BB, % of files deleted (nominal)"
+FULLNESS = "real fullness, % of capacity in use"
+
+
+def main_rows(data: Data) -> pd.DataFrame:
+    """The rows of the study's largest file size; others are compared in a figure of their own."""
+    sizes = data.table["file_size_bytes"]
+    return data.table[sizes == sizes.max()] if sizes.notna().any() else data.table
+
+
+def largest_transfer(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
+
+
+def choose_transfers(rows: pd.DataFrame, mib: tuple[int, ...]) -> pd.DataFrame:
+    """The published transfer sizes where at least two are there, else a few that span what is."""
+    present = sorted(rows["transfer_size_bytes"].dropna().unique())
+    chosen = [size for size in present if size in {one << 20 for one in mib}]
+    return rows[rows["transfer_size_bytes"].isin(chosen if len(chosen) > 1 else spread(pd.Series(present), 3))]
+
+
+def spread(values: pd.Series, count: int) -> list[Any]:
+    """At most `count` of the distinct values, the ends among them."""
+    distinct = sorted(values.dropna().unique())
+    if len(distinct) <= count:
+        return distinct
+    return [distinct[round(i * (len(distinct) - 1) / (count - 1))] for i in range(count)]
+
+
+def by_measure(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
+    """(name, unit, rows) of each measure."""
+    return [(*measure_label(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
+
+
+def lines(rows: pd.DataFrame, x: str, labels: Mapping[Any, str], by: str) -> list[Line]:
+    """A line for each of `labels`, whose keys are values of the column `by`."""
+    found = [(label, rows[rows[by] == key]) for key, label in labels.items()]
+    return [Line(label, part.assign(x=part[x])) for label, part in found if len(part)]
+
+
+def levels(rows: pd.DataFrame, column: str) -> dict[float, str]:
+    """The distinct values of a column as ticks of an axis."""
+    return {value: f"{value:g}" for value in sorted(rows[column].dropna().unique())}
+
+
+def axes_of(state: str) -> tuple[float, float] | None:
+    """AA and BB of a state with one generation: '80.50@264M' -> (80, 50)."""
+    match = re.fullmatch(r"(\d+)\.(\d+)(?:\+\d+)?(?:@.*)?", state)
+    return (float(match[1]), float(match[2])) if match else None
+
+
+def transfers(rows: pd.DataFrame) -> str:
+    return " and ".join(size_label(size) for size in sorted(rows["transfer_size_bytes"].dropna().unique()))
+
+
+def counts(rows: pd.DataFrame) -> str:
+    low, high = rows["n"].min(), rows["n"].max()
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def note(rows: pd.DataFrame) -> str:
+    """How many samples a point has, what its bar holds, and whether the axis is cut."""
+    shown = ", ".join(f"{level:.2%}" for level in sorted(rows["level"].dropna().unique()))
+    bars = f"bars hold the median at {shown}" if shown else "too few samples for an interval"
+    cut = " The bandwidth axes do not begin at zero." if limits(rows)[0] else ""
+    return f"n = {counts(rows)} a point; short strokes are samples; {bars}.{cut}"

@@ -1,0 +1,109 @@
+"""How it was measured: all that the records, the claim and the code that made the report say of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import fsage
+from fsage.report.evidence import Evidence
+from fsage.report.groups import samples
+
+OF_RECORDS = (
+    ("device model", "device_model"),
+    ("file system", "filesystem"),
+    ("mount options", "mount_options"),
+    ("allocator reset", "allocator_reset"),
+    ("tools", "tools"),
+    ("kernel", "kernel"),
+    ("host", "host"),
+)
+OF_THE_CLAIM = (
+    ("device model as claimed", "device_model"),
+    ("capacity, bytes", "capacity_bytes"),
+    ("amount per task, MiB", "amount_mib"),
+    ("source of the amount", "amount_source"),
+    ("calibration", "calibration"),
+)
+
+
+def facts(
+    study: Any, target: Any, frame: pd.DataFrame, evidence: Evidence, claim: Mapping[str, Any] | None
+) -> list[tuple[str, list[str]]]:
+    """(what, values): each distinct value that the records hold, and what the claim says."""
+    claim = claim or {}
+    taken = frame[frame["status"].isin(["valid", "failed"])]
+    first_and_last = (taken["began"].min(), taken["began"].max())
+    steps = [step for one in evidence.known.values() for step in one.steps]
+    found: list[tuple[str, list[str]]] = [
+        ("target", [f"{target.name} ({target.kind}); files {target.scale.file_size:g} x their nominal size"]),
+        *((label, _distinct(taken[column])) for label, column in OF_RECORDS),
+        ("first and last", [text for text in first_and_last if isinstance(text, str)]),
+        ("seeds of the layouts", sorted({str(step["seed"]) for step in steps if "seed" in step})),
+        (
+            "order",
+            [
+                "state by state as planned; within a state in random order (column `order`), "
+                f"drawn with the seed {study.order_seed}"
+            ],
+        ),
+    ]
+    found += [
+        (label, [_flat(claim[key], without=("commands",))]) for label, key in OF_THE_CLAIM if claim.get(key) is not None
+    ]
+    found.append(("report made by", [f"fsage {fsage.__version__}, {commit()}"]))
+    return [(label, values) for label, values in found if values]
+
+
+def tunables(frame: pd.DataFrame) -> list[dict[str, str]]:
+    """What was set for the measuring: asked, what was there before, and what was read back, by tunable."""
+    taken = frame[frame["status"].isin(["valid", "failed"])]
+    rows = []
+    for text in sorted(taken["tunables"].dropna().unique()):
+        rows += [
+            {"name": name, "cells": str(int((taken["tunables"] == text).sum()))}
+            | {key: _flat(one.get(key)) for key in ("asked", "before", "now")}
+            for name, one in json.loads(text).items()
+            if isinstance(one, Mapping)
+        ]
+    return rows
+
+
+def example_commands(frame: pd.DataFrame) -> list[str]:
+    """The command lines of one cell: the first valid one at the largest transfer."""
+    mine = samples(frame)
+    if mine.empty:
+        return []
+    mine = mine.sort_values("transfer_size_bytes", ascending=False, kind="stable")
+    return mine["commands"].iloc[0].split("; ")
+
+
+def commit() -> str:
+    """The commit of this code, `-dirty` where files differ from it; or that it is not known."""
+    here = Path(__file__).parent
+    try:
+        asked = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        return "commit " + subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "commit not known (no git checkout)"
+
+
+def _distinct(column: pd.Series) -> list[str]:
+    """Each distinct value in words; with several, how many cells each has: their groups are kept apart."""
+    found = column.dropna().value_counts().sort_index()
+    words = [_flat(json.loads(text)) if text[:1] in "{[" else text for text in found.index]
+    return words if len(words) < 2 else [f"{text} ({n} cells)" for text, n in zip(words, found, strict=True)]
+
+
+def _flat(value: Any, without: tuple[str, ...] = ()) -> str:
+    """Nested values as words: {'fio': '3.33'} -> 'fio 3.33'."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_flat(one)}" for key, one in sorted(value.items()) if key not in without) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(_flat, value)) or "none"
+    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)

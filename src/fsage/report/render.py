@@ -1,0 +1,36 @@
+"""Templates and how numbers stand in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+
+from fsage.report.groups import size_label
+from fsage.report.tables import known
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of this package, by its file name."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fsage.report", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=size_label)
+    return environment.get_template(name)
+
+
+def _number(value: Any, digits: int = 1) -> str:
+    """Fixed digits, or a dash for what is not known."""
+    return "\u2013" if known(value) is None else f"{value:,.{digits}f}".replace(",", "\u202f")
+
+
+def _percent(share: Any, digits: int = 1) -> str:
+    return "\u2013" if known(share) is None else f"{share:.{digits}%}"
+
+
+def _mib(size_bytes: Any) -> str:
+    return "\u2013" if known(size_bytes) is None else f"{size_bytes / (1 << 20):,.6g}".replace(",", "\u202f")

@@ -1,0 +1,114 @@
+"""Requests to the device during the traced cells: offset against time, states side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from pydantic import BaseModel, ValidationError, model_validator
+
+from fsage.figures import Panel, trace_panel
+from fsage.report.evidence import first_problem
+from fsage.report.section import Section
+
+
+class Columns(BaseModel):
+    """A request a row: when it was issued after the phase began, where on the device, how much, which way."""
+
+    seconds: list[float]
+    offset_bytes: list[int]
+    bytes: list[int]
+    write: list[bool]
+
+    @model_validator(mode="after")
+    def _alike(self) -> Columns:
+        if len({len(self.seconds), len(self.offset_bytes), len(self.bytes), len(self.write)}) > 1:
+            raise ValueError("the columns are not equally long")
+        return self
+
+
+class Trace(BaseModel):
+    """A phase's trace, or why there is none."""
+
+    source: str = ""
+    device: str = ""
+    lost_events: int = 0
+    columns: Columns | None = None
+    why_none: str | None = None
+
+
+@dataclass
+class Found:
+    """Requests by phase and state, and a sentence for all that is not or not whole."""
+
+    requests: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
+    sources: set[str] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+
+
+def section(records: Iterable[Path], stamp: str) -> Section | None:
+    """The traces in the records of traced cells, those of one phase side by side; nothing where no cell was traced."""
+    found = Found()
+    taken = [path for path in records if path.exists()]
+    for path in taken:
+        _read(path, found)
+    if not taken:
+        return None
+    text = (
+        "Each mark is a request: where it began, and when it was issued to the device. Traced cells are extra and "
+        "enter no other figure. Both axes are shared by the panels of a phase."
+    )
+    if found.sources:
+        text += f" Source: {', '.join(sorted(found.sources))}."
+    return Section("Requests to the device", text, _panels(found, stamp), warnings=found.warnings)
+
+
+def _read(path: Path, found: Found) -> None:
+    try:
+        record = json.loads(path.read_bytes())
+        state, phases, status = record["state"], record["phases"], record["status"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        found.warnings.append(f"{path}: not a readable record ({error}); its traces are not shown.")
+        return
+    if status != "valid":
+        found.warnings.append(f"{state}: the traced cell is {status} ({record.get('why')}).")
+    for phase in phases:
+        place = f"{state}, {phase['name']}"
+        if phase.get("trace") is None:
+            found.warnings.append(f"{place}: the record holds no trace.")
+            continue
+        try:
+            trace = Trace.model_validate(phase["trace"])
+        except ValidationError as error:
+            found.warnings.append(f"{place}: the trace is broken: {first_problem(error)}.")
+            continue
+        if trace.lost_events:
+            found.warnings.append(f"{place}: {trace.lost_events} events were lost; the picture has gaps.")
+        if trace.columns is None or not trace.columns.seconds:
+            found.warnings.append(f"{place}: no trace: {trace.why_none or 'no request was seen'}.")
+            continue
+        found.sources.add(f"{trace.source} on {trace.device}")
+        found.requests.setdefault(phase["name"], {})[state] = pd.DataFrame(trace.columns.model_dump())
+
+
+def _panels(found: Found, stamp: str) -> list[Panel]:
+    panels = []
+    for phase, by_state in found.requests.items():
+        every = pd.concat(by_state.values())
+        low, high = every["offset_bytes"].min(), (every["offset_bytes"] + every["bytes"]).max()
+        room = 0.04 * (high - low)
+        last = every["seconds"].max()
+        panels += [
+            trace_panel(
+                f"Requests at {state.split('@')[0]}, {phase} phase",
+                requests,
+                stamp,
+                x_limits=(-0.02 * last, 1.02 * last),
+                y_limits=(low - room, high + room),
+            )
+            for state, requests in by_state.items()
+        ]
+    return panels

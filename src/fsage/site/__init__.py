@@ -1,0 +1,1 @@
+"""A site before anything is changed: `fsage site` asks every host, judges, and makes a page for the site's owner."""

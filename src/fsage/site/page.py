@@ -1,0 +1,109 @@
+"""The page for a site's owner, and the same on the terminal: hosts, findings, what will be done and what destroyed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from rich.console import Console
+from rich.table import Table
+
+from fsage.plan import Plan
+from fsage.play import duration
+from fsage.site.look import Host, Site
+from fsage.target import Target
+
+COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")
+
+
+def rows(site: Site) -> list[tuple[str, ...]]:
+    """A row a host, in the order of COLUMNS."""
+    return [(host.name, ", ".join(host.groups), *_facts(host)) for host in site.hosts]
+
+
+def _facts(host: Host) -> tuple[str, ...]:
+    if host.answer is None:
+        return ("no", *["\u2013"] * (len(COLUMNS) - 3))
+    answer = host.answer
+    claim = answer.get("claim")
+    return (
+        "yes",
+        "yes" if answer["root"] else "no",
+        answer["kernel"],
+        f"{answer['memory_bytes'] / 2**30:.0f} GiB",
+        ", ".join(f"{tool} {version}" for tool, version in answer["tools"].items() if version) or "none",
+        next((f"{place['free_gib']:g} GiB in {place['directory']}" for place in answer["places"]), "\u2013"),
+        f"since {claim['created']} ({claim['phase']})" if claim else "no",
+    )
+
+
+def destroyed(site: Site, target: Target) -> list[str]:
+    """What claiming and measuring this target will overwrite or delete."""
+    claimed = any(host.answer and host.answer.get("claim") for host in site.hosts)
+    if target.kind == "directory":
+        return [f"files that fsage made in {target.directory or 'its directory'}; nothing else there is touched"]
+    if target.lustre:
+        capacity = target.lustre.capacity_gib
+        much = "all of it" if capacity == "all" else f"{capacity:g} GiB"
+        where = f"{target.lustre.mgs}:/{target.lustre.fsname}"
+        return [
+            f"files that fsage made in {target.directory}, which fill {much} of {where}; "
+            "nothing else there is touched, and no OST is formatted"
+        ]
+    made = f"{'the' if claimed else 'a new'} image of up to {target.size_gib} GiB"
+    return [f"all that is in {made} below {target.image_dir or 'the roomiest place'}; no device or file of others"]
+
+
+def estimates(plans: list[Plan]) -> list[dict[str, str]]:
+    """What each study would still do."""
+    found = []
+    for plan in plans:
+        written = plan.bytes_written()
+        found.append(
+            {
+                "study": plan.study.name,
+                "cells": str(sum(map(len, plan.missing.values()))),
+                "states": str(len(plan.missing)),
+                "populates": str(len({plan.states[name].population for name in plan.missing})),
+                "time": duration(plan.seconds()),
+                "written": "not known before the claim" if written is None else f"{written / 2**30:.1f} GiB",
+            }
+        )
+    return found
+
+
+def show(site: Site, target: Target, plans: list[Plan], found: list[str]) -> None:
+    """Print all of it."""
+    console = Console()
+    for title, columns, lines in _tables(site, plans):
+        table = Table(*columns, title=title, title_justify="left", box=None, header_style="bold")
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+    for line in destroyed(site, target):
+        console.print(f"Will be destroyed: {line}.", highlight=False)
+    for line in found:
+        console.print(f"[bold red]To mend:[/] {line}", highlight=False)
+    if not found:
+        console.print("Nothing stands in the way.")
+
+
+def write(site: Site, target: Target, plans: list[Plan], found: list[str], to: Path) -> None:
+    """Write it as one HTML file that opens offline."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fsage.site", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    page = environment.get_template("page.html.j2").render(
+        target=target, tables=_tables(site, plans), destroyed=destroyed(site, target), findings=found
+    )
+    to.write_text(page, encoding="utf-8")
+
+
+def _tables(site: Site, plans: list[Plan]) -> list[tuple[str, tuple[str, ...], list[Any]]]:
+    studies = [tuple(one.values()) for one in estimates(plans)]
+    names = tuple(estimates(plans)[0]) if plans else ()
+    return [("Hosts", COLUMNS, rows(site)), *([("Still to measure", names, studies)] if plans else [])]

@@ -1,0 +1,45 @@
+"""The estimators and tests of a report. Numbers in, numbers out.
+
+Nothing here assumes a normal distribution or many samples, and what so few samples cannot tell is said instead.
+SciPy takes most of a second to import: it is imported where it is used, for a plan asks `reachable` only.
+"""
+
+from fsage.statistics.comparisons import (
+    ALPHA,
+    Test,
+    adjust_exploratory,
+    adjust_primary,
+    compare,
+    reachable,
+    smallest_p,
+)
+from fsage.statistics.intervals import (
+    Interval,
+    Ratio,
+    Summary,
+    coefficient_of_variation,
+    median_interval,
+    ratio,
+    summarise,
+)
+from fsage.statistics.series import Trend, outliers, trend
+
+__all__ = [
+    "ALPHA",
+    "Interval",
+    "Ratio",
+    "Summary",
+    "Test",
+    "Trend",
+    "adjust_exploratory",
+    "adjust_primary",
+    "coefficient_of_variation",
+    "compare",
+    "median_interval",
+    "outliers",
+    "ratio",
+    "reachable",
+    "smallest_p",
+    "summarise",
+    "trend",
+]

@@ -1,0 +1,92 @@
+"""What the order of samples says, and which of them lie apart."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from fsage.statistics.comparisons import ALPHA
+
+ORDERS_AT_MOST = 5040
+"""Orders of tied samples that are gone through, those of seven; with more samples the distribution is normal."""
+
+NORMAL_MAD = 0.6745
+"""The median absolute deviation of a normal distribution, in standard deviations."""
+CUTS = ((5, 18.5), (6, 11.0), (8, 8.5), (10, 7.2), (15, 6.2), (20, 5.5), (30, 5.0))
+"""(n, score): from n samples on, one of 100 groups of normal samples or fewer has a score beyond this."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Kendall's tau of samples over their order, 1 for ever rising, and its two-sided p. `why`: why there is no p."""
+
+    tau: float | None
+    p: float | None
+    n: int
+    why: str | None = None
+
+
+def trend(values: Sequence[float]) -> Trend:
+    """The Mann-Kendall test: does the order of the samples, such as that of time, say something of their size?
+
+    Exact without ties and, with ties, up to seven samples; beyond, the normal approximation with the variance that
+    ties leave. Fewer than five samples cannot reach ALPHA. Source: Kendall, Rank Correlation Methods, 4th ed., ch. 4.
+    """
+    from scipy import stats
+
+    n = len(values)
+    if (least := 2 / math.factorial(min(n, 5))) > ALPHA:
+        return Trend(None, None, n, f"{n} samples are too few: p can be no lower than {min(1.0, least):.2g}")
+    tau, p = _kendall(tuple(stats.rankdata(values).tolist()))
+    return Trend(tau, p, n)
+
+
+@cache
+def _kendall(ranks: tuple[float, ...]) -> tuple[float, float]:
+    """Tau over the order, and its p; of few samples there are few orders, which a report asks again and again."""
+    from scipy import stats
+
+    n, tied = len(ranks), len(set(ranks)) < len(ranks)
+    if len(set(ranks)) == 1:
+        return 0.0, 1.0
+    found = stats.kendalltau(np.arange(n), ranks, method="asymptotic" if tied else "exact")
+    p = found.pvalue
+    if tied and math.factorial(min(n, 8)) <= ORDERS_AT_MOST:
+        orders = {"permutation_type": "pairings", "n_resamples": ORDERS_AT_MOST}
+        p = stats.permutation_test((ranks,), _rises_less_falls, vectorized=True, **orders).pvalue
+    return float(found.statistic), float(p)
+
+
+def _rises_less_falls(samples: np.ndarray, axis: int) -> np.ndarray:
+    """Kendall's S: of all pairs along the axis, those that rise less those that fall."""
+    samples = np.moveaxis(samples, axis, -1)
+    return np.triu(np.sign(samples[..., None, :] - samples[..., :, None])).sum((-2, -1))
+
+
+def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
+    """Index of each sample that lies far from the others, and why; to be flagged, never to be dropped.
+
+    The modified z score of Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993): distance from the median
+    in median absolute deviations, scaled as if normal. Their cut of 3.5 is for ten samples and more, where it still
+    marks one clean group in eight (of five: one in five); CUTS marks one in a hundred. Needs five samples, of which
+    fewer than half are equal: else nothing is flagged. With five, only what is glaring can be.
+    """
+    n = len(values)
+    place = bisect_right(CUTS, n, key=lambda cut: cut[0])
+    median = float(np.median(values)) if n else 0.0
+    mad = float(np.median(np.abs(np.asarray(values) - median))) if n else 0.0
+    if not place or not mad:
+        return []
+    found = []
+    for index, value in enumerate(values):
+        score = NORMAL_MAD * abs(value - median) / mad
+        if score > CUTS[place - 1][1]:
+            side = "above" if value > median else "below"
+            far = f"{abs(value / median - 1):.1%} {side} the median" if median else f"{side} the median"
+            found.append((index, f"{far}, {score:.0f} times the usual scatter (cut: {CUTS[place - 1][1]:g})"))
+    return found

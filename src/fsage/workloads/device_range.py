@@ -1,0 +1,89 @@
+"""One fixed range of the first store's device, read by O_DIRECT past the file system: what the device itself gives.
+
+Nothing is written (`--readonly`). The agent puts the device's path where the command says {device}: only the
+host knows which loop device an image got this time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fsage.parse import MIB, BadOutput
+from fsage.workloads import Outcome, Unsupported, _shared
+
+ALIGN_BYTES = 16 * MIB
+
+
+class Params(BaseModel):
+    """Parameters of one pass. `position`: 0 the range begins where the device does, 1 it ends where that ends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Literal["device_range"] = "device_range"
+    position: float = Field(default=0.5, ge=0, le=1)
+    iteration: int = Field(ge=1)
+
+
+def commands(params: Params | dict, claim: Mapping) -> list[dict]:
+    """One phase, `read`. Raises Unsupported where the target has no device of its own."""
+    params = Params.model_validate(params)
+    if claim["kind"] != "loop":
+        raise Unsupported(f"a target of kind {claim['kind']} has no device that could be read past its file system")
+    amount_bytes = claim["amount_mib"] * MIB
+    room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
+    argv = [
+        *_shared.FIO,
+        "--readonly",
+        "--name=pass",
+        "--filename={device}",
+        "--invalidate=0",
+        "--rw=read",
+        f"--offset={int(params.position * room_bytes) // ALIGN_BYTES * ALIGN_BYTES}",
+        f"--size={amount_bytes}",
+        f"--bs={MIB}",
+        "--direct=1",
+        "--ioengine=psync",
+    ]
+    if claim.get("passes", 1) > 1:
+        argv.append(f"--loops={claim['passes']}")
+    return [{"name": "read", "argv": argv, "reads": True}]
+
+
+def bytes_written(params: Params | dict, claim: Mapping) -> int:
+    """Nothing is."""
+    return 0
+
+
+def seconds(params: Params | dict, claim: Mapping) -> float:
+    """Estimate from the claim's calibration; none where it is unsupported."""
+    if claim["kind"] != "loop":
+        return 0.0
+    mib = claim["amount_mib"] * claim.get("passes", 1)
+    return claim["calibration"]["cell_overhead_s"] + mib / claim["calibration"]["read_mib_s"]
+
+
+def rates(params: Params | dict) -> list[str]:
+    """What the device gave."""
+    return ["read_bw_mib_s"]
+
+
+def read(observation: Mapping) -> Outcome:
+    """`read_bw_mib_s`, `read_seconds` (by fio's own clock), `read_bytes`; or why not."""
+    return _shared.judge(observation, Params, lambda _: ["read"], _judge)
+
+
+def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
+    if run.read is None or run.write:
+        raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
+    asked_bytes = int(asked["size"]) * int(asked.get("loops", 1))
+    if run.read.moved_bytes != asked_bytes:
+        raise BadOutput(f"moved {run.read.moved_bytes} bytes of {asked_bytes} asked for")
+    return {
+        "read_bw_mib_s": run.read.bw_mib_s,
+        "read_seconds": run.read.seconds,
+        "read_bytes": run.read.moved_bytes,
+    }

@@ -1,0 +1,177 @@
+"""Studies through a real Slurm: the same cells as on one machine, whatever happens to its jobs."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+from pathlib import Path
+
+import pytest
+from cluster_project import ClusterProject
+from project import Project, kill_group, make_project
+from testbed import wait_for
+
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]
+
+# The profile as it is, but for the first look at a job's status.
+SLURM = ("snakemake", "--profile", "slurm", "--slurm-init-seconds-before-status-checks", "1", "small")
+SMALLER = {"states__capacity": [30], "cells__transfer_size": ["4M"], "headline": []}  # 2 states, 4 cells
+
+
+def observed(project: Project) -> int:
+    """Cells measured so far, fetched or not."""
+    waiting = list((project.home / "outbox").rglob("*.json"))
+    return len(waiting) + len(list((project.root / "results" / "raw").rglob("*.json")))
+
+
+def started(project: ClusterProject, cells: int) -> tuple[subprocess.Popen, str]:
+    """Start the study, and wait until `cells` were measured in all; the run, and its Slurm job."""
+    assert project.testbed
+    run = project.start(*SLURM)
+    log = project.root / "started.log"
+    wait_for(lambda: observed(project) >= cells or run.poll() is not None, 120, f"{cells} cells; see {log}")
+    assert run.poll() is None, log.read_text()
+    return run, list(project.testbed.jobs("running"))[-1]
+
+
+def assert_each_cell_once(project: Project, count: int) -> None:
+    """All cells are valid, taken in their states and in planned order, and none was measured twice."""
+    records = project.records()
+    assert len(records) == count == observed(project)
+    assert {record["status"] for record in records.values()} == {"valid"}
+    assert all(record["check"]["agreed"] and record["check"]["state"] == record["state"] for record in records.values())
+    assert {record["host"] for record in records.values()} == {"n1"}
+    states = [state for state, _ in project.order()]
+    assert states == sorted(states)
+
+
+@pytest.fixture
+def here(tmp_path: Path, module_target: dict) -> Project:
+    """A project on a target of its own on this machine."""
+    return make_project(tmp_path / "here", module_target)
+
+
+def test_the_profile_as_typed_gives_the_cells_of_a_local_run(cluster: ClusterProject, here: Project) -> None:
+    for project in cluster, here:
+        project.write_study(**SMALLER)
+    beside = here.start("snakemake", "small")
+    ran = cluster.snakemake("--profile", "slurm", "small")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert beside.wait(timeout=240) == 0, (here.root / "started.log").read_text()
+    there, local = cluster.records(), here.records()
+    assert there.keys() == local.keys()
+    for name, record in there.items():
+        for key in ("params", "nominal", "order", "kind", "status", "structure"):
+            assert record[key] == local[name][key], f"{name}: {key}"
+        assert record["layout"]["steps"] == local[name]["layout"]["steps"]
+    assert_each_cell_once(cluster, 4)
+
+
+def test_a_wrong_partition_is_said_in_a_sentence(cluster: ClusterProject) -> None:
+    cluster.write_study(**SMALLER)
+    ran = cluster.run(
+        *SLURM[:-1], "--default-resources", "slurm_partition=nope", "mem_mb=100", "runtime=5", "--", "small"
+    )
+    assert ran.returncode != 0 and "Traceback" not in ran.stderr
+    assert "fsage: visit_small_1: SLURM sbatch failed." in ran.stderr
+    assert "invalid partition specified: nope" in ran.stderr
+    assert not cluster.record_files()
+
+
+def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
+    """One that runs on is stopped by the next run, which measures the rest; one that waited comes too late."""
+    assert cluster.testbed
+    slurm = cluster.testbed
+    cluster.write_study(**{**SMALLER, "cells__iterations": 4})
+    run, waiting = cluster.start(*SLURM), ""
+    slurm.run("scontrol", "update", "partitionname=batch", "state=down")
+    wait_for(lambda: slurm.jobs("pending"), 60, "a job that waits")
+    [waiting] = slurm.jobs("pending")
+    slurm.run("scontrol", "hold", waiting)
+    kill_group(run)
+    slurm.run("scontrol", "update", "partitionname=batch", "state=up")
+
+    run, job = started(cluster, 5)  # amid the second state
+    kill_group(run)
+    assert slurm.state_of(job) == "RUNNING"
+    assert len(cluster.taken()) == 4, "the first state's records were handed over"
+    wait_for(lambda: observed(cluster) >= 6, 60, "a job that runs on without its Snakemake")
+    before = cluster.taken()
+    ran = cluster.run(*SLURM)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert slurm.state_of(job) in ("FAILED", "COMPLETED")
+    assert cluster.taken().items() >= before.items()
+    assert_each_cell_once(cluster, 8)
+
+    before = cluster.taken()
+    slurm.run("scontrol", "release", waiting)
+    wait_for(lambda: slurm.state_of(waiting) == "FAILED", 60, "the job of the first run to be refused")
+    log = next((cluster.root / ".snakemake/slurm_logs").rglob(f"{waiting}.log")).read_text()
+    assert "another goes on in its place" in log
+    assert cluster.taken() == before
+
+
+@pytest.mark.long
+def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: ClusterProject) -> None:
+    """Cancelled, out of time, its host lost, the controller restarted: the same command ends with the same cells."""
+    assert cluster.testbed
+    slurm = cluster.testbed
+    cluster.write_study(**{**SMALLER, "cells__iterations": 16})  # Slurm looks at time limits every 30 s
+
+    run, job = started(cluster, 2)
+    slurm.run("scancel", job)
+    assert run.wait(timeout=120) != 0, "a cancelled job is no success"
+    assert slurm.state_of(job) == "CANCELLED"
+    assert f"fsage: visit_small_1: SLURM-job '{job}' failed" in (cluster.root / "started.log").read_text()
+    assert_free_and_whole(cluster, 2)
+
+    run, job = started(cluster, observed(cluster) + 1)
+    slurm.run("scontrol", "update", f"jobid={job}", "timelimit=0:01")
+    assert run.wait(timeout=180) != 0
+    assert slurm.state_of(job) == "TIMEOUT"
+    assert_free_and_whole(cluster, 3)
+
+    run, job = started(cluster, observed(cluster) + 1)
+    lost = slurm.jobs("running")[job]
+    assert lost != "n1"
+    slurm.power_off(lost)
+    assert run.wait(timeout=180) != 0
+    assert slurm.state_of(job) == "NODE_FAIL", "it is not started again by Slurm"
+    assert_free_and_whole(cluster, 4)
+    slurm.power_on(lost)
+
+    run, job = started(cluster, observed(cluster) + 1)
+    slurm.restart_slurmctld()
+    assert run.wait(timeout=240) == 0, (cluster.root / "started.log").read_text()
+    assert list(slurm.jobs("completed")) == [job]
+    assert_each_cell_once(cluster, 32)
+
+
+@pytest.mark.long
+def test_accounting_that_cannot_be_reached_does_not_matter(accounted: ClusterProject) -> None:
+    assert accounted.testbed
+    accounted.write_study(**SMALLER)
+    run, job = started(accounted, 1)
+    accounted.testbed.end("slurmdbd")
+    assert run.wait(timeout=240) == 0, (accounted.root / "started.log").read_text()
+    assert list(accounted.testbed.jobs("completed")) == [job]
+    assert_each_cell_once(accounted, 4)
+
+
+def assert_free_and_whole(project: ClusterProject, count: int) -> None:
+    """After a run that failed: nobody holds the target, nothing works on it, and `count` cells at least are kept."""
+    said = (project.root / "started.log").read_text()
+    assert "Traceback" not in said, said
+    assert not (project.home / "lease.json").exists()
+    with open(project.home / "lock") as lock:
+        wait_for(lambda: free(lock.fileno()), 10, "the command on n1 to end")
+    assert observed(project) >= count
+
+
+def free(fd: int) -> bool:
+    """Whether no command holds a target's lock."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

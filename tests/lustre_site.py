@@ -1,0 +1,122 @@
+"""A Lustre site for tests: fake `lfs`, `lctl` ... on PATH that answer with recorded output and log each command."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data" / "lustre"
+UNEXPECTED = 99
+
+PROGRAM = """#!{python} -SE
+import json, os, pathlib, sys
+place = pathlib.Path({place!r})
+command = " ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]])
+with open(place / "log", "a") as log:
+    log.write(command + "\\n")
+book = place / "answers.json"
+answers = json.loads(book.read_text())
+fitting = [one for one in answers if one.endswith("*") and command.startswith(one[:-1])]
+waiting = answers.get(command) or (answers[fitting[0]] if fitting else None)
+if not waiting:
+    print(f"no answer is recorded for: {{command}}", file=sys.stderr)
+    sys.exit({code})
+answer = waiting[0]
+if command in answers and len(waiting) > 1:
+    answers[command] = waiting[1:]
+    book.write_text(json.dumps(answers))
+sys.stdout.write(answer["stdout"])
+sys.stderr.write(answer["stderr"])
+sys.exit(answer["rc"])
+"""
+
+
+def recorded(name: str) -> str:
+    """A recorded file."""
+    return (DATA / name).read_text()
+
+
+def session(name: str) -> dict[str, list[dict]]:
+    """A recorded session: command -> what it answered, time after time; errors are told from output by their look."""
+    found: dict[str, list[dict]] = {}
+    for command, said, code in re.findall(r"^# (.*)\n((?:.*\n)*?)\[rc=(\d+)\]$", recorded(name), re.M):
+        lines = said.splitlines(keepends=True)
+        errors = [line for line in lines if line.startswith(("error:", "lfs setstripe:", "lfs getstripe:", "lfs:"))]
+        output = [line for line in lines if line not in errors]
+        answer = {"stdout": "".join(output), "stderr": "".join(errors), "rc": int(code)}
+        found.setdefault(command, []).append(answer)
+    return found
+
+
+class Site:
+    """Programs in `place`/bin that answer only what they were told to."""
+
+    def __init__(self, place: Path, programs: tuple[str, ...]) -> None:
+        self.place, self.bin = place, place / "bin"
+        self.bin.mkdir(parents=True)
+        for program in programs:
+            path = self.bin / program
+            path.write_text(PROGRAM.format(python=sys.executable, place=str(place), code=UNEXPECTED))
+            path.chmod(0o755)
+        (place / "answers.json").write_text("{}")
+        (place / "log").touch()
+
+    def answer(self, command: str, *stdout: str, stderr: str = "", rc: int = 0) -> None:
+        """What `command` prints, time after time, the last for ever; `...*`: one answer to all that begin so."""
+        self.answers({command: [{"stdout": text, "stderr": stderr, "rc": rc} for text in stdout or ("",)]})
+
+    def answers(self, more: dict[str, list[dict]]) -> None:
+        """The same for many commands, as `session` gives them."""
+        book = self.place / "answers.json"
+        book.write_text(json.dumps({**json.loads(book.read_text()), **more}))
+
+    def commands(self, program: str = "") -> list[str]:
+        """What was run since the last call, of one program or all."""
+        log = self.place / "log"
+        lines = log.read_text().splitlines()
+        log.write_text("")
+        return [line for line in lines if line.startswith(program)]
+
+
+def lustre_target(place: Path, site: Site, **more: object) -> dict:
+    """The declaration of a Lustre target whose mount is a directory of this machine; `site` answers as recorded.
+
+    It may fill a part of the file system only: on this machine others write beside it.
+    """
+    mount = place / "mnt" / "lustre"
+    directory = mount / "fsage"
+    directory.mkdir(parents=True)
+    site.answer(
+        "findmnt --json --list --types lustre", recorded("findmnt_lustre.json").replace("/mnt/lustre", str(mount))
+    )
+    for asked in (mount, directory):
+        site.answer(f"lfs df {asked}", recorded("lfs_df.txt"))
+    site.answer(f"lfs path2fid {directory}", recorded("lfs_path2fid.txt"))
+    site.answer("lctl get_param -n version", "2.17.57_62_gc881f8ebcb\n")
+    for tree in ("filler", "measured"):
+        site.answer(f"lfs setstripe -c 1 -S 1M -i -1 {directory / tree}")
+        site.answer(
+            f"lfs getstripe -y -d {directory / tree}", recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
+        )
+    site.answer(f"lfs getstripe -y {directory}/filler/g1/*", recorded("lfs_getstripe_y_plain_f1.txt"))
+    lustre = {"fsname": "lustre", "mgs": "10.0.2.15@tcp", "capacity_gib": 4, **more}
+    return {
+        "name": "scratch",
+        "kind": "lustre",
+        "lustre": lustre,
+        "directory": str(directory),
+        "home": str(place / "home"),
+        "scale": {"file_size": 0.125, "tasks": 1},
+        "amount_mib": 1,
+    }
+
+
+OST_STATS = "osd-ldiskfs.lustre-OST0000.brw_stats"
+
+
+def brw_stats(ios: int) -> str:
+    """Recorded brw_stats of both OSTs after `ios` disk I/Os in one piece."""
+    text = recorded("lctl_brw_stats.txt").replace("|   25  96  96", f"| {ios:4}  96  96")
+    return text + text.replace(OST_STATS, OST_STATS.replace("OST0000", "OST0001"))

@@ -1,0 +1,258 @@
+"""Records and evidence as the agent and record.py leave them, made here at will; the page made from them, read back."""
+
+import json
+import random
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from fsage import dataset, report
+from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.evidence.freespace import FreeSpace
+from fsage.agent.evidence.groups import Groups
+from fsage.agent.evidence.store import Store
+from fsage.agent.fiemap import Extent
+from fsage.recipes import expand
+from fsage.target import load_target
+
+MIB = 1 << 20
+CONFIG = Path(__file__).parents[1] / "config"
+TARGET = load_target(CONFIG.parent / "inventories" / "local")
+MODEL = {"label": "modelled device (IOCost, 362 MiB/s, 20000 sequential and 100 random I/Os a second)"}
+CLAIM = {"amount_mib": 384, "amount_source": "calibrated", "calibration": {"write_mib_s": 361.5}}
+
+
+def bandwidth(capacity, fragmentation, transfer, phase):
+    """Like the modelled device: fullness and broken free space cost, more at large transfers, writes most."""
+    full = capacity * (1 - fragmentation / 100) / 100
+    weight = {"write": 0.4, "read": 0.25}[phase] * (0.5 + 0.5 * transfer / (64 * MIB))
+    return 360 * (1 - weight * full**2 - 0.3 * weight * (full * fragmentation / 100)) * (1 - 0.08 * MIB / transfer)
+
+
+def make_record(study, state, cell, draw, number):
+    """One record of a planned cell, as the agent and record.py leave it; numbers from `draw`."""
+    capacity, fragmentation = state.axes["capacity"], state.axes["fragmentation"]
+    file_bytes = state.axes["file_size"] // 8
+    amount, capacity_bytes = 384 * MIB, 16 << 30
+    metrics = {}
+    for phase in cell.params.get("phases", ["read"]):
+        bw = bandwidth(capacity, fragmentation, cell.params.get("transfer_size", MIB), phase)
+        bw *= draw.lognormvariate(0, 0.015) * (0.93 if file_bytes < 33 * MIB else 1)
+        metrics |= {f"{phase}_bw_mib_s": bw, f"{phase}_seconds": amount / MIB / bw, f"{phase}_bytes": amount}
+    used = capacity * (1 - fragmentation / 100) / 100
+    files = int(capacity_bytes * capacity / 100 / file_bytes)
+    deleted = round(files * fragmentation / 100)
+    return {
+        "schema": 1,
+        "id": f"{draw.getrandbits(128):032x}",
+        "study": study.name,
+        "target": "local",
+        "state": state.name,
+        "nominal": state.nominal,
+        "cell": cell.name,
+        "kind": cell.kind,
+        "attempt": 1,
+        "order": cell.order,
+        "params": cell.params,
+        "run": "r1",
+        "began": f"2026-11-21T01:{number // 60 % 60:02d}:{number % 60:02d}.000+00:00",
+        "ended": "2026-11-21T03:00:00.000+00:00",
+        "host": "node1",
+        "kernel": "6.18.0",
+        "status": "valid",
+        "why": None,
+        "check": {"state": "x", "epoch": 7, "agreed": True, "rebuilt": False, "seconds": 0.004},
+        "layout": {
+            "digest": f"{capacity:02d}{fragmentation:02d}{file_bytes % 9973:04d}" * 4,
+            "filler_files": files - deleted,
+            "filler_bytes": (files - deleted) * file_bytes,
+            "filler_extents": files - deleted + 3,
+            "capacity_bytes": capacity_bytes,
+            "used_bytes": int(capacity_bytes * used),
+            "free_bytes": int(capacity_bytes * (1 - used)),
+            "state_known": True,
+            "generations": [
+                {
+                    "generation": 1,
+                    "capacity_percent": capacity,
+                    "capacity_percent_achieved": capacity - 0.08,
+                    "files": files,
+                    "bytes": files * file_bytes,
+                    "fragmentation_percent": fragmentation,
+                    "deleted_files": deleted,
+                    "deleted_share_files": deleted / files,
+                    "deleted_share_bytes": deleted / files,
+                }
+            ],
+        },
+        "conditions": {
+            "device_model": MODEL,
+            "filesystem": "ext4",
+            "mount_options": ["rw,noatime"],
+            "allocator_reset": "remount",
+            "tunables": {"read_ahead_kb": {"asked": 128, "before": ["4096"], "now": ["128"]}},
+            "tools": {"fio": "3.33", "ior": None},
+            "amount_mib": 384,
+            "amount_source": "calibrated",
+        },
+        "phases": [
+            {
+                "name": phase,
+                "argv": [
+                    "fio",
+                    "--output-format=json",
+                    f"--rw={phase}",
+                    f"--bs={cell.params.get('transfer_size', MIB)}",
+                    f"--size={amount}",
+                ],
+                "rc": 0,
+                "wall_s": 1.4,
+                "cache_drop_s": 0.02,
+                "cached_pages": 0,
+                "extents": {
+                    "files": 1,
+                    "extents": 6 + capacity // 10,
+                    "bytes": amount,
+                    "mean_position": 0.05 + 0.0085 * capacity - 0.0005 * fragmentation,
+                    "mean_extent_bytes": amount / (6 + capacity // 10),
+                    "layout_score": 1 - (5 + capacity // 10) / (amount / 4096 - 1),
+                },
+            }
+            for phase in cell.params.get("phases", ["read"])
+        ],
+        "seconds": {"check": 0.004, "reset": 0.02, "drop": 0.04, "run": 2.8, "clean": 0.05, "total": 2.95},
+        "metrics": metrics,
+        "raw": {"path": "raw/x.json", "sha256": "0" * 64},
+    }
+
+
+def make_records(study, seed=1):
+    """Records of all cells of a study, in the order in which they are taken."""
+    draw = random.Random(seed)
+    cells = [(state, cell) for state in expand(study) for cell in study.cells_of(state)]
+    return [make_record(study, state, cell, draw, number) for number, (state, cell) in enumerate(cells)]
+
+
+def planned(study):
+    """What `Plan.all_cells` gives."""
+    return [(state.name, cell) for state in expand(study) for cell in study.cells_of(state)]
+
+
+def store(records, root):
+    """Write records where the DAG keeps them; their paths."""
+    paths = []
+    for record in records:
+        path = root / record["target"] / record["study"] / record["state"] / f"{record['cell']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record))
+        paths.append(path)
+    return paths
+
+
+def build(study, records, tmp_path, evidence=None, **more):
+    """The page made from records, by way of their files."""
+    frame = dataset.load(store(records, tmp_path / "records"))
+    path = report.build(study, TARGET, frame, planned(study), evidence or {}, CLAIM, tmp_path / "report", **more)
+    return path.read_text()
+
+
+def free_extents(capacity, fragmentation, device_bytes=16 << 30, file_bytes=33 * MIB):
+    """(start, length) of what is free when files lie one behind the other and some were deleted."""
+    draw, files = random.Random(67005), int(device_bytes * capacity / 100 / file_bytes)
+    fates = [draw.random() < fragmentation / 100 for _ in range(files)]
+    holes = [(number * file_bytes, file_bytes) for number, deleted in enumerate(fates) if deleted]
+    joined = []
+    for start, length in [*holes, (files * file_bytes, device_bytes - files * file_bytes)]:
+        if joined and sum(joined[-1]) == start:
+            joined[-1] = (joined[-1][0], joined[-1][1] + length)
+        else:
+            joined.append((start, length))
+    return joined
+
+
+def make_store(capacity, fragmentation, number=0, device_bytes=16 << 30):
+    """One store of the key `layout` of an evidence file, summed up by the agent's own counters."""
+    free = free_extents(capacity, fragmentation, device_bytes)
+    space, groups, files = FreeSpace(device_bytes, 4096), Groups("block group"), FileLayouts(4096)
+    space.add(free)
+    for start in range(0, device_bytes, 128 * MIB):
+        end = start + 128 * MIB
+        groups.add(128 * MIB, sum(max(0, min(end, at + length) - max(start, at)) for at, length in free))
+    for file in range(100):
+        parts = range(1 + (file % 10 == 0))
+        files.add([Extent(MIB * part, MIB * (4 * file + 2 * part), MIB, False) for part in parts])
+    found = {"device_bytes": device_bytes, "block_bytes": 4096, **space.summary(), "groups": groups.summary()}
+    found["files"] = {"filler": files.summary()}
+    return Store("ext4", {"free": "block bitmaps", "files": "FIEMAP"}, found).summary(number)
+
+
+def make_evidence(study, root, stores=1):
+    """Evidence files of all states of a study below `root`; their paths by state."""
+    draw, paths = random.Random(2), {}
+    for state in expand(study):
+        record = make_record(study, state, study.cells_of(state)[0], draw, 0)
+        capacity, fragmentation = state.axes["capacity"], state.axes["fragmentation"]
+        layout = [make_store(capacity, fragmentation, number) for number in range(stores)]
+        content = record["layout"] | {
+            "state": state.name,
+            "study": study.name,
+            "steps": [{"kind": "populate", "seed": 67005}],
+            "layout": {"schema": 1, "seconds": 0.21, "stores": layout},
+        }
+        paths[state.name] = root / f"{state.name}.json"
+        root.mkdir(parents=True, exist_ok=True)
+        paths[state.name].write_text(json.dumps(content))
+    return paths
+
+
+def traced(record, requests=300, lost=0):
+    """The record as one of a traced cell: each phase with the requests of 512 KiB that it made."""
+    draw = random.Random(record["state"])
+    holes = 1 + 12 * int(record["nominal"]["fragmentation_percent"] > 0)
+    for phase in record["phases"]:
+        starts = sorted(draw.randrange(16 << 30) for _ in range(holes))
+        offsets = [starts[number * holes // requests] + number * 512 * 1024 for number in range(requests)]
+        phase["trace"] = {
+            "source": "tracefs block:block_rq_issue",
+            "device": "7:0",
+            "lost_events": lost,
+            "columns": {
+                "seconds": [number * 1.1 / requests for number in range(requests)],
+                "offset_bytes": offsets,
+                "bytes": [512 * 1024] * requests,
+                "write": [phase["name"] == "write" or number % 40 == 0 for number in range(requests)],
+            },
+        }
+    return record | {"kind": "traced", "cell": "traced_1"}
+
+
+class Page(HTMLParser):
+    """What a browser would fetch, the ids, and whether tags close in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.fetched, self.ids, self.open, self.text = [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        self.fetched += [attributes[key] for key in ("src", "href") if key in attributes]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.handle_endtag(tag)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def words(page):
+    return re.sub(r"\s+", " ", " ".join(Page(page).text))

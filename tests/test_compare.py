@@ -1,0 +1,70 @@
+"""Two result sets in one report: what differs is found, what does not is not, and what cannot be compared is said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from records import CONFIG, make_records, store, words
+
+from fsage import dataset
+from fsage.report.compare import CompareError, compare
+from fsage.study import load_study
+
+STUDY = load_study(CONFIG / "series1.yaml")
+STATES = [f"{capacity}.{fragmentation:02d}@264M" for capacity in (10, 80) for fragmentation in (0, 50)]
+
+
+def table(folder, change=lambda record: None, seed=1, states=STATES):
+    """Some of Series 1's records, changed, as the table beside a report."""
+    records = [record for record in make_records(STUDY, seed) if record["state"] in states]
+    for record in records:
+        change(record)
+    dataset.write(dataset.load(store(records, folder / "records")), folder)
+    return folder
+
+
+def faster_writes(record):
+    """As after a tuning: writes are 20% faster in the fragmented states."""
+    record["conditions"]["tunables"] = {"read_ahead_kb": {"asked": 4096, "before": ["128"], "now": ["4096"]}}
+    if ".50" in record["state"] and "write_bw_mib_s" in record["metrics"]:
+        record["metrics"]["write_bw_mib_s"] *= 1.2
+
+
+def test_what_a_change_brought_is_told_apart_from_noise(tmp_path):
+    before, after = table(tmp_path / "a"), table(tmp_path / "b", faster_writes, seed=2)
+    page = compare(before, after, tmp_path / "out", ("untuned", "tuned")).read_text()
+    text = words(page)
+    assert "tuned against untuned" in text
+    assert "Writes with tuned reach" in text and "14 are faster and 0 slower beyond chance" in text
+    assert "Reads with tuned reach" in text and "0 are faster and 0 slower beyond chance" in text
+    assert "tunables read_ahead_kb=[&quot;128&quot;] read_ahead_kb=[&quot;4096&quot;]" in page or "4096" in text
+    assert {path.name for path in (tmp_path / "out/figures").iterdir()} == {
+        f"{what}-tuned-over-untuned.{kind}" for what in ("writes", "reads") for kind in ("svg", "pdf")
+    }
+    again = compare(before, after, tmp_path / "again", ("untuned", "tuned"))
+    assert again.read_text() == page
+
+
+def test_what_only_one_has_and_other_layouts_are_said(tmp_path):
+    def elsewhere(record):
+        record["layout"]["digest"] = "f" * 32
+
+    before, after = table(tmp_path / "a"), table(tmp_path / "b", elsewhere, states=STATES[:2])
+    text = words(compare(before, after, tmp_path / "out").read_text())
+    assert "Only before has 28 groups, in states 80.00@264M, 80.50@264M." in text
+    assert "2 of 2 states were laid out differently" in text
+
+
+def test_nothing_in_common_is_refused(tmp_path):
+    before, after = table(tmp_path / "a", states=STATES[:1]), table(tmp_path / "b", states=STATES[1:2])
+    with pytest.raises(CompareError, match=r"no state and cell is in both\. .* has 10\.00@264M; .* has 10\.50@264M"):
+        compare(before, after, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_table_without_samples_is_refused(tmp_path):
+    failed = lambda record: record.update(status="failed", why=json.dumps("no"), metrics={})  # noqa: E731
+    before, after = table(tmp_path / "a", failed, states=STATES[:1]), table(tmp_path / "b", states=STATES[:1])
+    with pytest.raises(CompareError, match="has no valid sample"):
+        compare(before, after, tmp_path / "out")

@@ -1,0 +1,73 @@
+"""The table as a file: written, read back, of an older version, of a newer one, of none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from records import CONFIG, make_records, store
+
+from fsage import dataset
+from fsage.study import load_study
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def frame(tmp_path_factory):
+    study = load_study(CONFIG / "quickstart.yaml")
+    return dataset.load(store(make_records(study), tmp_path_factory.mktemp("records")))
+
+
+def test_what_was_written_is_read_back(frame, tmp_path) -> None:
+    dataset.write(frame, tmp_path)
+    assert dataset.read(tmp_path).equals(frame) and dataset.read(tmp_path / "records.parquet").equals(frame)
+
+
+def versioned(frame, folder: Path, version: str | None, without: tuple[str, ...] = ()) -> Path:
+    """The table as another version would have written it."""
+    dataset.write(frame, folder)
+    table = pq.read_table(folder / "records.parquet").drop_columns(list(without))
+    metadata = {} if version is None else {"fsage_schema_version": version}
+    pq.write_table(table.replace_schema_metadata(metadata), folder / "records.parquet")
+    return folder
+
+
+def test_a_table_of_version_1_lacks_what_came_later(frame, tmp_path) -> None:
+    later = tuple(name for name, column in dataset.COLUMNS.items() if column.since > 1)
+    assert later
+    old = dataset.read(versioned(frame, tmp_path, "1", without=later))
+    assert old[list(later)].isna().all(axis=None)
+    others = [name for name in frame if name not in later]
+    assert old[others].equals(frame[others]) and list(old) == list(frame)
+
+
+@pytest.mark.parametrize(
+    ("version", "without", "said"),
+    [
+        ("3", (), "has schema version 3, this fsage knows 1 to 2: use a newer fsage"),
+        (None, (), "is no table of fsage: its metadata has no fsage_schema_version"),
+        ("2", ("state",), "has schema version 2 but lacks its columns state"),
+    ],
+)
+def test_what_is_no_table_of_a_known_version_is_refused(frame, tmp_path, version, without, said) -> None:
+    with pytest.raises(dataset.DatasetError, match=said):
+        dataset.read(versioned(frame, tmp_path, version, without))
+
+
+def test_what_is_no_parquet_is_refused(frame, tmp_path) -> None:
+    with pytest.raises(dataset.DatasetError, match="is not there"):
+        dataset.read(tmp_path)
+    dataset.write(frame, tmp_path)
+    whole = (tmp_path / "records.parquet").read_bytes()
+    (tmp_path / "records.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(dataset.DatasetError, match="is not a Parquet file that can be read"):
+        dataset.read(tmp_path)
+
+
+def test_the_schema_is_written_down() -> None:
+    page = subprocess.run([sys.executable, "-m", "fsage.dataset"], capture_output=True, text=True, check=True).stdout
+    assert page == (ROOT / "docs/records.md").read_text(), "run: python -m fsage.dataset > docs/records.md"

@@ -1,0 +1,216 @@
+"""Evidence of real, aged file systems is what statfs and their own tools say, and taking it writes nothing."""
+
+import io
+import itertools
+import os
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from test_state import bring, fragment, populate
+
+from fsage.agent import claim, filesystems, images, state
+from fsage.agent.evidence import ext4
+from fsage.agent.evidence.btrfs import RESERVED
+from fsage.agent.fingerprint import layout_of
+from fsage.agent.structure import fillers
+from fsage.agent.target import Target, open_target
+from fsage.evidence import texts
+from fsage.evidence.look import look
+from fsage.report.evidence import Layout
+
+MIB = 1 << 20
+# The second generation fills the holes that the first one left: its files are in pieces.
+STEPS = (populate(60, sizes=(MIB,)), fragment(40), populate(48, generation=2))
+
+
+def said(*words: str) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
+
+
+def read(text: str) -> dict:
+    return texts.read(io.BytesIO(text.encode())).summary(0)
+
+
+def check_sums(store: dict) -> None:
+    """Every byte and every group is counted once."""
+    assert store["used_bytes"] + store["free_bytes"] == store["device_bytes"]
+    classes = store["free_extents"]["histogram"]
+    assert sum(one["bytes"] for one in classes) == store["free_bytes"]
+    assert sum(one["extents"] for one in classes) == store["free_extents"]["count"]
+    groups = store["groups"]
+    assert sum(bucket["groups"] for bucket in groups["buckets"]) == groups["count"] > 0
+    size, shares = store["bitmap"]["bin_bytes"], store["bitmap"]["free_share"]
+    last = store["device_bytes"] - size * (len(shares) - 1)
+    assert 0 < last <= size and len(shares) <= 1024
+    assert sum(share * size for share in shares[:-1]) + shares[-1] * last == store["free_bytes"]
+    aligned = [share for share in store["aligned_free_share"].values() if share is not None]
+    assert aligned == sorted(aligned, reverse=True) and all(0 <= share <= 1 for share in aligned)
+    assert bool(aligned) == bool(store["free_bytes"])
+    for files in (store["files"] or {}).values():
+        assert sum(files["extents_per_file"].values()) == files["files"]
+        assert sum(int(number) * count for number, count in files["extents_per_file"].items()) == files["extents"]
+
+
+@pytest.fixture(params=["ext4", "xfs", "btrfs"])
+def aged(request, local_target) -> Target:
+    local_target["filesystem"] = request.param
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    bring(local_target, *STEPS)
+    return open_target(local_target)
+
+
+def sectors_written(device: str) -> int:
+    return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[6])
+
+
+@pytest.mark.root
+def test_evidence_is_what_the_tools_say(aged):
+    request = {"state": "wanted", "steps": list(STEPS), "reuse": "nested", "study": "test"}
+    evidence = state.evidence(aged.spec, request, False)["evidence"]
+    Layout.model_validate(evidence["layout"])  # what the report reads
+    (store,), (device,), (mount,) = evidence["layout"]["stores"], aged.devices, aged.mounts
+    assert store["absent"] == {}
+    assert store["filesystem"] == aged.filesystem
+    check_sums(store)
+
+    files = store["files"]["filler"]
+    paths = [entry.path for entry in fillers(mount)]
+    assert (files["files"], files["bytes"]) == (evidence["filler_files"], evidence["filler_bytes"])
+    assert len(files["extents_per_file"]) > 1, "the files are in pieces, or this test shows nothing"
+    by_filefrag = read(said("filefrag", "-v", *paths))["files"]["listed"]
+    assert by_filefrag == files
+    by_layout_of = layout_of([Path(path) for path in paths], aged.mounts)
+    assert {key: by_layout_of[key] for key in files} == files
+
+    if aged.filesystem == "ext4":
+        space = os.statvfs(mount)
+        assert store["free_bytes"] == space.f_bfree * space.f_frsize
+        filesystems.unmount(mount)  # of a mounted one e2freefrag asks GETFSMAP, which leaves out what is preallocated
+        by_e2freefrag = read(said("e2freefrag", device))
+        for key in ("device_bytes", "used_bytes", "free_bytes", "fullness_percent"):
+            assert by_e2freefrag[key] == store[key]
+        extents = store["free_extents"]
+        assert by_e2freefrag["free_extents"]["count"] == extents["count"]
+        listed = [one for one in extents["histogram"] if one["extents"]]
+        assert by_e2freefrag["free_extents"]["histogram"] == listed
+        assert read(said("dumpe2fs", device))["free_extents"] == extents
+        aged.mount()
+        by_kernel = ext4.of_kernel(device, mount).found
+        assert by_kernel.pop("groups") == {**store["groups"], "inode_buckets": None}
+        assert by_kernel == {key: store[key] for key in by_kernel}
+    elif aged.filesystem == "xfs":
+        by_spaceman = said("xfs_spaceman", "-c", "freesp -s", str(mount))
+        assert f"total free extents {store['free_extents']['count']}\n" in by_spaceman
+        assert f"total free blocks {store['free_bytes'] // 4096}\n" in by_spaceman
+        by_bmap = read(said("xfs_bmap", "-v", *paths))["files"]["listed"]
+        assert by_bmap == {**files, "layout_score": None}
+        assert store["groups"]["count"] == int(re.search(r"agcount=(\d+)", said("xfs_info", str(mount)))[1])
+    else:
+        used_bytes = int(re.search(r"\n +Used:\s+(\d+)", said("btrfs", "filesystem", "usage", "-b", str(mount)))[1])
+        set_aside = sum(length for start, length in RESERVED if start < store["device_bytes"])
+        assert store["used_bytes"] == used_bytes + set_aside
+
+
+@pytest.mark.root
+def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
+    state.settle(aged)
+    (device,), (mount,) = aged.devices, aged.mounts
+    before = sectors_written(device)
+    of_device, of_mount = look(device, 0)["stores"][0], look(str(mount), 1_000_000)["stores"][0]
+    of_part = look(str(mount / "filler"), 5)["stores"][0]
+    assert sectors_written(device) == before
+    check_sums(of_mount)
+    assert of_device["absent"]["files"].startswith("of a device or an image no files are asked")
+    space = ("device_bytes", "free_bytes", "free_extents", "bitmap", "aligned_free_share", "groups")
+    assert all(of_device[key] == of_mount[key] == of_part[key] for key in space)
+    below = [path for path in mount.rglob("*") if path.is_file()]
+    assert of_mount["files"]["found"]["files"] == len(below) > len(fillers(mount))
+    assert of_part["files"]["found"]["files"] == 5
+    assert of_part["source"]["files"] == "FIEMAP; the first 5 files only (--files)"
+
+    image = aged.claim["stores"][0]["image"]
+    with pytest.raises(ValueError, match=f"attached to {device}, which may know it better"):
+        look(image, 0)
+
+
+@pytest.mark.root
+def test_a_file_system_in_use_is_read_all_the_same(aged):
+    (device,), (mount,) = aged.devices, aged.mounts
+    over = threading.Event()
+
+    def use() -> None:
+        for number in itertools.takewhile(lambda _: not over.is_set(), itertools.count()):
+            with open(mount / f"used{number % 50}", "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, 1 + number * 7919 % MIB)
+            (mount / f"used{number * 31 % 50}").unlink(missing_ok=True)
+
+    user = threading.Thread(target=use)
+    user.start()
+    try:
+        for what in [device, str(mount)] * 10:
+            (store,) = look(what, 0)["stores"]
+            check_sums(store)
+    finally:
+        over.set()
+        user.join()
+
+
+@pytest.mark.root
+def test_what_a_directory_target_cannot_tell_is_absent(directory_target):
+    images.create(directory_target, {}, False)
+    claim.claim(directory_target, {}, False)
+    steps = (populate(20),)
+    bring(directory_target, *steps)
+    request = {"state": "wanted", "steps": list(steps), "reuse": "nested", "study": "test"}
+    (store,) = state.evidence(directory_target, request, False)["evidence"]["layout"]["stores"]
+    assert store["free_bytes"] is store["groups"] is store["bitmap"] is None
+    assert set(store["absent"].values()) == {"the target is a directory: its file system is not its own"}
+    assert store["files"]["filler"]["files"] > 0
+
+
+@pytest.mark.parametrize(
+    "options", ["ext4 -b 1024", "ext4 -O bigalloc -C 65536", "ext4 -O ^flex_bg -b 4096", "ext2", "ext4 -N 64"]
+)
+def test_ext4_images_of_any_make(tmp_path, options):
+    image = str(tmp_path / "image")
+    os.truncate(os.open(image, os.O_CREAT | os.O_WRONLY), 200 * MIB + 12345)
+    said("mke2fs", "-q", "-t", *options.split(), image)
+    store = look(image, 0)["stores"][0]
+    check_sums(store)
+    header = said("dumpe2fs", "-h", image)
+    assert store["free_bytes"] == read(header)["free_bytes"], "not mounted: the superblock's count is right"
+    if "bigalloc" not in options:  # of which e2freefrag knows nothing
+        by_e2freefrag = read(said("e2freefrag", image))["free_extents"]["histogram"]
+        assert [one for one in store["free_extents"]["histogram"] if one["extents"]] == by_e2freefrag
+
+
+def test_an_xfs_image_that_is_not_mounted(tmp_path):
+    image = str(tmp_path / "image")
+    os.truncate(os.open(image, os.O_CREAT | os.O_WRONLY), 512 * MIB)
+    said("mkfs.xfs", "-q", "-d", "agcount=5", image)
+    store = look(image, 0)["stores"][0]
+    check_sums(store)
+    assert store["groups"]["count"] == 5
+    free_blocks = int(said("xfs_db", "-r", "-c", "sb 0", "-c", "print fdblocks", image).split()[-1])
+    assert store["free_bytes"] == free_blocks * 4096
+
+
+def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
+    image = str(tmp_path / "image")
+    os.truncate(os.open(image, os.O_CREAT | os.O_WRONLY), 256 * MIB)
+    said("mkfs.btrfs", "-q", image)
+    with pytest.raises(ValueError, match=f"{image}: btrfs can be read through its mount only"):
+        look(image, 0)
+    said("mke2fs", "-q", "-t", "ext4", f"{image}.ext4", "64M")
+    os.truncate(f"{image}.ext4", 1 << 16)
+    with pytest.raises(ValueError, match=r"`dumpe2fs .*\.ext4` ended with status 1: dumpe2fs: .* short read"):
+        look(f"{image}.ext4", 0)
+    said("mkswap", image)
+    with pytest.raises(ValueError, match="swap is on it; ext4"):
+        look(image, 0)
+    found = look("/proc/self", 10)["stores"][0]
+    assert found["absent"]["free_bytes"] == "of proc no free space is read; only of ext4 (ldiskfs), XFS and btrfs"

@@ -1,0 +1,109 @@
+"""Free extents, groups and files are counted as a bitmap, block by block, would count them."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.evidence.freespace import ALIGNED_POWERS, FreeSpace
+from fsage.agent.evidence.groups import BUCKETS, Groups
+from fsage.agent.fiemap import Extent
+
+BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
+
+
+def runs(bits: list[bool]) -> list[tuple[int, int]]:
+    """Start and length of the runs of True."""
+    found: list[tuple[int, int]] = []
+    for place, bit in enumerate(bits):
+        if bit and place and bits[place - 1]:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        elif bit:
+            found.append((place, 1))
+    return found
+
+
+bitmaps = st.lists(st.tuples(st.booleans(), st.integers(1, 400)), min_size=1, max_size=20).map(
+    lambda parts: [bit for bit, times in parts for _ in range(times)]
+)
+
+
+@given(bitmaps, st.integers(1, 64), st.data())
+def test_free_space_is_that_of_the_bitmap(bits, bins, data):
+    free = FreeSpace(len(bits) * BLOCK, BLOCK, bins)
+    whole = runs(bits)
+    for start, length in whole:
+        cut = data.draw(st.integers(1, length))  # neighbours that come apart, or in calls apart, are one extent
+        free.add([(start * BLOCK, cut * BLOCK)])
+        if cut < length:
+            free.add([((start + cut) * BLOCK, (length - cut) * BLOCK)])
+    found = free.summary()
+
+    assert found["free_bytes"] == sum(bits) * BLOCK
+    assert found["free_bytes"] + found["used_bytes"] == len(bits) * BLOCK
+    extents = found["free_extents"]
+    assert extents["count"] == len(whole)
+    assert extents["largest_bytes"] == max((length for _, length in whole), default=0) * BLOCK
+    for one in extents["histogram"]:
+        inside = [length * BLOCK for _, length in whole if one["from_bytes"] <= length * BLOCK < 2 * one["from_bytes"]]
+        assert (one["extents"], one["bytes"]) == (len(inside), sum(inside))
+    assert sum(one["extents"] for one in extents["histogram"]) == len(whole)
+
+    blocks_per_bin = found["bitmap"]["bin_bytes"] // BLOCK
+    parts = [bits[at : at + blocks_per_bin] for at in range(0, len(bits), blocks_per_bin)]
+    assert found["bitmap"]["free_share"] == [sum(part) / len(part) for part in parts]
+    assert len(parts) <= bins
+
+    for power in ALIGNED_POWERS:
+        blocks = (1 << power) // BLOCK
+        chunks = sum(all(bits[at : at + blocks]) for at in range(0, len(bits) - blocks + 1, blocks))
+        share = found["aligned_free_share"][str(1 << power)]
+        assert share == (chunks * blocks / sum(bits) if any(bits) else None)
+
+
+@pytest.mark.parametrize(
+    ("extents", "wrong"),
+    [
+        ([(BLOCK, BLOCK), (0, BLOCK)], "after one up to"),
+        ([(0, 2 * BLOCK), (BLOCK, BLOCK)], "after one up to"),
+        ([(BLOCK, 0)], "of 0 bytes"),
+        ([(0, 9 * BLOCK)], "on a device of"),
+    ],
+)
+def test_extents_that_cannot_be_are_refused(extents, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        FreeSpace(8 * BLOCK, BLOCK).add(extents)
+
+
+@given(st.lists(st.integers(0, 64)))
+def test_every_group_is_in_one_bucket(free):
+    groups = Groups("block group")
+    for one in free:
+        groups.add(64, one)
+    buckets = groups.summary()["buckets"]
+    assert sum(bucket["groups"] for bucket in buckets) == groups.count == len(free)
+    assert buckets[0]["groups"] == free.count(0)
+    for bucket in buckets[1:-1]:
+        inside = [one for one in free if one and bucket["from_share"] <= one / 64 < bucket["to_share"]]
+        assert bucket["groups"] == len(inside)
+    assert [bucket["label"] for bucket in buckets] == [label for label, _ in BUCKETS]
+
+
+@given(st.lists(st.lists(st.integers(1, 40), max_size=12), max_size=5))
+def test_the_layout_score_is_the_share_of_blocks_behind_their_predecessor(files):
+    """Each file a list of the gaps between its blocks on the device, 1 for neighbours; counted here block by block."""
+    layouts = FileLayouts(4096)
+    behind = counted = 0
+    for gaps in files:
+        places = [sum(gaps[: number + 1]) for number in range(len(gaps))]
+        layouts.add([Extent(at * 4096, place * 4096, 4096, bool(at % 3)) for at, place in enumerate(places)])
+        pairs = list(itertools.pairwise(places))
+        behind += sum(after == before + 1 for before, after in pairs)
+        counted += len(pairs)
+    found = layouts.summary()
+    assert found["layout_score"] == (behind / counted if counted else None)
+    assert found["files"] == len(files) == sum(found["extents_per_file"].values())
+    assert found["extents"] == sum(int(number) * times for number, times in found["extents_per_file"].items())
+    assert found["bytes"] == 4096 * sum(map(len, files))

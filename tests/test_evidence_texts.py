@@ -1,0 +1,190 @@
+"""Saved text: what each program's text gives, what it cannot give, and nothing that is cut gives another number."""
+
+import io
+import itertools
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsage.agent.evidence.store import KEYS, NotThisText
+from fsage.evidence import texts
+from fsage.evidence.page import page
+from fsage.evidence.tables import extents_per_file
+
+HERE = Path(__file__).parent / "data" / "evidence"
+TEXTS = {path.stem: path.read_bytes() for path in HERE.glob("*.txt")}
+MIB = 1 << 20
+
+
+def read(text: bytes) -> dict:
+    return texts.read(io.BytesIO(text)).summary(0)
+
+
+def of(name: str) -> dict:
+    return read(TEXTS[name])
+
+
+@pytest.mark.parametrize("name", sorted(set(TEXTS) - {"filefrag_v_s2_f1"}))
+def test_what_a_text_lacks_is_absent_with_the_reason(name):
+    found = of(name)
+    for key in KEYS:
+        assert (found[key] is None) == (key in found["absent"])
+    assert all(found["absent"].values())
+
+
+def test_dumpe2fs_and_e2freefrag_of_one_ost():
+    """Some files apart in time: most of the free space is the same."""
+    whole, sizes = of("dumpe2fs"), of("e2freefrag")
+    assert whole["device_bytes"] == sizes["device_bytes"] == 8 << 30
+    assert whole["free_bytes"] == sum(one["bytes"] for one in whole["free_extents"]["histogram"]) == 7813095424
+    assert sizes["free_bytes"] == sum(one["bytes"] for one in sizes["free_extents"]["histogram"]) == 1906994 * 4096
+    large = [
+        [one for one in store["free_extents"]["histogram"] if one["from_bytes"] >= 8 * MIB and one["extents"]]
+        for store in (whole, sizes)
+    ]
+    assert large[0] == large[1]
+    assert whole["free_extents"]["largest_bytes"] == sizes["free_extents"]["largest_bytes"] == 2879488 << 10
+    groups = whole["groups"]
+    assert groups["count"] == sum(bucket["groups"] for bucket in groups["buckets"]) == 64
+    assert sum(bucket["groups"] for bucket in groups["inode_buckets"]) == 64
+    shares, size = whole["bitmap"]["free_share"], whole["bitmap"]["bin_bytes"]
+    assert sum(share * size for share in shares) == whole["free_bytes"]
+
+
+def test_e2freefrag_with_chunks():
+    assert of("e2freefrag_c")["aligned_free_share"] == {str(4 * MIB): 60 * 4 * MIB / (277609 * 1024)}
+
+
+def test_dumpe2fs_header_gives_the_superblocks_count():
+    found = of("dumpe2fs_h")
+    assert found["free_bytes"] == 1923876 * 4096
+    assert found["bitmap"] is found["groups"] is None
+
+
+def test_filefrag_and_xfs_bmap_of_the_same_files_agree():
+    expected = {"files": 4, "bytes": 2 * MIB, "extents": 17, "extents_per_file": {"0": 1, "1": 1, "8": 2}}
+    for name in ("filefrag_v_four", "xfs_bmap", "xfs_bmap_v", "xfs_bmap_vp"):
+        listed = of(name)["files"]["listed"]
+        assert {key: listed[key] for key in expected} == expected, name
+        assert listed["mean_extent_bytes"] == 2 * MIB / 17
+    # Blocks behind their predecessor: of two files of 8 x 16 blocks 15 a piece, of one of 256 blocks 255.
+    score = (2 * 8 * 15 + 255) / (2 * 127 + 255)
+    assert of("filefrag_v_four")["files"]["listed"]["layout_score"] == score
+    assert of("xfs_bmap")["files"]["listed"]["layout_score"] is None, "the size of a block is not in it"
+
+
+def test_filefrag_without_v_and_of_many_files():
+    listed = of("filefrag_plain_f1")["files"]["listed"]
+    assert (listed["extents_per_file"], listed["bytes"]) == ({"2": 1}, None)
+    many = read(TEXTS["filefrag_v_s2_f1"] + TEXTS["filefrag_v_onost0"] + TEXTS["filefrag_v_plain_f1"])
+    assert many["files"]["listed"]["extents_per_file"] == {"1": 1, "2": 1}
+    assert many["source"]["files"] == "filefrag; 1 files could not be mapped"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"\n" * 100, "what can be read is the text of"),
+        (b"x" * (17 << 20), "a line of more than 16 MiB"),
+        (TEXTS["filefrag_v_s2_f1"], "cannot be mapped"),
+        (TEXTS["filefrag_v_four"] + TEXTS["e2freefrag_c"].replace(b"   64K", b"   0: 64K"), "which is no extent"),
+        (TEXTS["xfs_bmap_v"].replace(b"   3: [", b"   4: [", 1), "extent 4 where 3 should be"),
+        (TEXTS["xfs_bmap_v"] + b"something else\n", "goes on with b'something else"),
+        (TEXTS["dumpe2fs"].replace(b"Group 7: ", b"Group 8: "), "where group 7 should begin"),
+        (TEXTS["dumpe2fs"].replace(b"Block size:               4096", b"Block size:               0"), "cannot be"),
+        (TEXTS["dumpe2fs"].replace(b"Free blocks: 32", b"Free blocks: x2", 1), "list of free blocks in group"),
+        (
+            TEXTS["dumpe2fs"].replace(b"Block count:              2097152", b"Block count:              2"),
+            "on a device of",
+        ),
+        (TEXTS["e2freefrag"].replace(b"Total blocks: 2097152", b"Total blocks: 0"), "0 blocks of 4096 bytes"),
+        (TEXTS["filefrag_v_four"] + TEXTS["filefrag_v_onost0"].replace(b"4096", b"1024"), "blocks of 1024 bytes"),
+    ],
+)
+def test_foreign_or_bent_text_is_refused_with_the_reason(text, reason):
+    with pytest.raises(NotThisText, match=reason) as caught:
+        read(text)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.sampled_from(["dumpe2fs", "dumpe2fs_h", "e2freefrag", "e2freefrag_c", "filefrag_v_onost0"]), st.floats(0, 1))
+def test_a_text_that_was_cut_never_gives_another_number(name, share):
+    text = TEXTS[name][: int(share * len(TEXTS[name]))]
+    whole, header = of(name), of("dumpe2fs_h")
+    try:
+        found = read(text)
+    except NotThisText:
+        return
+    if found["groups"] is None and name == "dumpe2fs":
+        assert found["source"]["free"].startswith("dumpe2fs -h"), "only the header was left, and that is said"
+        assert found["absent"] == header["absent"]
+    else:
+        assert found == whole
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name.startswith(("filefrag_v_four", "xfs_bmap"))])
+def test_of_a_list_of_files_only_whole_lines_are_taken(name):
+    """Cut between two files, or with xfs_bmap between two lines, it is a shorter text; within a line refused."""
+    text = TEXTS[name]
+    ends = set(itertools.accumulate(len(line) for line in text.splitlines(keepends=True)))
+    for cut in set(range(1, len(text))) - ends:
+        with pytest.raises(NotThisText):
+            read(text[:cut])
+
+
+@pytest.mark.parametrize(
+    "name", ["dumpe2fs", "dumpe2fs_h", "e2freefrag", "filefrag_v_four", "xfs_bmap", "filefrag_plain_f1"]
+)
+def test_a_page_opens_offline_and_draws_what_is_there(name):
+    layout = {"schema": 1, "what": f"<{name}>", "seconds": 0.0, "stores": [of(name)]}
+    text = page(layout)
+    assert text == page(layout)
+    assert not re.search(r'(src|href)="(?!#|data:)', text) and "@import" not in text and f"<{name}>" not in text
+    drawn = re.findall(r'<svg [^>]*aria-label="([^"]*)"', text)
+    assert ("Free space" in drawn) == (layout["stores"][0]["bitmap"] is not None)
+    assert ("Block groups by free share" in drawn) == (layout["stores"][0]["groups"] is not None)
+    assert ("Free space by size of its extents" in drawn) == (layout["stores"][0]["free_extents"] is not None)
+    assert len(drawn) == len(set(drawn))
+
+
+def command(*words: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    code = "from fsage.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "evidence", *words], input=text, capture_output=True, check=False
+    )
+
+
+def test_the_command_reads_a_file_or_standard_input_and_says_what_is_wrong(tmp_path):
+    name = str(HERE / "dumpe2fs.txt")
+    tables = command(name, "--html", str(tmp_path / "page.html"))
+    assert tables.returncode == 0 and b"64 block groups, the largest 128 MiB" in tables.stdout
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    given = json.loads(command("-", "--json", text=TEXTS["dumpe2fs"]).stdout)
+    assert given["stores"] == [of("dumpe2fs")]
+
+    (tmp_path / "cut.txt").write_bytes(TEXTS["dumpe2fs"][:20000])
+    (tmp_path / "zeros.img").write_bytes(bytes(1 << 20))
+    for what, reason in (
+        (str(tmp_path / "cut.txt"), "cut short"),
+        (str(tmp_path / "zeros.img"), "nothing that blkid knows is on it"),
+        (str(tmp_path / "none"), "No such file or directory"),
+        ("-", "standard input: it is empty"),
+    ):
+        done = command(what, "--json")
+        said = done.stderr.decode()
+        assert done.returncode == 1 and not done.stdout
+        assert reason in said and said.startswith("fsage: ") and said.count("\n") == 1
+
+
+def test_many_numbers_of_extents_are_shown_by_power_of_two():
+    counts = {str(number): 2 for number in range(20)}
+    shown = extents_per_file({"extents_per_file": counts})
+    assert shown == {"0": 2, "1": 2, "2-3": 4, "4-7": 8, "8-15": 16, "16-31": 8}
+    assert extents_per_file({"extents_per_file": {"1": 7, "900": 1}}) == {"1": 7, "900": 1}

@@ -1,0 +1,85 @@
+"""Exported results: another person's clone makes the same report from them, and says what is not theirs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+
+import pytest
+from records import CONFIG, make_evidence, make_records, store
+
+from fsage.export import ExportError, export, remake
+from fsage.plan import load_plan
+
+STUDY = CONFIG / "quickstart.yaml"
+INVENTORY = CONFIG.parent / "inventories" / "local"
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    """A study that was measured, with raw output and evidence."""
+    root = tmp_path_factory.mktemp("results")
+    found = load_plan(STUDY, INVENTORY, root)
+    store(make_records(found.study), root / "records")
+    for path in make_evidence(found.study, root / "evidence").values():
+        place = found.results.state(path.stem)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    raw = found.results.raw("10.00@264M", "transfer_size-64M_i1", 1)
+    raw.parent.mkdir(parents=True)
+    raw.write_text("{}")
+    return load_plan(STUDY, INVENTORY, root)
+
+
+@pytest.fixture(scope="module")
+def crate(plan, tmp_path_factory):
+    """The study, exported with its raw output."""
+    return export(plan, STUDY, INVENTORY, tmp_path_factory.mktemp("exported") / "crate")
+
+
+def test_the_same_report_is_made_from_a_crate(plan, crate, tmp_path) -> None:
+    assert remake(crate, tmp_path / "again").same
+    there = crate / "results/report/local/quickstart"
+    files = sorted(path.relative_to(there) for path in there.rglob("*") if path.is_file())
+    assert len(files) > 10
+    for path in files:
+        assert (tmp_path / "again" / path).read_bytes() == (there / path).read_bytes(), path
+
+
+def test_a_crate_describes_what_is_in_it_and_holds_no_host(crate) -> None:
+    graph = {entry["@id"]: entry for entry in json.loads((crate / "ro-crate-metadata.json").read_text())["@graph"]}
+    assert graph["ro-crate-metadata.json"]["conformsTo"]["@id"] == "https://w3id.org/ro/crate/1.1"
+    parts = [part["@id"] for part in graph["./"]["hasPart"]]
+    assert all((crate / part).exists() for part in parts) and "results/records/local/quickstart/" in parts
+    assert graph["#measurement"]["instrument"]["@id"] == "#fsage"
+    assert {part["@id"] for key in ("object", "result") for part in graph["#measurement"][key]} == set(parts)
+    files = {str(path.relative_to(crate)) for path in crate.rglob("*") if path.is_file()}
+    assert "inventories/local/group_vars/all/target.yml" in files and "inventories/local/hosts.yml" not in files
+    assert any(path.startswith("results/raw") for path in files)
+
+
+def test_a_record_changed_by_hand_shows(crate, tmp_path) -> None:
+    changed = shutil.copytree(crate, tmp_path / "changed")
+    path = next((changed / "results/records").rglob("transfer_size-64M_i1.json"))
+    record = json.loads(path.read_text())
+    record["metrics"]["write_bw_mib_s"] *= 2
+    path.write_text(json.dumps(record))
+    assert not remake(changed, tmp_path / "again").same
+
+
+def test_what_cannot_be_exported_or_made_again_is_refused(plan, tmp_path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(ExportError, match=r"there exists: name a folder or a \.zip that does not"):
+        export(plan, STUDY, INVENTORY, tmp_path / "there")
+    with pytest.raises(ExportError, match="has no record in"):
+        export(load_plan(STUDY, INVENTORY, tmp_path / "none"), STUDY, INVENTORY, tmp_path / "crate")
+    with pytest.raises(ExportError, match="not an RO-Crate"):
+        remake(tmp_path / "there", tmp_path / "again")
+    torn = tmp_path / "torn.zip"
+    whole = export(plan, STUDY, INVENTORY, tmp_path / "whole.zip", raw=False)
+    assert not any("results/raw" in name for name in zipfile.ZipFile(whole).namelist())
+    torn.write_bytes(whole.read_bytes()[:5000])
+    with pytest.raises(ExportError, match="neither a folder nor a zip that can be read"):
+        remake(torn, tmp_path / "again")
+    assert {path.name for path in tmp_path.iterdir()} == {"there", "torn.zip", "whole.zip"}, "nothing half-made"

@@ -1,0 +1,101 @@
+"""Evidence of a state on Lustre: each OST as its server sees it, from the agent's verb to the playbook's file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from lustre_site import Site, lustre_target, recorded
+
+from fsage.agent.lustre import osts
+
+ROOT = Path(__file__).resolve().parents[1]
+EVIDENCE = ROOT / "tests" / "data" / "evidence"
+ASKED = "lctl get_param osd-*.lustre-OST*.fstype osd-*.lustre-OST*.mntdev"
+MIB = 1 << 20
+STEPS = [
+    {"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [16 * MIB], "seed": 1, "method": "fallocate"}
+]
+
+
+def parameters(kind: str = "ldiskfs") -> str:
+    """Device and kind of both OSTs, as recorded; of the other kind with the names that osd-zfs has."""
+    lines = [line for line in recorded("lctl_mntdev.txt").splitlines(True) if "OST" in line and "kbytes" not in line]
+    text = "".join(lines)
+    return text if kind == "ldiskfs" else text.replace("ldiskfs", kind).replace("/dev/vd", "pool/ost-")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt", "dumpe2fs"))
+    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
+    site.answer(ASKED, parameters())
+    site.answer("dumpe2fs /dev/vdc", (EVIDENCE / "dumpe2fs.txt").read_text())
+    site.answer("dumpe2fs /dev/vdd", stderr="dumpe2fs 1.47.2 (1-Jan-2025)\nNo such device\n", rc=1)
+    return site
+
+
+def test_the_device_that_lustre_names_is_read_and_nothing_else(site: Site, tmp_path: Path) -> None:
+    spec = lustre_target(tmp_path, site)
+    first, second = osts.look(spec, {}, False)["osts"]
+    assert (first["ost"], first["store"], first["filesystem"]) == ("lustre-OST0000", 0, "ldiskfs")
+    assert first["source"]["free"].startswith("dumpe2fs")
+    assert first["groups"]["count"] == 64
+    assert first["free_bytes"] == sum(row["bytes"] for row in first["free_extents"]["histogram"]) > 7 << 30
+    assert second["free_bytes"] is None
+    assert "No such device" in second["absent"]["free_extents"]
+    assert site.commands() == [ASKED, "dumpe2fs /dev/vdc", "dumpe2fs /dev/vdd"]
+
+
+def test_zfs_is_recognised_and_unsupported(site: Site, tmp_path: Path) -> None:
+    spec = lustre_target(tmp_path, site)
+    site.answer(ASKED, parameters("zfs"))
+    stores = osts.look(spec, {}, False)["osts"]
+    assert [one["filesystem"] for one in stores] == ["zfs", "zfs"]
+    assert stores[0]["absent"]["groups"] == "unsupported: the layout of zfs OSTs is not read, only of ldiskfs"
+    assert site.commands("dumpe2fs") == []
+
+
+def test_a_server_without_osts_has_none(site: Site, tmp_path: Path) -> None:
+    spec = lustre_target(tmp_path, site)
+    missing = "error: get_param: param_path 'osd-*/lustre-OST*/fstype': No such file or directory\n"
+    site.answer(ASKED, stderr=missing, rc=2)
+    assert osts.look(spec, {}, False)["osts"] == []
+
+
+@pytest.mark.root
+def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Path) -> None:
+    spec = lustre_target(tmp_path, site)
+    site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
+    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    groups = {"clients": {"hosts": {"c1": here}}, "servers": {"hosts": {"mds1": here}}}
+    inventory = tmp_path / "inventory"
+    (inventory / "group_vars" / "all").mkdir(parents=True)
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    (inventory / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
+    file = tmp_path / "state.json"
+    request = {"study": "test", "state": "1.00", "steps": STEPS, "evidence": str(file), "tuning": {}}
+    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory)]
+    playbooks = ["claim.yml", "scrub.yml", "populate.yml", "evidence.yml"]
+    ran = subprocess.run(
+        [*argv, *playbooks, "-e", json.dumps({"fsage_request": request})],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    evidence = json.loads(file.read_text())
+    first, second, client = evidence["layout"]["stores"]
+    assert [first["store"], second["store"], client["store"]] == [0, 1, 2]
+    assert first["groups"]["count"] == 64
+    assert second["absent"]["groups"] == "no host of the inventory's group `servers` serves it"
+    assert client["files"]["filler"]["files"] == evidence["filler_files"] > 0
+    assert set(evidence["osts"]) == {"lustre-OST0000", "lustre-OST0001"}
+    assert not any("mb_groups" in command for command in site.commands())

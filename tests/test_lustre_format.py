@@ -1,0 +1,120 @@
+"""OSTs are formatted only when asked for by the file system's name, and only what is an OST of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from lustre_site import Site, lustre_target, recorded
+
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import format as formatting
+from fsage.target import load_target
+
+ROOT = Path(__file__).resolve().parents[1]
+LOOK = "tunefs.lustre --dryrun /dev/vdc"
+MKFS = "mkfs.lustre --reformat --replace --ost --fsname=lustre --index=0 --mgsnode=10.0.2.15@tcp /dev/vdc"
+FINDMNT = "findmnt --json --list --types lustre"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site(tmp_path / "site", ("findmnt", "lfs", "tunefs.lustre", "mkfs.lustre", "mount", "umount"))
+    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
+    site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt"))
+    return site
+
+
+@pytest.fixture
+def spec(tmp_path: Path, site: Site) -> dict:
+    spec = lustre_target(tmp_path, site)
+    site.answer(FINDMNT, rc=1)  # a server that is no client
+    return spec
+
+
+def request(tmp_path: Path, destroy: str = "lustre", device: str = "/dev/vdc") -> dict:
+    return {"destroy": destroy, "osts": [{"device": device, "mount": str(tmp_path / "ost0")}]}
+
+
+def test_an_ost_keeps_its_number(spec: dict, site: Site, tmp_path: Path) -> None:
+    mount = f"mount -t lustre /dev/vdc {tmp_path}/ost0"
+    for command in (MKFS, mount):
+        site.answer(command)
+    assert formatting.format_osts(spec, request(tmp_path), True)["msg"] == "would format lustre-OST0000 on /dev/vdc"
+    assert site.commands() == [FINDMNT, LOOK]
+    formatting.format_osts(spec, request(tmp_path), False)
+    assert site.commands() == [FINDMNT, LOOK, MKFS, LOOK, mount]
+    site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt"), recorded("tunefs_lustre_dryrun.txt").replace("0", "1"))
+    with pytest.raises(Failure, match="was formatted as lustre-OST1111"):
+        formatting.format_osts(spec, request(tmp_path), False)
+
+
+@pytest.mark.parametrize(
+    ("destroy", "holds", "says"),
+    [
+        ("", ("", ""), "only when asked for by name: -e format_osts_destroy=lustre; it was ''"),
+        ("yes", ("", ""), "it was 'yes'"),
+        ("lustre", ("lustre-OST0000", "lustre-MDT0000"), "/dev/vdc holds lustre-MDT0000 of lustre, no OST of lustre"),
+        ("lustre", ("lustre", "scratch"), "/dev/vdc holds scratch-OST0000 of scratch, no OST of lustre"),
+        ("lustre", ("ldiskfs", "zfs"), "/dev/vdc is of zfs: only ldiskfs"),
+        ("lustre", ("Target: ", "Tragedy:"), "holds no Lustre target"),
+    ],
+)
+def test_everything_else_is_refused(
+    spec: dict, site: Site, tmp_path: Path, destroy: str, holds: tuple[str, str], says: str
+) -> None:
+    site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt").replace(*holds) if holds[0] else "")
+    with pytest.raises(Refusal, match=says):
+        formatting.format_osts(spec, request(tmp_path, destroy), False)
+    assert not {"mkfs.lustre", "mount", "umount"} & {command.split()[0] for command in site.commands()}
+
+
+def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec: dict, site: Site, tmp_path: Path) -> None:
+    site.answer(LOOK, "checking for existing Lustre data: not found\n", stderr="tunefs.lustre FATAL: no\n", rc=19)
+    with pytest.raises(Refusal, match=r"status 19: tunefs.lustre FATAL: no; nothing was formatted"):
+        formatting.format_osts(spec, request(tmp_path), False)
+    site.answer(FINDMNT, recorded("findmnt_lustre.json"))
+    with pytest.raises(Refusal, match="/mnt/lustre is a client's mount of lustre"):
+        formatting.format_osts(spec, request(tmp_path), False)
+
+
+@pytest.mark.root
+def test_the_playbook_refuses_unless_the_file_system_is_named(spec: dict, site: Site, tmp_path: Path) -> None:
+    """One bad device of one server, and no server is touched."""
+    site.answer("tunefs.lustre --dryrun /dev/vdx", "checking for existing Lustre data: not found\n", rc=1)
+    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    hosts = {
+        name: {**here, "format_osts_devices": request(tmp_path, device=device)["osts"]}
+        for name, device in (("oss1", "/dev/vdc"), ("oss2", "/dev/vdx"))
+    }
+    inventory = tmp_path / "inventory"
+    (inventory / "group_vars" / "all").mkdir(parents=True)
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": {"oss": {"hosts": hosts}}}}))
+    (inventory / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
+    playbook = [str(Path(sys.executable).parent / "ansible-playbook"), "format_osts.yml", "-i", str(inventory)]
+    for more, says in (({}, "only when asked for by name"), ({"format_osts_destroy": "lustre"}, "/dev/vdx")):
+        ran = subprocess.run(
+            [*playbook, "-e", json.dumps(more)],
+            cwd=ROOT,
+            env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert ran.returncode != 0
+        assert says in " ".join(ran.stdout.split())
+        assert not {"mkfs.lustre", "mount", "umount"} & {command.split()[0] for command in site.commands()}
+
+
+def test_the_example_of_a_site_is_whole() -> None:
+    place = ROOT / "inventories" / "lustre"
+    target = load_target(place)
+    groups = yaml.safe_load((place / "hosts.yml").read_text())["all"]["children"]
+    assert target.lustre is not None
+    assert target.lustre.oss == list(groups["servers"]["children"]["oss"]["hosts"])
+    assert list(groups["launcher"]["hosts"]) == list(groups["clients"]["hosts"])[:1]

@@ -1,0 +1,148 @@
+"""A cell on Lustre, with a real fio: locks given back, placement verified, what the OSTs did and how full they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from lustre_site import Site, brw_stats, lustre_target, recorded, session
+
+from fsage.agent import caches, claim, measure, state
+from fsage.agent.errors import Refusal
+from fsage.agent.lustre import cold, servers, space
+
+pytestmark = pytest.mark.root
+MIB = 1 << 20
+STEPS = [
+    {"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [16 * MIB], "seed": 1, "method": "fallocate"}
+]
+UNUSED = "lctl get_param " + " ".join(
+    f"ldlm.namespaces.lustre-{one}-*.lock_unused_count" for one in ("OST*-osc", "MDT*-mdc")
+)
+CLIENTS = (
+    "lustre-OST0000-osc-ff11000110ffb000",
+    "lustre-OST0001-osc-ff11000110ffb000",
+    "lustre-MDT0000-mdc-ff11000110ffb000",
+)
+CLEAR = "lctl set_param -n " + " ".join(f"ldlm.namespaces.{name}.lru_size=clear" for name in CLIENTS)
+ASKED = f"{' '.join(servers.SSH)} oss1 lctl get_param 'osd-*.lustre-OST*.brw_stats'"
+FILE = "measured.0.0"
+
+
+def locks(count: int) -> str:
+    """Unused locks; the metadata server's own connections, of the recorded list of namespaces, hold some always."""
+    assert set(CLIENTS) <= {
+        line.rpartition("namespaces.")[2] for line in recorded("lctl_list_param_ldlm_ns.txt").split()
+    }
+    own = "ldlm.namespaces.lustre-OST0000-osc-MDT0000.lock_unused_count=7\n"
+    return own + "".join(f"ldlm.namespaces.{name}.lock_unused_count={count}\n" for name in CLIENTS)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt", "ssh"))
+    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
+    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
+    (tmp_path / "drop_caches").touch()  # other tests measure on this machine
+    monkeypatch.setattr(caches, "DROP", tmp_path / "drop_caches")
+    return site
+
+
+@pytest.fixture
+def spec(tmp_path: Path, site: Site) -> dict:
+    spec = lustre_target(tmp_path, site, oss=["oss1"])
+    place = Path(spec["directory"])
+    site.answer(ASKED, brw_stats(25), brw_stats(25), brw_stats(41))
+    site.answer(UNUSED, locks(3), locks(1), locks(0))
+    site.answer(CLEAR)
+    site.answer(f"lfs getstripe -y {place}/measured/{FILE}", recorded("lfs_getstripe_y_plain_f1.txt"))
+    claim.claim(spec, {}, False)
+    request = {"state": "1.00", "steps": STEPS, "study": "test"}
+    state.scrub(spec, request, False)
+    begun = state.begin("populate", spec, request, False)
+    state.work("populate", spec, request, begun["step"], state.ALL)
+    state.end("populate", spec, request, begun["step"])
+    return spec
+
+
+def measured(spec: dict) -> dict:
+    """Measure one cell that writes a file; its observation."""
+    argv = ["fio", "--name=measured", "--rw=write", "--bs=1M", "--size=8M", "--direct=1", "--fallocate=none"]
+    cell = {
+        "name": "w_1",
+        "kind": "planned",
+        "order": 1,
+        "attempt": 1,
+        "params": {},
+        "phases": [{"name": "write", "argv": argv, "reads": False}],
+    }
+    request = {"state": "1.00", "steps": STEPS, "study": "test", "cells": [cell]}
+    answer = measure.measure(spec, request, False)
+    assert answer["measured"] == 1, answer
+    (path,) = (Path(spec["home"]) / "scratch" / "outbox").rglob("w_1.1.json")
+    return json.loads(path.read_text())
+
+
+def test_a_cell_has_cold_locks_placement_and_what_the_osts_did(spec: dict, site: Site) -> None:
+    site.commands()
+    seen = measured(spec)
+    assert (seen["status"], seen["why"]) == ("done", None)
+    (phase,) = seen["phases"]
+    assert phase["placement"] == {"files": 1, "looked_at": 1, "stripes": {"1": 1}, "astray": []}
+    assert phase["cache_drop"] == "lru_size=clear, drop_caches=3"
+    assert phase["extents"]["mean_position"] is None
+    assert seen["osts"]["brw_stats"]["lustre-OST0000"]["disk fragmented I/Os"] == {"1": [0, 16]}
+    assert set(seen["osts"]["brw_stats"]) == set(seen["osts"]["fullness"]["after"])
+    assert seen["osts"]["absent"] == {}
+    assert seen["conditions"]["mount_options"][0].startswith("rw,flock,checksum,")
+    assert seen["conditions"]["lustre"]["declared"]["stripe_count"] == 1
+    commands = site.commands()
+    assert commands.count(ASKED) == 2
+    first = commands.index(UNUSED)
+    assert commands[first : first + 4] == [UNUSED, CLEAR, UNUSED, UNUSED]
+
+
+def test_a_cell_whose_file_went_elsewhere_fails(spec: dict, site: Site) -> None:
+    """With one OST full two stripes become one, and setstripe said nothing."""
+    place = f"{spec['directory']}/measured/{FILE}"
+    site.answer(f"lfs getstripe -y {place}", recorded("lfs_getstripe_y_s2_f1.txt"))
+    seen = measured(spec)
+    assert seen["status"] == "failed"
+    assert seen["why"] == f"write: 1 files lie elsewhere: {place} has 2 stripes on OSTs [0, 1], asked were 1"
+
+
+def test_a_cell_fails_when_locks_stay(spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cold, "PATIENCE_S", 0.1)
+    site.answer(UNUSED, locks(3))
+    seen = measured(spec)
+    assert (seen["status"], seen["phases"]) == ("failed", [])
+    assert seen["why"].startswith("write: unused locks stayed")
+    assert "MDT0000-mdc" in seen["why"]
+    assert "osc-MDT" not in seen["why"]
+
+
+def test_a_server_that_is_lost_is_noted_and_disturbs_no_cell(spec: dict, site: Site) -> None:
+    site.answer(ASKED, stderr="ssh: connect to host oss1 port 22: No route to host\n", rc=255)
+    seen = measured(spec)
+    assert seen["status"] == "done"
+    assert seen["osts"]["brw_stats"] is None
+    assert "No route to host" in seen["osts"]["absent"]["brw_stats"]
+
+
+def test_servers_are_asked_before_anything_is_changed(tmp_path: Path, site: Site) -> None:
+    spec = lustre_target(tmp_path, site, oss=["oss1"])
+    site.answer(ASKED, stderr="ssh: connect to host oss1 port 22: No route to host\n", rc=255)
+    with pytest.raises(Refusal, match=r"lustre\.oss: .* oss1 .*No route to host; nothing was touched"):
+        claim.claim(spec, {}, False)
+    site.answer(ASKED, recorded("lctl_brw_stats.txt"))
+    with pytest.raises(Refusal, match="names oss1, and none of them serves lustre-OST0001"):
+        claim.claim(spec, {}, False)
+    assert [path.name for path in Path(spec["directory"]).parent.rglob("*")] == ["fsage"]
+
+
+def test_an_ost_that_is_full_shows(spec: dict, site: Site) -> None:
+    full = session("enospc_one_ost.txt")["lfs df /mnt/lustre"][-1]["stdout"]
+    site.answer(f"lfs df {spec['directory']}", full)
+    after = measured(spec)["osts"]["fullness"]["after"]
+    assert after["lustre-OST0000"]["fullness_percent"] == 100

@@ -1,0 +1,171 @@
+"""What Lustre's tools print, read: on recorded output, whole and damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lustre_site import Site, recorded, session
+
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import brw, mounts, params, space, stripes
+
+MIB = 1 << 20
+KIB = 1 << 10
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt"))
+    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin")
+    return site
+
+
+def test_lfs_df_gives_osts_and_leaves_metadata_targets_out() -> None:
+    first, second = space.parse(recorded("lfs_df.txt"))
+    assert first == ("lustre-OST0000", 0, 7693660 * KIB, 1392 * KIB, 7256456 * KIB)
+    assert second.number == 1
+    full = session("enospc_one_ost.txt")["lfs df /mnt/lustre"][-1]["stdout"]
+    assert space.fullness(space.parse(full))["lustre-OST0000"]["fullness_percent"] == 100
+    assert 8 < space.fullness(space.parse(full))["lustre-OST0001"]["fullness_percent"] < 9
+
+
+def test_lfs_df_that_misses_an_ost_is_never_taken_for_less_capacity() -> None:
+    text = recorded("lfs_df.txt")
+    with pytest.raises(Failure, match="cut short"):
+        space.parse("".join(text.splitlines(keepends=True)[:3]))
+    silent = text.replace(text.splitlines()[3], "OST0001             : inactive device")
+    with pytest.raises(Failure, match="OST0001 : inactive device"):
+        space.parse(silent)
+
+
+def test_waiting_for_freed_objects_ends_when_two_looks_agree(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
+    looks = [answer["stdout"] for answer in session("enospc_one_ost.txt")["lfs df /mnt/lustre"]]
+    site.answer("lfs df /mnt/lustre", looks[1], looks[0], recorded("lfs_df.txt"))
+    assert [ost.used_bytes for ost in space.await_frees(Path("/mnt/lustre"))] == [1392 * KIB] * 2
+    assert len(site.commands("lfs df")) == 4
+    monkeypatch.setattr(space, "FREES_PATIENCE_S", 0)
+    site.answer("lfs df /mnt/lustre", looks[1], looks[0])
+    with pytest.raises(Failure, match="lustre-OST0000"):
+        space.await_frees(Path("/mnt/lustre"))
+
+
+def test_a_client_is_told_from_servers() -> None:
+    (client,) = mounts.parse(recorded("findmnt_lustre.json"))
+    assert client[:4] == (Path("/mnt/lustre"), "10.0.2.15@tcp", "lustre", "/")
+    assert mounts.parse("") == []
+
+
+@pytest.mark.parametrize(
+    ("directory", "declared", "says"),
+    [
+        (
+            "/mnt/lustre/fsage",
+            {"mgs": "10.0.2.16@tcp", "fsname": "lustre"},
+            "is on 10.0.2.15@tcp:/lustre, and 10.0.2.16",
+        ),
+        ("/mnt/lustre/fsage", {"mgs": "10.0.2.15@tcp", "fsname": "scratch"}, "and 10.0.2.15@tcp:/scratch is declared"),
+        (
+            "/mnt/ost0/fsage",
+            {"mgs": "10.0.2.15@tcp", "fsname": "lustre"},
+            "mounted are 10.0.2.15@tcp:/lustre at /mnt",
+        ),
+        ("/mnt/lustre", {"mgs": "10.0.2.15@tcp", "fsname": "lustre"}, "declare a directory below a mount"),
+    ],
+)
+def test_another_file_system_is_refused(site: Site, directory: str, declared: dict, says: str) -> None:
+    site.answer("findmnt --json --list --types lustre", recorded("findmnt_lustre.json"))
+    with pytest.raises(Refusal, match=says):
+        mounts.client_mount(declared, Path(directory))
+
+
+def test_a_mount_of_a_part_of_the_tree_is_refused(site: Site) -> None:
+    """Its root is not the file system's, so that the mark of another target could not be seen."""
+    text = recorded("findmnt_lustre.json").replace(":/lustre", ":/lustre/projects")
+    site.answer("findmnt --json --list --types lustre", text)
+    with pytest.raises(Refusal, match=r"is on 10.0.2.15@tcp:/lustre/projects"):
+        mounts.client_mount({"mgs": "10.0.2.15@tcp", "fsname": "lustre"}, Path("/mnt/lustre/fsage"))
+
+
+def test_parameters_of_the_metadata_server_are_left_out(site: Site) -> None:
+    site.answers(session("lctl_get_param_n_tunables.txt"))
+    asked = next(c for c in session("lctl_get_param_n_tunables.txt") if "-n" not in c and "per_file" in c).split()[2:]
+    found = params.get(*asked)
+    assert len(found) == 8
+    assert found["osc.lustre-OST0001-osc-ff11000110ffb000.max_rpcs_in_flight"] == "8"
+    assert not any("MDT" in name for name in found)
+    assert params.get("osc.*.read_ahead_step") == {}
+
+
+def test_values_of_several_lines_stay_with_their_name() -> None:
+    found = params.parse(session("lctl_get_param_n_tunables.txt")["lctl get_param llite.*.*read_ahead*"][0]["stdout"])
+    assert found["llite.lustre-ff11000110ffb000.read_ahead_stats"].splitlines()[0].startswith("snapshot_time ")
+    mntdev = params.parse(recorded("lctl_mntdev.txt"))
+    assert mntdev["osd-ldiskfs.lustre-OST0001.mntdev"] == "/dev/vdd"
+    assert mntdev["osd-ldiskfs.lustre-OST0001.fstype"] == "ldiskfs"
+
+
+def test_brw_stats_are_counted_between_two_looks() -> None:
+    stats = brw.parse(recorded("lctl_brw_stats.txt"))
+    assert list(stats) == [
+        "pages per bulk r/w",
+        "discontiguous pages",
+        "discontiguous blocks",
+        "disk fragmented I/Os",
+        "disk I/Os in flight",
+        "I/O time (1/1000s)",
+        "disk I/O size",
+        "block maps msec",
+    ]
+    assert stats["disk fragmented I/Os"] == {"1": [0, 25], "2": [0, 1]}
+    assert stats["disk I/O size"]["4M"] == [0, 26]
+    earlier = {**stats, "disk fragmented I/Os": {"1": [0, 20]}}
+    counted = brw.between(earlier, stats)
+    assert counted is not None
+    assert counted["disk fragmented I/Os"] == {"1": [0, 5], "2": [0, 1]}
+    assert counted["disk I/O size"] == {}
+    assert brw.between(stats, earlier) is None, "an OST that was started anew counts from zero"
+    with pytest.raises(Failure, match="no histogram"):
+        brw.parse("")
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("lfs_getstripe_y_plain_f1.txt", [(0, 1, MIB, 1, (1,))]),
+        ("lfs_getstripe_y_s2_f1.txt", [(0, 2, 4 * MIB, 0, (0, 1))]),
+        ("lfs_getstripe_y_pfl_big.txt", [(0, 1, 4 * MIB, 1, (1,)), (64 * MIB, 2, 4 * MIB, 0, (0, 1))]),
+        ("lfs_getstripe_y_pfl_small.txt", [(0, 1, 4 * MIB, 0, (0,)), (64 * MIB, 2, 4 * MIB, -1, ())]),
+        ("lfs_getstripe_pfl_dir_d_yaml.txt", [(0, 1, 4 * MIB, -1, ()), (64 * MIB, 2, 4 * MIB, -1, ())]),
+        ("lfs_getstripe_plain_dir_d.txt", [(0, 1, MIB, -1, ())]),
+    ],
+)
+def test_layouts_of_files_and_directories(name: str, layout: list) -> None:
+    assert stripes.parse(recorded(name)) == layout
+
+
+def test_a_layout_that_is_cut_short_is_no_layout() -> None:
+    with pytest.raises(Failure, match="no layout"):
+        stripes.parse("lmm_stripe_count:  2\nlmm_stripe_size:   41943")
+
+
+def test_a_directory_whose_striping_was_taken_back_has_the_default() -> None:
+    said = session("lfs_setstripe_errors.txt")["lfs getstripe -d /mnt/lustre/plain"][0]["stdout"]
+    assert stripes.parse(said) == [(0, 1, 4 * MIB, -1, ())]
+
+
+@pytest.mark.parametrize(
+    ("recorded_as", "says"),
+    [
+        ("lfs setstripe -i 7 /mnt/lustre/bad_i7", r"status 22: .* Invalid argument"),
+        ("lfs setstripe -c 1 /tmp/notlustre", r"status 25: .* Inappropriate ioctl for device"),
+        ("lfs setstripe -S 100k /mnt/lustre/bad_s100k", r"status 4: .*invalid stripe size '100k'"),
+    ],
+)
+def test_striping_that_is_refused_fails_with_the_reason(site: Site, recorded_as: str, says: str) -> None:
+    command = "lfs setstripe -c 1 -S 1M -i 7 /mnt/lustre/d"
+    site.answers({command: session("lfs_setstripe_errors.txt")[recorded_as]})
+    with pytest.raises(Failure, match=says):
+        stripes.set_on(Path("/mnt/lustre/d"), {"stripe_count": 1, "stripe_size_mib": 1, "first_ost": 7})
+    assert site.commands() == [command]

@@ -1,0 +1,121 @@
+"""Layouts and traces in the report: what is drawn of them, and what is said where they are broken."""
+
+import html
+import json
+import re
+
+import pytest
+from records import CONFIG, MODEL, Page, build, make_evidence, make_records, store, traced, words
+
+from fsage.study import load_study
+
+FIGURES = {
+    "Free space, 10.00 to 80.50",
+    "Free space by size of its extents",
+    "Free space in aligned chunks",
+    "Block groups by free share",
+    "Extents of a file, filler",
+    "Layout score over real fullness",
+    "Requests at 80.00, write phase",
+    "Requests at 80.50, write phase",
+    "Requests at 80.00, read phase",
+    "Requests at 80.50, read phase",
+}
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    return load_study(CONFIG / "quickstart.yaml")
+
+
+def of(records, state):
+    return next(one for one in records if one["state"] == state)
+
+
+def figures(page):
+    return {html.unescape(title) for title in re.findall(r'<svg [^>]*aria-label="([^"]+)"', page)}
+
+
+def test_layouts_and_traces_are_drawn_with_the_device_in_each_figure(quickstart, tmp_path):
+    records = make_records(quickstart)
+    several = [traced(of(records, "80.00@264M")), traced(of(records, "80.50@264M"), lost=3)]
+    inputs = {
+        "evidence": make_evidence(quickstart, tmp_path / "states"),
+        "traced": store(several, tmp_path / "traced"),
+        "config": CONFIG / "quickstart.yaml",
+    }
+    page = build(quickstart, records, tmp_path / "a", **inputs)
+    assert figures(page) >= FIGURES
+    drawn = re.findall(r"<svg.*?</svg>", page, flags=re.S)
+    assert all(MODEL["label"] in figure for figure in drawn)
+    for unit in ("place on the device, GiB", "share of free bytes, %", "share of all block groups, %", "time, s"):
+        assert any(unit in figure for figure in drawn), unit
+    text = words(page)
+    assert "80.50@264M, write: 3 events were lost" in text and "80.00@264M, write:" not in text
+    assert "transfer_size: [64M]" in text  # the study's file
+    ids = Page(page).ids
+    assert len(ids) == len(set(ids))
+    assert page == build(quickstart, records[::-1], tmp_path / "b", **inputs)
+
+
+def test_each_store_has_a_strip(quickstart, tmp_path):
+    evidence = make_evidence(quickstart, tmp_path / "states", stores=2)
+    page = build(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
+    assert "<!-- 80.50 · 1 -->" in page
+
+
+def change(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_broken_evidence_is_named_and_the_rest_is_drawn(quickstart, tmp_path):
+    evidence = make_evidence(quickstart, tmp_path / "states")
+    clean, cut, other, without = evidence.values()
+    cut.write_text(cut.read_text()[:500])
+    change(other, digest="another")
+    layout = json.loads(without.read_text())["layout"]
+    change(without, layout=None)
+    text = words(build(quickstart, make_records(quickstart), tmp_path / "a", evidence=evidence))
+    assert f"{cut}: the evidence of 40.00@264M is not whole JSON" in text
+    assert f"{other}: the evidence of 80.00@264M is of another layout (digest another)" in text
+    assert "No layout in the evidence of 1 states (made before it was recorded, or gone): 80.50@264M." in text
+
+    change(clean, state="20.00@264M")
+    del layout["stores"][0]["bitmap"]["free_share"]
+    change(without, layout=layout)
+    change(other, steps="none")
+    page = build(quickstart, make_records(quickstart), tmp_path / "b", evidence=evidence)
+    text = words(page)
+    assert f"{clean}: this is evidence of the state 20.00@264M, not of 10.00@264M" in text
+    assert "layout.stores.0.bitmap.free_share: Field required; the layout of 80.50@264M is not shown." in text
+    assert f"{other}: the evidence of 80.00@264M is not as the agent writes it: steps:" in text
+    assert "Write bandwidth over capacity" in figures(page)
+
+
+def test_what_a_source_cannot_give_is_said_with_its_reason(quickstart, tmp_path):
+    evidence = make_evidence(quickstart, tmp_path / "states")
+    for path in evidence.values():
+        content = json.loads(path.read_text())
+        content["layout"]["stores"][0].update(groups=None, bitmap=None, absent={"groups": "XFS is mounted"})
+        path.write_text(json.dumps(content))
+    page = build(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
+    assert "groups is not known in 4 states: XFS is mounted." in words(page)
+    drawn = figures(page)
+    assert "Free space in aligned chunks" in drawn
+    assert not {"Block groups by free share", "Free space, 10.00 to 80.50"} & drawn
+
+
+def test_traces_that_are_not_there_or_broken_are_named(quickstart, tmp_path):
+    records = make_records(quickstart)
+    none, broken = traced(of(records, "80.00@264M")), traced(of(records, "80.50@264M"))
+    none["phases"][0]["trace"] = {"why_none": "tracefs is not there"}
+    broken["phases"][0]["trace"]["columns"]["seconds"].pop()
+    paths = store([none, broken], tmp_path / "traced")
+    paths.append(tmp_path / "cut.json")
+    paths[-1].write_text('{"state": ')
+    page = build(quickstart, records, tmp_path, traced=paths)
+    text = words(page)
+    assert "80.00@264M, write: no trace: tracefs is not there." in text
+    assert "80.50@264M, write: the trace is broken: columns: Value error, the columns are not equally long." in text
+    assert f"{paths[-1]}: not a readable record" in text
+    assert {"Requests at 80.00, read phase", "Requests at 80.50, read phase"} <= figures(page)

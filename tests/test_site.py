@@ -1,0 +1,156 @@
+"""A site before anything is changed: each thing that is wrong is found and said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fsage.site import page
+from fsage.site.findings import findings
+from fsage.site.look import Host, Site, _groups, look
+from fsage.target import Target, load_target
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = Target(name="here", kind="directory", directory="/data/fsage")
+
+
+def host(name: str, group: str = "clients", **more) -> Host:
+    """A host that is as it should be, but for `more` of its answer."""
+    answer = {
+        **{"able": True, "missing": [], "root": True, "host": name, "kernel": "6.1.0", "memory_bytes": 64 << 30},
+        **{"time": time.time(), "tools": {"fio": "3.33", "ior": None}, "places": [], "claim": None},
+        **more,
+    }
+    return Host(name, (group,), answer, time.time())
+
+
+GOOD = Site([host("n1"), host("n2"), host("oss1", "servers")], ("clients", "servers"))
+
+
+LOST = replace(host("oss1", "servers"), answer=None, why="No route to host")
+
+
+def test_nothing_stands_in_the_way_of_a_good_site():
+    assert findings(GOOD, TARGET, {}) == []
+
+
+def lustre(**more) -> Target:
+    """A target on the file system of the example of a site, which has the server oss1."""
+    example = load_target(ROOT / "inventories" / "lustre").model_dump()
+    return Target.model_validate({**example, "lustre": {**example["lustre"], "oss": ["oss1"], **more}})
+
+
+@pytest.mark.parametrize(
+    ("hosts", "more", "said"),
+    [
+        ([host("n1"), host("oss1", "oss")], {}, None),
+        (
+            [host("n1"), host("oss1", "oss")],
+            {"oss": ["oss9"]},
+            "lustre.oss names oss9, which is not in the inventory's",
+        ),
+        ([host("n1")], {"oss": []}, "group oss has no host"),
+        (
+            [host("n1", lustre="2.15.5"), host("n2", lustre="2.17.57"), host("oss1", "oss")],
+            {},
+            "clients differ in version of Lustre: n1: 2.15.5; n2: 2.17.57",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_site_with_lustre_is_said(hosts, more, said):
+    found = findings(Site(hosts, ("clients", "servers", "oss")), lustre(**more), {})
+    assert [said in one for one in found] == ([True] if said else [])
+
+
+def test_two_targets_on_one_lustre_are_found_and_its_owner_is_told_what_goes():
+    other = lustre().model_copy(update={"name": "other", "directory": "/mnt/elsewhere"})
+    good = Site([host("n1"), host("oss1", "oss")], ("clients", "oss"))
+    [found] = findings(
+        good, lustre(), {"other": other, "third": lustre(fsname="home").model_copy(update={"name": "t"})}
+    )
+    assert "target other of inventories/other is on the same file system as lustre (10.0.0.1@o2ib:/scratch)" in found
+    [line] = page.destroyed(good, lustre())
+    assert line.startswith(
+        "files that fsage made in /mnt/scratch/fsage, which fill 1024 GiB of 10.0.0.1@o2ib:/scratch;"
+    )
+
+
+def test_groups_of_groups_are_looked_into():
+    groups = _groups(ROOT / "inventories" / "lustre")
+    assert groups["servers"] == ["mds01", "oss01", "oss02"]
+    assert groups["oss"] == ["oss01", "oss02"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ([host("oss1", "servers")], "group clients has no host: name at least one in the inventory's hosts.yml"),
+        ([host("n1"), host("n2", missing=["fio: install the package fio"])], "n2 lacks fio: install the package fio"),
+        ([host("n1"), host("oss1", "servers", root=False)], "oss1 (servers): no root: set ansible_become"),
+        ([host("n1"), host("n2", time=time.time() + 90)], "the clock of n2 is 90 s ahead of this machine's"),
+        ([host("n1", time=time.time() - 45)], "the clock of n1 is 45 s behind this machine's"),
+        ([host("n1"), host("n2", kernel="6.12.0")], "clients differ in kernel: n1: 6.1.0; n2: 6.12.0"),
+        ([host("n1"), host("n2", memory_bytes=32 << 30)], "clients differ in memory, GiB: n2: 32; n1: 64"),
+        ([host("n1"), LOST], "oss1 (servers) does not answer: No route"),
+    ],
+)
+def test_what_is_wrong_is_said(hosts, said):
+    [found] = findings(Site(hosts, ("clients", "servers")), TARGET, {})
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (TARGET.model_copy(update={"name": "there"}), "target there of inventories/other shares a file tree with here"),
+        (TARGET.model_copy(update={"name": "in", "directory": "/data/fsage/in"}), "shares a file tree"),
+        (TARGET.model_copy(update={"directory": "/elsewhere"}), "has a target of the same name, here"),
+    ],
+)
+def test_two_targets_on_one_file_system_are_found(other, said):
+    [found] = findings(GOOD, TARGET, {"other": other})
+    assert said in found
+    assert findings(GOOD, TARGET, {"apart": TARGET.model_copy(update={"name": "a", "directory": "/data/fsage2"})}) == []
+
+
+def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_path):
+    inventory = tmp_path / "inventories" / "mine"
+    (inventory / "group_vars/all").mkdir(parents=True)
+    spec = {"name": "mine", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
+    (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
+    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    gone = {"ansible_host": "127.0.0.1", "ansible_port": 1}
+    groups = {"clients": {"hosts": {"me": here}}, "servers": {"hosts": {"gone": gone}}, "launcher": {"hosts": {}}}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
+    site = look(inventory)
+    me, lost = site.of("clients")[0], site.of("servers")[0]
+    assert me.answer and me.answer["root"] and me.answer["claim"] is None and me.why is None
+    assert lost.answer is None and "refused" in str(lost.why) and "launcher" in site.groups
+    [found] = [one for one in findings(site, Target(**spec), {}) if "does not answer" in one]
+    assert found.startswith("gone (servers) does not answer: ")
+    assert not (tmp_path / "t").exists() and not (tmp_path / "home").exists(), "nothing was changed"
+    page.write(site, Target(**spec), [], [found], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "<li>gone (servers) does not answer: " in text and "<td>gone</td>" in text
+
+
+def test_the_command_fails_where_something_stands_in_the_way(tmp_path):
+    inventory = tmp_path / "inventories" / "bare" / "group_vars" / "all"
+    inventory.mkdir(parents=True)
+    (inventory / "target.yml").write_text("fsage_target: {name: bare, kind: directory, directory: /var/tmp/none}\n")
+    (inventory.parents[1] / "hosts.yml").write_text("all: {children: {clients: {hosts: {}}}}\n")
+    fsage = [
+        str(Path(sys.executable).parent / "fsage"),
+        "--inventories",
+        str(tmp_path / "inventories"),
+        "--target",
+        "bare",
+    ]
+    ran = subprocess.run([*fsage, "site", "quickstart"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1 and "To mend: group clients has no host" in ran.stdout.replace("\n", " ")

@@ -1,0 +1,264 @@
+"""From samples to what a report says of them: what is pooled, compared, flagged and called a drift."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fsage import dataset
+from fsage.report import drift
+from fsage.report.conditions import basis, conditions
+from fsage.report.groups import samples, summarise
+from fsage.report.headline import comparisons, headline
+
+MIB = 1 << 20
+STATES = {"10.00@264M": 300.0, "40.00@264M": 280.0, "80.00@264M": 240.0}
+PAIRS = [
+    SimpleNamespace(label="fullness", state="80.00", against="10.00"),
+    SimpleNamespace(label="half", state="40.00", against="10.00"),
+]
+STUDY = SimpleNamespace(headline=PAIRS)
+
+
+def record(state, iteration, rate, order, **more):
+    """A row of the table of records, as dataset.load gives it."""
+    capacity, fragmentation = (float(part) for part in state.split("@")[0].split("+")[0].split("."))
+    return dict.fromkeys(dataset.COLUMNS) | {
+        "study": "s",
+        "target": "local",
+        "state": state,
+        "cell": f"transfer_size-64M_i{iteration}",
+        "kind": "planned",
+        "order": order,
+        "status": "valid",
+        "recipe": "paf",
+        "capacity_percent": capacity,
+        "fragmentation_percent": fragmentation,
+        "file_size_bytes": 264 * MIB,
+        "workload": "sequential",
+        "transfer_size_bytes": 64 * MIB,
+        "iteration": iteration,
+        "params": json.dumps({"workload": "sequential", "transfer_size": 64 * MIB}),
+        "real_fullness_percent": capacity,
+        "layout_digest": f"digest of {state}",
+        "write_bw_mib_s": rate,
+        "began": f"2026-11-21T01:{int(capacity):02d}:{order:02d}.000Z",
+        "kernel": "6.18.0",
+        "device_model": "no device model",
+        "filesystem": "ext4",
+        "tunables": json.dumps({"read_ahead_kb": {"before": ["128"], "now": ["4096"]}}),
+        "amount_mib": 384.0,
+        **more,
+    }
+
+
+def table_of(rows):
+    types = {name: column.type for name, column in dataset.COLUMNS.items()}
+    return pd.DataFrame(rows, columns=list(types)).astype(types)
+
+
+def taken(iterations=5, seed=1, **more):
+    """Each of STATES with iterations that scatter by 1% about its rate."""
+    rng = np.random.default_rng(seed)
+    return [
+        record(state, i + 1, rate * rng.normal(1, 0.01), i + 1, **more)
+        for state, rate in STATES.items()
+        for i in range(iterations)
+    ]
+
+
+# what is pooled
+
+
+def test_a_group_holds_its_iterations_and_is_compared_with_the_clean_state():
+    table = summarise(table_of(taken()))
+    assert list(table["n"]) == [5, 5, 5] and list(table["condition"]) == ["", "", ""]
+    assert table["main"].all() and (table["structures"] == 1).all() and (table["layouts"] == 1).all()
+    full = table[table["state"] == "80.00@264M"].iloc[0]
+    assert full["mean"] == pytest.approx(np.mean(full["samples"]))
+    assert full["clean"] == "10.00@264M" and full["to_clean"].loss_percent == pytest.approx(20, abs=2)
+    # Two comparisons, both 5 against 5 without overlap: Benjamini and Hochberg leave p as it is.
+    assert full["p_exploratory"] == pytest.approx(2 / 252)
+    assert table["p_exploratory"].notna().sum() == 2
+    assert table["trend_p"].between(0, 1).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "label"),
+    [
+        ("kernel", "6.19.1", "kernel 6.19.1"),
+        ("device_model", "modelled device", "device modelled device"),
+        ("tunables", '{"read_ahead_kb": {"before": ["128"], "now": ["64"]}}', 'tunables read_ahead_kb=["64"]'),
+        ("amount_mib", 512.0, "MiB a task 512.0"),
+    ],
+)
+def test_samples_under_other_conditions_are_a_group_of_their_own_and_compared_with_their_like(column, value, label):
+    rows = taken()
+    others = [row | {"write_bw_mib_s": row["write_bw_mib_s"] / 2, column: value} for row in taken(4, seed=2)]
+    alone, mixed = summarise(table_of(rows)), summarise(table_of(rows + others))
+    assert list(mixed.loc[mixed["main"], "samples"]) == list(alone["samples"])
+    apart = mixed[~mixed["main"]]
+    assert list(apart["n"]) == [4, 4, 4] and set(apart["condition"]) == {label}
+    # Half as fast, and yet as far from the clean state that was taken under the same conditions.
+    assert apart.iloc[2]["to_clean"].loss_percent == pytest.approx(20, abs=2)
+    said = " ".join(conditions(table_of(rows + others)))
+    assert "15 samples" in said and "12 samples" in said and "never pooled" in said
+    assert headline(table_of(rows + others), STUDY)[:2] == headline(table_of(rows), STUDY)[:2]
+
+
+def test_a_tunable_that_was_found_at_another_value_is_no_other_condition():
+    rows = taken()
+    rows[0]["tunables"] = json.dumps({"read_ahead_kb": {"before": ["4096"], "now": ["4096"]}})
+    assert conditions(table_of(rows)) == []
+    assert len(summarise(table_of(rows))) == 3
+
+
+def test_another_layout_of_a_state_is_split_off_and_named():
+    rows = taken()
+    rows[10]["layout_digest"] = rows[11]["layout_digest"] = "feedfacecafe"
+    table = summarise(table_of(rows))
+    full = table[table["state"] == "80.00@264M"].set_index("condition")
+    assert dict(full["n"]) == {"layout feedfa": 2, "layout digest": 3}
+    assert dict(full["main"]) == {"layout feedfa": False, "layout digest": True}
+    assert conditions(table_of(rows)) == [
+        "Measured in more than one layout: 80.00@264M (digest: 3 samples, feedfa: 2 samples). "
+        "Samples of different layouts are never pooled: figures show the commonest of each group."
+    ]
+
+
+def in_structures(count, iterations=5):
+    """Each of STATES in so many layouts, which differ by 4%; each with seed and digest in its name."""
+    rng = np.random.default_rng(4)
+    rows = []
+    for structure in range(1, count + 1):
+        for state, rate in STATES.items():
+            name, at = state.replace("@", f"+{67004 + structure}@"), rate * rng.normal(1, 0.04)
+            rates = at * rng.normal(1, 0.001, iterations)
+            rows += [record(name, i + 1, rates[i], i + 1, structure=structure) for i in range(iterations)]
+    return rows
+
+
+def test_with_several_structures_a_sample_is_the_median_of_a_layout():
+    frame = table_of(in_structures(6))
+    table = summarise(frame)
+    assert list(table["state"]) == list(STATES)
+    assert (table["n"] == 6).all() and (table["structures"] == 6).all() and (table["layouts"] == 6).all()
+    first = frame[frame["state"].str.startswith("10.00+")].groupby("structure")["write_bw_mib_s"].median()
+    assert table.iloc[0]["samples"] == first.tolist()
+    assert table["trend_p"].isna().all()
+    assert (table["cov"] > 0.02).all()  # that of layouts; iterations scatter by 0.1%
+    assert (
+        basis(frame) == "Samples are the medians of 6 layouts, each of a seed of its own: intervals are over layouts."
+    )
+    assert [one.ratio.n for one in comparisons(frame, STUDY)] == [6, 6]
+
+
+def test_with_one_structure_the_report_says_what_the_interval_is_not():
+    for rows in (taken(), in_structures(1)):
+        table = summarise(table_of(rows))
+        assert (table["n"] == 5).all() and (table["structures"] == 1).all()
+        assert (
+            basis(table_of(rows))
+            == "Intervals are over the iterations in one layout: the noise of the measurement only."
+        )
+
+
+def test_a_table_made_before_these_columns_is_one_layout_under_one_setting():
+    old = table_of(taken()).drop(columns=["structure", "amount_mib"])
+    pd.testing.assert_frame_equal(summarise(old), summarise(table_of(taken())))
+    assert conditions(old) == []
+
+
+@pytest.mark.parametrize("kind", ["sentinel", "traced", "pass"])
+def test_extras_enter_no_group(kind):
+    extras = [record("10.00@264M", i, 1.0, 50 + i, kind=kind, kernel="6.19.1") for i in range(3)]
+    pd.testing.assert_frame_equal(summarise(table_of(taken() + extras)), summarise(table_of(taken())))
+    assert conditions(samples(table_of(taken() + extras))) == []
+
+
+def test_a_sample_far_off_is_flagged_and_stays():
+    rows = taken()
+    for i, rate in enumerate([300.0, 301.0, 299.0, 300.5, 150.0]):
+        rows[i]["write_bw_mib_s"] = rate
+    row = summarise(table_of(rows)).iloc[0]
+    assert len(row["flags"]) == 1 and row["flags"][0].startswith("transfer_size-64M_i5: 50.0% below the median")
+    assert row["n"] == 5 and 150.0 in row["samples"]
+
+
+def test_too_few_for_a_comparison_is_said():
+    table = summarise(table_of(taken(3)))
+    assert table["p_exploratory"].isna().all()
+    assert table.iloc[1]["p_why"] == "3 against 3 samples are too few: p can be no lower than 0.1"
+
+
+# the headline
+
+
+def test_primary_comparisons_are_one_family():
+    found = comparisons(table_of(taken()), STUDY)
+    assert [one.family for one in found] == [2, 2]
+    assert [one.p for one in found] == pytest.approx([4 / 252, 4 / 252])
+    assert re.fullmatch(r"a loss of \d+% \(adjusted p=0\.016\)", found[0].verdict)
+
+
+def test_what_could_be_chance_says_so():
+    rows = [row | {"write_bw_mib_s": 300 + row["iteration"] + row["capacity_percent"] / 100} for row in taken()]
+    for one in comparisons(table_of(rows), STUDY):
+        assert re.fullmatch(r"a (loss|gain) of 0% that could be chance \(adjusted p=1\)", one.verdict)
+
+
+@pytest.mark.parametrize(("iterations", "pairs", "family"), [(3, 2, 2), (5, 8, 8)])
+def test_what_so_few_samples_cannot_tell_says_so(iterations, pairs, family):
+    study = SimpleNamespace(headline=[PAIRS[0]] * pairs)
+    verdict = comparisons(table_of(taken(iterations)), study)[0].verdict
+    assert re.fullmatch(rf"a loss of \d+%; too few samples to tell it from chance among {family} comparisons", verdict)
+
+
+# drift
+
+
+def drifting(rise, passes_fall=0.0, states=8, seed=3):
+    """States of 30 cells in six groups, the last of which rises while measured; passes fall from state to state."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(states):
+        state = f"{number + 1}0.00@264M"
+        for kind, order, lost in (("pass_before", 0, 0.0), ("pass_after", 31, 0.5)):
+            speed = 350 * (1 - passes_fall * (number + lost)) * rng.normal(1, 0.001)
+            rows.append(record(state, 1, None, order, kind="pass", cell=kind, read_bw_mib_s=speed, params="{}"))
+        for order, place in enumerate(rng.permutation(30), 1):
+            group = int(place) // 5
+            rate = 100 * (group + 1) * rng.normal(1, 0.01) * (1 + (number == states - 1) * rise * order / 30)
+            params = json.dumps({"workload": "sequential", "transfer_size": group * MIB})
+            rows.append(record(state, int(place) % 5 + 1, rate, order, params=params))
+    return table_of(rows)
+
+
+def test_a_drift_within_one_state_is_found_and_named():
+    text = drift.section(drifting(0.1), "here").text
+    assert (
+        "Within states: 1 of 8 trend tests (Kendall, over time) find a drift: writes at 80.00@264M rise (tau +0."
+        in text
+    )
+
+
+def test_steady_states_have_no_drift():
+    text = drift.section(drifting(0), "here").text
+    assert "0 of 8 trend tests (Kendall, over time) find a drift, under" in text
+    assert "Over the study: no drift" in text
+
+
+def test_passes_show_a_drift_between_states_and_what_a_state_did():
+    found = drift.section(drifting(0, passes_fall=0.01), "here")
+    assert "one fixed range of the device was read before and after 8 states" in found.text
+    assert re.search(r"Over the study: a fall \(Kendall's tau -(0\.9\d|1\.00), p=\d", found.text)
+    assert re.search(r"After a state they reach 0\.99\dx of before \(0\.99\d-0\.99\d, 99\.2%\)\.", found.text)
+    [panel] = found.panels
+    assert "pass before (n = 8)" in panel.svg and "pass after (n = 8)" in panel.svg
+
+
+def test_a_state_of_single_cells_has_no_trend_instead_of_none_found():
+    assert drift.section(table_of(taken(1)), "here").text == "Too few samples in each state for a trend test."

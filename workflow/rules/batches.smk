@@ -1,0 +1,28 @@
+"""Takes the claim; gives, in one job for several states, each state's evidence and its missing records.
+
+In place of states.smk where a job costs much to start (`batch_states`): one process visits state after state in
+planned order. A record is handed over when its state is measured, so a batch that was stopped goes on where it was.
+"""
+
+for number, plan in enumerate(PLANS.values()):
+    for position, states in enumerate(plan.batches(BATCH_STATES)):
+
+        rule:
+            name:
+                f"visit_{plan.study.name}_{position + 1}"
+            input:
+                ancient(rules.claim_target.output),
+            output:
+                [str(plan.results.state(name)) for name in states if name in plan.unreached],
+                [str(plan.results.record(name, cell.name)) for name in states for cell in plan.missing[name]],
+            priority: 10**8 - 10**6 * number - position
+            resources:
+                target=1,
+            params:
+                study=plan.study.name,
+                states=states,
+            message:
+                f"Visit {len(states)} states, {states[0]} to {states[-1]}: "
+                f"{sum(len(plan.missing[name]) for name in states)} cells"
+            shell:
+                "fsage visit {params.study:q} {params.states:q}"
