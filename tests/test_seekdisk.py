@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.agent import filesystems
+from fsage.agent import filesystems, seek
+from fsage.agent.errors import Failure
 from fsage.agent.seekdisk import MAX_REQUEST_BYTES, Arm
 from fsage.agent.shell import run
 
@@ -67,10 +68,14 @@ def test_a_file_system_on_it_keeps_its_data_and_the_server_goes_with_the_mount(t
 def served(backing: Path, point: Path) -> Iterator[Path]:
     point.mkdir()
     argv = [sys.executable, "-m", "fsage.agent.seekdisk", str(backing), str(point), str(400e6), "0.005"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout and server.stdout.readline() == "ready\n"
-            yield point / "disk"
-        finally:
-            filesystems.unmount(point)
-            assert server.wait(10) == 0
+    run(argv)
+    try:
+        with pytest.raises(Failure, match="cannot be served"):
+            run(argv)  # one disk, one arm
+        yield point / "disk"
+    finally:
+        filesystems.unmount(point)
+        deadline = time.monotonic() + 10
+        while seek.server_of(str(backing)) is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)

@@ -2,10 +2,13 @@
 
     python3 -m fsage.agent.seekdisk BACKING MOUNT BYTES_PER_S SEEK_S
 
-serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted. There is one arm: requests are served one after the
-other; each takes its bytes at the rate, and a seek before them when it does not begin where the last one ended (reads
-and writes alike). The time is kept by deadlines that follow from each other, so that what the server itself costs is
-hidden behind them as long as it is less. BACKING is read and written with O_DIRECT.
+serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted, in a process of its own: the command itself ends as
+soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and the mount's source names it.
+
+There is one arm: requests are served one after the other; each takes its bytes at the rate, and a seek before them when
+it does not begin where the last one ended (reads and writes alike). The time is kept by deadlines that follow from each
+other, so that what the server itself costs is hidden behind them as long as it is less. BACKING is read and written
+with O_DIRECT.
 
 Speaks the kernel's protocol on /dev/fuse itself (include/uapi/linux/fuse.h, version 7.31): a file, a directory and
 ten kinds of request need no library.
@@ -13,11 +16,12 @@ ten kinds of request need no library.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
-import signal
 import stat
 import struct
 import sys
@@ -32,6 +36,9 @@ MAX_REQUEST_BYTES = 1 << 20  # 256 pages: the most that FUSE moves at once
 PAGE_BYTES = 4096
 ROOT, DISK = 1, 2  # inode numbers
 NAME = b"disk"
+FUSE = "/dev/fuse"
+SOURCE = "fsage-seekdisk-"  # of the mount; the number of the process follows
+PR_SET_TIMERSLACK, PR_SET_IO_FLUSHER = 29, 57  # prctl(2)
 
 LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC = 1, 2, 3, 4, 14, 15, 16, 17, 18, 20
 FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, DESTROY, BATCH_FORGET = 25, 26, 27, 28, 29, 36, 38, 42
@@ -85,6 +92,7 @@ class Disk:
     def __init__(self, backing: Path, arm: Arm) -> None:
         self.arm = arm
         self.backing = os.open(backing, os.O_RDWR | os.O_DIRECT)
+        fcntl.lockf(self.backing, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.size_bytes = os.fstat(self.backing).st_size
         self.buffer = mmap.mmap(-1, MAX_REQUEST_BYTES)  # page-aligned, as O_DIRECT asks
         self.answers: dict[int, Callable[[int, memoryview], bytes]] = {
@@ -180,17 +188,41 @@ def _sleep_until(deadline_s: float) -> None:
         time.sleep(left)
 
 
-def main(backing: str, point: str, bytes_per_s: str, seek_s: str) -> None:
-    """Mount, tell so on stdout, and serve until unmounted."""
-    disk = Disk(Path(backing), Arm(float(bytes_per_s), float(seek_s)))
-    device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+def serve(backing: str, point: str, arm: Arm, mounted: Callable[[], None]) -> None:
+    """Mount at `point`, call `mounted`, and serve until unmounted."""
+    disk = Disk(Path(backing), arm)
+    device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
-    mount_call("fsage-seekdisk", point, "fuse", 0, options)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ends by being unmounted, whoever is interrupted meanwhile
+    mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
+    with contextlib.suppress(PermissionError):  # a container may keep it from us
+        os.setpriority(os.PRIO_PROCESS, 0, -20)  # a disk does not wait for a processor, whoever started it
+    prctl = ctypes.CDLL(None).prctl
     # Timers of the kernel may be late by 50 us otherwise: as long as a small request takes.
-    ctypes.CDLL(None).prctl(29, 1000, 0, 0, 0)  # PR_SET_TIMERSLACK, in ns
-    print("ready", flush=True)
+    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
+    prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0)  # memory that we need must not be made free by writing to ourselves
+    mounted()
     disk.serve(device)
+
+
+def main(backing: str, point: str, bytes_per_s: str, seek_s: str) -> None:
+    """Leave a process that serves the disk, and return when it is mounted; exit status 1 if it cannot be."""
+    ready, tell = os.pipe()
+    if os.fork():
+        os.close(tell)
+        sys.exit(0 if os.read(ready, 1) else 1)
+    os.setsid()  # ends by being unmounted, whoever is interrupted meanwhile
+
+    def mounted() -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        os.write(tell, b"!")
+        os.close(tell)
+
+    try:
+        serve(backing, point, Arm(float(bytes_per_s), float(seek_s)), mounted)
+    except OSError as error:
+        sys.exit(f"{backing} cannot be served at {point}: {error}")
 
 
 if __name__ == "__main__":
