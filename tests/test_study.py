@@ -348,8 +348,8 @@ def test_an_axis_that_a_state_has_not_matches_nothing(load):
 # Refusals: file, key path, value, what is allowed, the nearest.
 
 TOP = (
-    "name, title, question, target, states, cells, sentinels, passes, traces, only, exclude, tuning, order_seed, headline, "
-    "compare"
+    "name, title, question, target, states, cells, sentinels, passes, traces, only, exclude, tuning, order_seed, "
+    "headline, compare"
 )
 STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notation, structures"
 
