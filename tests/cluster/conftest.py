@@ -30,7 +30,9 @@ def cluster(testbed: testbeds.Testbed, tmp_path: Path, local_target: dict) -> It
     made = make_project(tmp_path / "clone", local_target)
     shutil.copytree(made.root / "profiles/slurm", made.root / "slurm")
     hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
-    hosts.write_text(yaml.safe_dump({"clients": {"hosts": {"n1": None}}, "servers": {"hosts": {}}}))
+    hosts.write_text(
+        yaml.safe_dump({"launcher": {"hosts": {}}, "clients": {"hosts": {"n1": None}}, "servers": {"hosts": {}}})
+    )
     project = ClusterProject(made.root, made.spec, {**made.env, "HOME": str(testbed.folder)}, testbed)
     yield project
     testbed.run("scancel", "--full", "--user=root")

@@ -22,6 +22,7 @@ TOOLS = {
     "ior": ["ior", "-w", "-t", "1k", "-b", "1k", "-o", "ior"],
     "mdtest": ["mdtest", "-n", "1", "-d", "."],
     "mpirun": ["mpirun", "--version"],
+    "srun": ["srun", "--version"],
 }
 NEEDED = {
     "loop": ("losetup", "blkid", "wipefs"),
@@ -99,7 +100,7 @@ def version_in(tool: str, said: str) -> str | None:
     >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
     '4.1.0+dev'
     """
-    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": ""}[tool]
+    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": "", "srun": ""}[tool]
     match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
     return match[1] if match else None
 
