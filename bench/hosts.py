@@ -25,6 +25,7 @@ from project import make_project  # noqa: E402
 from testbed import Testbed  # noqa: E402
 
 CELLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+PARTS = ("check", "drop", "run", "clean")
 STUDY = {"states__capacity": [30], "states__fragmentation": [0], "cells__iterations": CELLS, "headline": []}
 
 
@@ -67,10 +68,13 @@ def measure(testbed: Testbed, place: Path) -> None:
         cells = [json.load(bundle.extractfile(one)) for one in bundle if one.name != "INDEX.json"]
     assert len(cells) == CELLS and {cell["status"] for cell in cells} == {"done"}
     own = [cell["seconds"] for cell in cells]
-    run_s = sum(one["run"] for one in own)
-    print(f"{len(testbed.hosts)} hosts, {CELLS} cells: {(play_s - run_s) / CELLS:.2f} s a cell beyond its commands,")
-    print("the play's start and end among it; inside a cell (medians):")
-    for name in ("check", "drop", "clean", "run"):
+    run_s, cells_s = (sum(one[name] for one in own) for name in ("run", "total"))
+    print(f"{len(testbed.hosts)} hosts, {CELLS} cells, {run_s / CELLS:.2f} s of commands each; beyond these")
+    print(f"{(cells_s - run_s) / CELLS:.2f} s a cell, {(play_s - run_s) / CELLS:.2f} s with the play's start and end.")
+    print("Medians inside a cell:")
+    for one in own:
+        one["serve"] = one["total"] - sum(one[name] for name in PARTS)
+    for name in (*PARTS, "serve"):
         print(f"  {name:5} {statistics.median(one[name] for one in own):.3f} s")
 
 

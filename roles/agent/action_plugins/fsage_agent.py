@@ -80,7 +80,7 @@ class ActionModule(ActionBase):
         return self._templar.template(task_vars.get(name, {}))
 
     def _hosts(self, task_vars):
-        """Clients, the launcher first, and servers, each with its name and its Python."""
+        """Clients, the launcher first, and servers, each with its name, its Python, and whether it is this machine."""
         groups, variables = task_vars["groups"], task_vars["hostvars"]
         launcher, clients = groups.get("launcher", []), groups.get("clients", [])
         if launcher and (len(launcher) > 1 or launcher[0] not in clients):
@@ -94,7 +94,12 @@ class ActionModule(ActionBase):
         }
 
         def host(name):
-            return {"name": name, "python": variables[name].get("ansible_python_interpreter", PYTHON)}
+            known = variables[name]
+            return {
+                "name": name,
+                "python": known.get("ansible_python_interpreter", PYTHON),
+                "local": known.get("ansible_connection") == "local",
+            }
 
         return {role: [host(name) for name in names] for role, names in roles.items()}
 

@@ -1,26 +1,24 @@
 """The agent on a host beside the launcher: for one visit it does what the launcher says, a JSON line each.
 
-The first line says where it is (`target`, `claim`, `role`: client or server), every later one what to `do`. Each is
-answered by one line; what could not be done is answered by {"failed": sentence}. When the launcher's connection ends,
+The first line says where it is (`target`, `claim`, `role`: client or server) and is answered by what this host is, by
+all that it can do as long as the target is not claimed. Every later one says what to `do`. Each is answered by one
+line; what could not be done is answered by {"failed": sentence}. When the launcher's connection ends,
 so does all that was started here.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import select
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fsage.agent import caches
+from fsage.agent import alike, caches, probe
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import cold
-from fsage.agent.service import Service
+from fsage.agent.service import Service, serving
 from fsage.agent.state import opened
 from fsage.agent.target import Target
 
@@ -31,8 +29,10 @@ class Attendant:
     """What a host can be told to do."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        self.target = opened(given["target"], {"claim": given["claim"]}) if given["role"] == "client" else None
+        spec, claim, client = given["target"], given["claim"], given["role"] == "client"
+        self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
         self.service: Service | None = None
+        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else alike.facts(spec)
 
     def do(self, do: str, **given: Any) -> dict[str, Any]:
         """Do one of the following."""
@@ -44,8 +44,8 @@ class Attendant:
         return drop_of(self.target) if self.target else caches.drop_all()
 
     def serve(self, service: dict) -> dict[str, Any]:
-        """Start what shall listen here."""
-        self.service = Service(service)
+        """Have it listen here."""
+        self.service = serving(self.service, service)
         return {}
 
     def end(self) -> dict[str, Any]:
@@ -73,10 +73,11 @@ def main() -> None:
     attendant: Attendant | None = None
     try:
         while line := next_line(sys.stdin.buffer):
-            given, answer = json.loads(line), hello()
+            given = json.loads(line)
             try:
                 if attendant is None:
                     attendant = Attendant(given)
+                    answer = attendant.hello
                 else:
                     answer = attendant.do(**given)
             except (Failure, Refusal, OSError) as why:
@@ -85,12 +86,6 @@ def main() -> None:
     finally:
         if attendant:
             attendant.end()
-
-
-def hello() -> dict[str, Any]:
-    """What this host is."""
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"host": socket.gethostname(), "kernel": platform.release(), "memory_bytes": memory_bytes}
 
 
 def next_line(stream: BinaryIO) -> bytes:

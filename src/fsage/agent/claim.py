@@ -17,6 +17,7 @@ from typing import Any
 from fsage.agent import calibrate, declaration, directories, files, filesystems, iocost, journal, lease, loops, probe
 from fsage.agent.declaration import GIB, MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts import meet
 from fsage.agent.lustre import target as lustre
 from fsage.agent.lustre import tunables
 from fsage.agent.shell import run
@@ -32,7 +33,7 @@ def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
     spec = declaration.complete(spec)
     with _holding(spec, request, check):
-        return _claim(spec, check, [host["name"] for host in (request.get("hosts") or {}).get("clients", [])])
+        return _claim(spec, request, check)
 
 
 def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> cont
     return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
 
 
-def _claim(spec: dict[str, Any], check: bool, hosts: list[str]) -> dict[str, Any]:
+def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
     if known and known["phase"] == "claimed":
@@ -66,9 +67,13 @@ def _claim(spec: dict[str, Any], check: bool, hosts: list[str]) -> dict[str, Any
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
+    if spec["launcher"] == "srun" and not shutil.which("srun"):
+        raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
+    names = [host["name"] for host in (request.get("hosts") or {}).get("clients", [])]
     if spec["kind"] != "loop":
-        return _claim_directory(spec, home, check, hosts)
-    return _claim_loop(spec, home, check, hosts)
+        meet(spec, request)
+        return _claim_directory(spec, home, check, names)
+    return _claim_loop(spec, home, check, names)
 
 
 def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:

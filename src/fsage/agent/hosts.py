@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
+from fsage.agent import alike, probe
 from fsage.agent.attend import drop_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.library import packed
-from fsage.agent.service import Service
+from fsage.agent.service import Service, serving
 from fsage.agent.target import Target
 
 # A host that is lost without a word is noticed within 15 seconds.
@@ -47,20 +49,20 @@ class Lost(Failure):
 
 
 class Host:
-    """One other host: `{"name", "python"}` as the inventory has it, and its role."""
+    """One other host: `{"name", "python", "local"}` as the inventory has it, and its role."""
 
     def __init__(self, host: dict, role: str) -> None:
         self.name, self.role = host["name"], role
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
         command = shlex.join(["exec", host["python"], "-S", "-c", BOOT])
         self.process = subprocess.Popen(
-            [*SSH, self.name, command],
+            ["sh", "-c", command] if host["local"] else [*SSH, self.name, command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.said,
             start_new_session=True,
         )
-        self.pending = b""
+        self.met, self.pending = False, b""
 
     def give(self, content: bytes) -> None:
         """Send bytes."""
@@ -81,8 +83,10 @@ class Host:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             more = self.process.stdout.read1() if ready else b""  # type: ignore[attr-defined]
             if not more:
-                raise Lost(f"host {self.name} was lost: {self.why() if ready else f'silent for {PATIENCE_S:.0f} s'}")
+                what = "was lost" if self.met else "does not answer"
+                raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {PATIENCE_S:.0f} s'}")
             self.pending += more
+        self.met = True
         line, _, self.pending = self.pending.partition(b"\n")
         return json.loads(line)
 
@@ -105,28 +109,56 @@ class Host:
         self.said.close()
 
 
-class Hosts:
-    """All other hosts of a visit, those of `hosts["clients"]` after the first, and `hosts["servers"]`."""
+def of(request: dict[str, Any]) -> dict[str, list[dict]]:
+    """The hosts of a request: clients, of whom the first launches, and servers."""
+    return request.get("hosts") or {"clients": [{"name": os.uname().nodename}], "servers": []}
 
-    def __init__(self, target: Target, hosts: dict[str, list[dict]]) -> None:
-        self.target, self.seen = target, dict[str, dict]()
-        self.others = [Host(host, "client") for host in hosts["clients"][1:]]
-        self.others += [Host(host, "server") for host in hosts["servers"]]
+
+def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
+    """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
+    Hosts(spec, None, of(request)).close()
+
+
+class Hosts:
+    """All hosts beside this one: those of `hosts["clients"]` after the first, and `hosts["servers"]`.
+
+    Raises Refusal unless each is reached, its clock goes as ours, and clients are alike; before there is a claim, also
+    where a client lacks something. What each client is, this one too, is in `alike`.
+    """
+
+    def __init__(self, spec: dict[str, Any], claim: dict | None, hosts: dict[str, list[dict]]) -> None:
+        self.service: Service | None = None
+        self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
+        self.servers = [Host(host, "server") for host in hosts["servers"]]
+        self.others = [*self.clients, *self.servers]
         code = packed() if self.others else b""
         try:
             for host in self.others:
                 host.give(f"{len(code)}\n".encode() + code)
-            where = {"target": target.spec, "claim": target.claim["id"]}
-            for name, answer in self._all(self.others, lambda host: {**where, "role": host.role}).items():
-                self.seen[name] = answer
+            where = {"target": spec, "claim": claim["id"] if claim else None}
+            asked_at = time.time()
+            answers = self._all(self.others, lambda host: {**where, "role": host.role})
+            heard_at = time.time()
         except Failure as why:
             self.close()
-            raise Refusal(f"{why}; nothing was touched. The launcher reaches every host as `ssh HOST` does") from why
+            raise Refusal(
+                f"{why}; nothing was touched. {os.uname().nodename} launches, and reaches every host as `ssh HOST` does"
+            ) from why
+        here = alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
+        self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
+        wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
+        wrong += [f"{host.name} (servers): no root" for host in self.servers if not answers[host.name]["root"]]
+        wrong += [said for name, one in answers.items() for said in alike.skews(name, one["time"], asked_at, heard_at)]
+        if wrong := wrong + alike.differences(self.seen):
+            self.close()
+            raise Refusal(f"{'; '.join(wrong)}; nothing was touched")
 
     def close(self) -> None:
         """End the agents."""
         for host in self.others:
             host.end()
+        if self.service:
+            self.service.end()
 
     def alive(self) -> None:
         """Raises Lost when a host has gone."""
@@ -134,19 +166,17 @@ class Hosts:
             if host.process.poll() is not None:
                 raise Lost(f"host {host.name} was lost: {host.why()}")
 
-    def drop(self) -> dict[str, Any]:
-        """Make the target cold on every host, clients first: what they write back then leaves the servers too.
+    def drop(self, target: Target) -> dict[str, Any]:
+        """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
 
         Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
         """
         began = time.monotonic()
-        clients = [host for host in self.others if host.role == "client"]
-        servers = [host for host in self.others if host.role == "server"]
-        for host in clients:
+        for host in self.clients:
             host.tell({"do": "drop"})
-        here = drop_of(self.target)
-        there = self._answers(clients)
-        every = {**there, **self._all(servers, lambda _: {"do": "drop"})}
+        here = drop_of(target)
+        there = self._answers(self.clients)
+        every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
         return {
             **here,
             "seconds": time.monotonic() - began,
@@ -154,20 +184,17 @@ class Hosts:
             "hosts": every,
         }
 
-    @contextlib.contextmanager
-    def serving(self, service: dict | None) -> Iterator[None]:
-        """Have `service` (fsage.agent.service) listen on every client, this one too, while the block runs."""
-        if service is None:
-            yield
-            return
-        clients = [host for host in self.others if host.role == "client"]
-        here = Service(service)
-        try:
-            self._all(clients, lambda _: {"do": "serve", "service": service})
-            yield
-            self._all(clients, lambda _: {"do": "end"})
-        finally:
-            here.end()
+    def serve(self, service: dict) -> None:
+        """Have `service` (fsage.agent.service) listen on every client, this one too, from now on."""
+        self.service = serving(self.service, service)
+        self._all(self.clients, lambda _: {"do": "serve", "service": service})
+
+    def end_service(self) -> None:
+        """Stop it everywhere, that the next phase may begin with a new one."""
+        if self.service:
+            self.service.end()
+            self.service = None
+            self._all(self.clients, lambda _: {"do": "end"})
 
     def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict]:
         """Tell every host `what(host)`, then wait for all answers."""

@@ -19,7 +19,7 @@ from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
-from fsage.agent.hosts import Hosts, Lost
+from fsage.agent.hosts import Hosts, Lost, of
 from fsage.agent.lease import Watch, held
 from fsage.agent.lustre import servers
 from fsage.agent.lustre import target as lustre
@@ -55,7 +55,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "lost": None,
             "stopped": None,
         }
-    with held(target.home, request) as lease, contextlib.closing(Hosts(target, hosts)) as others:
+    with held(target.home, request) as lease, contextlib.closing(Hosts(target.spec, target.claim, hosts)) as others:
         visit = Visit(target, request, lease, others)
         lost = visit.enter() if cells else None
         measured, stopped = 0, None
@@ -84,7 +84,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
 
 def hosts_of(target: Target, request: dict) -> dict[str, list[dict]]:
     """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
-    hosts = request.get("hosts") or {"clients": [{"name": socket.gethostname()}], "servers": []}
+    hosts = of(request)
     names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
     if len(claimed) > 1 or len(names) > 1:
         if names != claimed:
@@ -274,25 +274,32 @@ class Visit:
         (data, inodes, bitmaps) and leaves everybody else's caches alone.
         """
         if self.target.allocator_reset != "remount":
-            return self.hosts.drop()
+            return self.hosts.drop(self.target)
         began = time.monotonic()
         self.target.remount()
         cached = caches.cached_pages(measured_files(self.target.mounts))
         return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "umount and mount"}
 
     def served(self, phase: dict) -> dict:
-        """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host."""
+        """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.
+
+        What listens stays for the next phase: to start `fio --server` takes longer than all else that we do for a cell.
+        """
         with tempfile.TemporaryDirectory(prefix="fsage-") as folder:
             for name, text in phase.get("files", {}).items():
                 (Path(folder) / name).write_text(text)
             argv = [word.replace("{files}", folder) for word in phase["argv"]]
             try:
-                with self.hosts.serving(phase.get("serve")):
-                    return self.run({**phase, "argv": argv})
+                if "serve" in phase:
+                    self.hosts.serve(phase["serve"])
+                result = self.run({**phase, "argv": argv})
             except Lost:
                 raise
             except Failure as why:
-                return {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
+                result = {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
+            if result["rc"] != 0:
+                self.hosts.end_service()
+            return result
 
     def run(self, phase: dict) -> dict:
         """Run one command in the device model's group; stdout, stderr, exit code and wall time."""

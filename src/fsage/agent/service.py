@@ -1,13 +1,15 @@
-"""A program that listens on a port while a phase lasts, as `fio --server` does."""
+"""A program that listens on a port while cells are measured, as `fio --server` does."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import socket
 import subprocess
 import time
 
 from fsage.agent.errors import Failure
-from fsage.agent.shell import stop
 
 PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.01
@@ -17,6 +19,7 @@ class Service:
     """A listening program; `{"argv": [str], "port": int}` says which."""
 
     def __init__(self, wanted: dict) -> None:
+        self.wanted = wanted
         if listens(wanted["port"]):
             raise Failure(f"port {wanted['port']} is taken on {socket.gethostname()}: end what listens there")
         quiet = subprocess.DEVNULL
@@ -29,13 +32,24 @@ class Service:
         deadline = time.monotonic() + PATIENCE_S
         while not listens(wanted["port"]):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                stop(self.process)
+                self.end()
                 raise Failure(f"`{' '.join(wanted['argv'])}` does not listen on {socket.gethostname()}")
             time.sleep(LOOK_EVERY_S)
 
     def end(self) -> None:
-        """Stop it, with its children."""
-        stop(self.process)
+        """Kill it, with its children: it has nothing to finish."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def serving(current: Service | None, wanted: dict) -> Service:
+    """`current`, when it is what is wanted and still runs; else it is ended, and what is wanted is started."""
+    if current and current.wanted == wanted and current.process.poll() is None:
+        return current
+    if current:
+        current.end()
+    return Service(wanted)
 
 
 def listens(port: int) -> bool:
