@@ -91,7 +91,7 @@ def inventory_of(place: Path, spec: dict[str, Any], clients: tuple[str, ...] = (
     (place / "group_vars" / "all").mkdir(parents=True)
     (place / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {"clients": {"hosts": dict.fromkeys(clients, host)}, "servers": {"hosts": {}}}
+    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": dict.fromkeys(clients, host)}, "servers": {"hosts": {}}}
     (place / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
     return place
 

@@ -23,7 +23,7 @@ class Scale(Strict):
     """How the studies' nominal sizes shrink on a small target; transfer sizes never do."""
 
     file_size: Annotated[float, Field(gt=0, le=1)] = 1.0
-    tasks: Positive = 1
+    tasks: Positive = 1  # on each client
 
 
 class Lustre(Strict):
@@ -55,6 +55,7 @@ class Target(Strict):
     scale: Scale = Scale()
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
+    launcher: Literal["openmpi", "mpich", "srun"] = "openmpi"
     device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.declaration.MODEL_DEFAULTS
     lustre: Lustre | None = None
 

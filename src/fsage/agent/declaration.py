@@ -26,6 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "scale": {"file_size": 1, "tasks": 1},
     "allocator_reset": "remount",
     "amount_mib": None,
+    "launcher": "openmpi",
     "device_model": None,
     "directory": None,
     "budget_gib": 2,
@@ -54,6 +55,7 @@ ALLOWED = {
     "kind": ("loop", "directory", "lustre"),
     "filesystem": ("ext4", "xfs", "btrfs"),
     "allocator_reset": ("remount", "none"),
+    "launcher": ("openmpi", "mpich", "srun"),
 }
 
 
@@ -100,7 +102,7 @@ def home_of(spec: dict[str, Any]) -> Path:
 
 
 def tasks_of(spec: dict[str, Any]) -> int:
-    """How many processes a measurement has here."""
+    """How many processes a measurement has on each client."""
     return max(1, int(spec["scale"]["tasks"]))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from fsage.agent import claim, declaration, directories, files, lease, loops, seek, space
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Refusal
+from fsage.agent.hosts import meet
 from fsage.agent.loops import CLEAR
 from fsage.agent.lustre import target as lustre
 from fsage.agent.target import Target
@@ -31,6 +32,8 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     if spec["kind"] == "lustre":
         lustre.mount_of(spec)  # refuses where another file system would get it
     if spec["kind"] != "loop":
+        if not (declaration.home_of(spec) / "claim.json").exists():
+            meet(spec, request)
         return directories.create(spec, check)
     need_root(spec)
     if check:

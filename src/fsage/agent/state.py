@@ -113,6 +113,8 @@ def settle(target: Target) -> None:
 def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
     """The token, and the next step when it is of `kind`. Raises Refusal when there is no way on from where it is."""
     now, why = look(target)
+    if goes_on(now, request):
+        return now, now["step"] if now["step"]["kind"] == kind else None
     if why:
         raise Refusal(f"cannot {kind} target {target.name}: {why}; run scrub.yml with the same request first")
     rest = rest_of(now["done"], request["steps"])
@@ -124,11 +126,26 @@ def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
     return now, rest[0] if rest and rest[0]["kind"] == kind else None
 
 
+def goes_on(now: dict, request: dict) -> bool:
+    """Whether a step that was interrupted is done to its end, not begun again from an empty target.
+
+    So it is where several clients had begun it, for one that is lost must not cost the others' work. They make their
+    files at the same time, so that the layout is another each time; what one client alone makes is always the same,
+    and would not be if it were made in two goes.
+    """
+    if now.get("phase") != token.BUILDING or now.get("clients", 1) < 2 or request.get("reuse", "nested") != "nested":
+        return False
+    rest = rest_of(now["done"], request["steps"])
+    return bool(rest and rest[0] == now["step"])
+
+
 def scrub(spec: dict, request: dict, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
     target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target, whole=True)
+        if goes_on(now, request):
+            return {"changed": False, "msg": f"target {target.name}: {now['step']['kind']} goes on"}
         rest = None if why else rest_of(now["done"], request["steps"])
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
             return {
@@ -190,10 +207,11 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind} on target {target.name}"}
-        said = f"{structure.of(step).said(step)} on target {target.name}"
+        said, sharded = f"{structure.of(step).said(step)} on target {target.name}", structure.of(step).SHARDED
         if not check:
-            token.changed(target.mounts[0], now, phase=token.BUILDING, step=step)
-        return {"changed": True, "due": True, "step": step, "sharded": structure.of(step).SHARDED, "msg": said}
+            clients = len((request.get("hosts") or {}).get("clients", ["alone"])) if sharded else 1
+            token.changed(target.mounts[0], now, phase=token.BUILDING, step=step, clients=clients)
+        return {"changed": True, "due": True, "step": step, "sharded": sharded, "msg": said}
 
 
 def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:

@@ -63,6 +63,8 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
             go_on()
             path = files.path_of(mounts, generation, index)
             try:
+                if path.exists() and path.stat().st_size == sizes[index]:  # made before another host was lost
+                    continue
                 make(path, sizes[index])
             except OSError as error:
                 raise Failure(
