@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import platform
 import socket
@@ -201,7 +202,7 @@ class Visit:
         taken: list[dict] = []
         for phase in cell["phases"]:
             try:
-                dropped = self.drop_caches()
+                dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
             except Lost:
                 raise
             except Failure as warm:
@@ -217,7 +218,7 @@ class Visit:
             if dropped.get("hosts"):
                 result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
-            if phase.get("reads") and dropped["cached_pages"]:
+            if phase.get("reads") and dropped["cached_pages"] and not phase.get("warm"):
                 return (
                     taken,
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
@@ -267,18 +268,30 @@ class Visit:
         self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
         return None
 
-    def drop_caches(self) -> dict:
-        """Make the target cold on every host, and count the measured files' pages that are still in memory.
+    def found_warm(self, phase: dict) -> dict:
+        """Leave the caches as they are, and count the pages of what is read. Raises Failure unless all are there."""
+        paths = [Path(path) for path in phase["reads_files"]]
+        cached, whole = caches.cached_pages(paths), sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
+        if cached < whole:
+            raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
+        return {"seconds": 0.0, "cached_pages": cached, "method": "none: read from memory"}
+
+    def drop_caches(self, phase: dict) -> dict:
+        """Make the target cold on every host, and count the pages of what is measured that are still in memory.
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
         (data, inodes, bitmaps) and leaves everybody else's caches alone.
         """
-        if self.target.allocator_reset != "remount":
-            return self.hosts.drop(self.target)
         began = time.monotonic()
-        self.target.remount()
-        cached = caches.cached_pages(measured_files(self.target.mounts))
-        return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "umount and mount"}
+        if self.target.allocator_reset != "remount":
+            dropped = self.hosts.drop(self.target)
+        else:
+            self.target.remount()
+            cached = caches.cached_pages(measured_files(self.target.mounts))
+            dropped = {"cached_pages": cached, "method": "umount and mount"}
+        of_state = caches.cached_pages([Path(path) for path in phase.get("reads_files", ())])
+        cached = dropped["cached_pages"] + of_state
+        return {**dropped, "seconds": time.monotonic() - began, "cached_pages": cached}
 
     def served(self, phase: dict) -> dict:
         """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.
