@@ -66,6 +66,7 @@ class Target(Strict):
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
     launcher: Literal["openmpi", "mpich", "srun"] = "openmpi"
+    launcher_options: list[str] = Field(default_factory=list)
     device_model: DeviceModel | None = None
     lustre: Lustre | None = None
 
