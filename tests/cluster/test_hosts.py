@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -179,7 +180,14 @@ def test_a_host_that_is_lost_amid_a_cell_costs_that_cell(shared: ClusterProject)
     shared.write_study(**SMALL)
 
 
-def test_srun_puts_as_many_tasks_as_asked_on_each_client(testbed: Testbed) -> None:
-    claim = {"hosts": ["n3", "n1"], "tasks": 2, "launcher": "srun"}
-    said = testbed.run(*_shared.mpirun(claim), "hostname")
-    assert sorted(said.split()) == ["n1", "n1", "n3", "n3"]
+def test_srun_starts_a_step_of_the_job_on_each_client(testbed: Testbed) -> None:
+    claim = {"hosts": ["n3", "n1"], "tasks": 2, "launcher": "srun", "launcher_options": ["--mpi=none"]}
+    wanted = ["--nodes=2", "--nodelist=n1,n3", "--ntasks-per-node=2"]
+    job = testbed.run("sbatch", "--parsable", *wanted, "--output=/dev/null", "--wrap=sleep 60").strip()
+    wait_for(lambda: job in testbed.jobs("running"), 30, "the job")
+    try:
+        step = [*_shared.mpirun(claim), "sh", "-c", "echo $SLURM_JOB_ID $(hostname)"]
+        said = testbed.run("ssh", "n2", shlex.join([f"SLURM_JOB_ID={job}", *step]))
+    finally:
+        testbed.run("scancel", job)
+    assert sorted(said.splitlines()) == [f"{job} n1", f"{job} n1", f"{job} n3", f"{job} n3"]
