@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from fsage import workloads
 from fsage.parse import MIB
-from fsage.workloads import metadata, sequential
+from fsage.workloads import _shared, metadata, sequential
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 FIO_ONLY = {"fio": "fio-3.33", "ior": None, "mdtest": None, "mpirun": None}
@@ -87,6 +87,53 @@ def test_options_follow_parameters_and_claim(change, claim, in_write, in_read):
     assert in_read in read
 
 
+IOR_READ = "ior -v -F -t 4194304 -b 33554432 -r -k --posix.odirect -o /m/0/measured/f@/m/1/measured/f"
+FOUR = {"hosts": ["c2", "c1", "c3", "c4"], "tasks": 16}
+IB = {"launcher_options": ["--mca", "btl_tcp_if_include", "ib0"]}
+
+
+@pytest.mark.parametrize(
+    ("claim", "launched"),
+    [
+        ({}, "mpirun --allow-run-as-root --oversubscribe -np 2"),
+        ({"launcher": "mpich"}, "mpirun -np 2"),
+        ({"launcher": "srun"}, "srun --mpi=pmix --overlap --ntasks=2"),
+        (FOUR, "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 -np 64"),
+        (
+            {**FOUR, **IB},
+            "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 "
+            "--mca btl_tcp_if_include ib0 -np 64",
+        ),
+        ({**FOUR, "launcher": "mpich"}, "mpirun -hosts c2,c1,c3,c4 -ppn 16 -np 64"),
+        (
+            {**FOUR, "launcher": "srun", "launcher_options": ["--mpi=pmi2"]},
+            "srun --mpi=pmix --overlap --nodes=4 --nodelist=c2,c1,c3,c4 --ntasks-per-node=16 --mpi=pmi2 --ntasks=64",
+        ),
+    ],
+)
+def test_ior_and_mdtest_are_launched_on_all_clients(claim, launched):
+    claim = {**CLAIM, "tools": {**ALL, "srun": "22.05.8"}, **claim}
+    write, read = arguments(SEQUENTIAL, claim)
+    assert write.startswith(f"{launched} ior ") and read == f"{launched} {IOR_READ}"
+    assert [line.partition(" mdtest ")[0] for line in arguments({**METADATA, "files_per_task": 5}, claim)] == [
+        launched
+    ] * 3
+    assert _shared.launched_tasks(read.split()) == int(launched.replace("=", " ").split()[-1])
+
+
+def test_fio_is_a_client_of_its_servers_on_all_clients():
+    write, read = sequential.commands(SEQUENTIAL, {**CLAIM, **FOUR})
+    assert write["argv"] == [
+        *("fio", "--output-format=json", "--eta=never", "--client=c2", "{files}/c2", "--client=c1", "{files}/c1"),
+        *("--client=c3", "{files}/c3", "--client=c4", "{files}/c4"),
+    ]
+    assert write["serve"] == read["serve"] == {"argv": ["fio", "--server"], "port": 8765}
+    assert list(read["files"]) == FOUR["hosts"]
+    lines = read["files"]["c3"].splitlines()
+    assert lines[0] == "[measured.c3]"
+    assert {"rw=read", "numjobs=16", "directory=/m/0/measured:/m/1/measured", "size=33554432"} <= set(lines)
+
+
 def test_a_cell_that_only_reads_prepares_its_files():
     names = [p["name"] for p in sequential.commands({**SEQUENTIAL, "phases": ["read"]}, CLAIM)]
     assert names == ["prepare", "read"]
@@ -103,6 +150,7 @@ def test_a_cell_that_only_reads_prepares_its_files():
         ({"transfer_size": 64 * MIB}, {}, "67108864 does not divide"),
         ({"tool": "ior"}, {}, r"tool: ior needs ior and mpirun, not found .*there are fio\)"),
         ({"tool": "ior"}, {"tools": {**ALL, "mpirun": None}}, "needs mpirun, not found"),
+        ({"tool": "ior"}, {"tools": ALL, "launcher": "srun"}, "needs srun, not found when the target was claimed"),
         ({}, {"tools": {"fio": None}}, "tool: auto needs fio, not found .*there are none"),
         ({"passes": 2}, {"tools": ALL}, "passes: 2 needs fio"),
         ({}, {"stores": [{"mount": "/m:0"}]}, "/m:0/measured holds ':'"),

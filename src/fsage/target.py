@@ -56,6 +56,7 @@ class Target(Strict):
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
     launcher: Literal["openmpi", "mpich", "srun"] = "openmpi"
+    launcher_options: list[str] = Field(default_factory=list)
     device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.declaration.MODEL_DEFAULTS
     lustre: Lustre | None = None
 

@@ -79,11 +79,9 @@ def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
-    if spec["launcher"] == "srun" and not shutil.which("srun"):
-        raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
+    meet(spec, request)
     names = [host["name"] for host in (request.get("hosts") or {}).get("clients", [])]
     if spec["kind"] != "loop":
-        meet(spec, request)
         return _claim_directory(spec, home, check, names)
     return _claim_loop(spec, home, check, names)
 
@@ -311,6 +309,7 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "tasks": tasks_of(spec),
         "hosts": hosts,
         "launcher": spec["launcher"],
+        "launcher_options": spec["launcher_options"],
         "filesystem_state_known": spec["kind"] == "loop",
     }
 

@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "allocator_reset": "remount",
     "amount_mib": None,
     "launcher": "openmpi",
+    "launcher_options": [],
     "device_model": None,
     "directory": None,
     "budget_gib": 2,

@@ -31,9 +31,9 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     spec = declaration.complete(spec)
     if spec["kind"] == "lustre":
         lustre.mount_of(spec)  # refuses where another file system would get it
+    if not (declaration.home_of(spec) / "claim.json").exists():
+        meet(spec, request)
     if spec["kind"] != "loop":
-        if not (declaration.home_of(spec) / "claim.json").exists():
-            meet(spec, request)
         return directories.create(spec, check)
     need_root(spec)
     if check:

@@ -314,6 +314,11 @@ class Visit:
                 self.hosts.end_service()
             return result
 
+    def allocation(self, argv: list[str]) -> dict[str, str]:
+        """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
+        job = self.request.get("slurm_job")
+        return {"SLURM_JOB_ID": job} if job and argv[0] == "srun" else {}
+
     def run(self, phase: dict) -> dict:
         """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
         began = time.monotonic()
@@ -326,7 +331,7 @@ class Visit:
                 text=True,
                 errors="replace",
                 cwd=self.mount / "measured",
-                env={**os.environ, "LC_ALL": "C", **phase.get("env", {})},
+                env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
                 start_new_session=True,
                 preexec_fn=self.target.enter_model(),
             )

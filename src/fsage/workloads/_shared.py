@@ -67,21 +67,21 @@ def launcher(claim: Mapping) -> str:
 
 
 def mpirun(claim: Mapping) -> list[str]:
-    """The launcher in front of IOR and mdtest: as many tasks on each client, host after host.
+    """The launcher in front of IOR and mdtest: as many tasks on each client; then the site's own options for it.
 
-    Its output is not tagged: not every MPI knows how to. What a site's network needs is set as MPI itself reads it on
-    the launcher, e.g. `OMPI_MCA_btl_tcp_if_include`.
+    Its output is not tagged: not every MPI knows how to. With srun they are a step of the job that visits the target
+    (fsage.request), so that no cell waits in a queue.
     """
     each, names, count = claim.get("tasks", 1), hosts(claim), tasks(claim)
-    several = len(names) > 1
+    several, site = len(names) > 1, claim.get("launcher_options", [])
     if launcher(claim) == "srun":
         nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}", f"--ntasks-per-node={each}"]
-        return ["srun", "--mpi=pmix", "--overlap", *(nodes if several else []), f"--ntasks={count}"]
+        return ["srun", "--mpi=pmix", "--overlap", *(nodes if several else []), *site, f"--ntasks={count}"]
     if launcher(claim) == "mpich":
         where = ["-hosts", ",".join(names), "-ppn", str(each)]
-        return ["mpirun", *(where if several else []), "-np", str(count)]
+        return ["mpirun", *(where if several else []), *site, "-np", str(count)]
     where = ["--host", ",".join(f"{name}:{each}" for name in names)]
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", *(where if several else []), "-np", str(count)]
+    return ["mpirun", "--allow-run-as-root", "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
 
 
 def launched_tasks(argv: Sequence[str]) -> int:
