@@ -60,6 +60,7 @@ class Target(Strict):
     mount_dir: str = "/run/fsage/mnt"
     directory: str | None = None
     budget_gib: Annotated[float, Field(gt=0)] = 2
+    containers: str | None = None
     home: str | None = None
     scale: Scale = Scale()
     allocator_reset: Literal["remount", "none"] = "remount"

@@ -14,7 +14,19 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import calibrate, declaration, directories, files, filesystems, iocost, journal, lease, loops, probe
+from fsage.agent import (
+    calibrate,
+    containers,
+    declaration,
+    directories,
+    files,
+    filesystems,
+    iocost,
+    journal,
+    lease,
+    loops,
+    probe,
+)
 from fsage.agent.declaration import GIB, MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import target as lustre
@@ -62,7 +74,8 @@ def _claim(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         }
     if known and not check:  # interrupted halfway, either way: begin with a clean slate
         give_back(spec, check)
-    if spec["amount_mib"] is None and not shutil.which("fio"):
+    containers.check(spec["containers"])
+    if spec["amount_mib"] is None and not spec["containers"] and not shutil.which("fio"):
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
@@ -190,7 +203,7 @@ def _set_up(target: Target) -> None:
     declared, stores = spec["device_model"], len(target.devices)
     raw: dict[str, Any] = {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
     if declared or spec["amount_mib"] is None:
-        raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"])
+        raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"], spec["containers"])
     lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
     ours["device_model"] = _choose_model(declared, lower_mib_s, stores)
     target.save()
@@ -285,7 +298,9 @@ def _new(spec: dict[str, Any], stores: list[dict[str, Any]]) -> dict[str, Any]:
         "host": uname.nodename,
         "kernel": uname.release,
         "stores": stores,
-        "tools": probe.versions(),
+        "tools": probe.versions(spec["containers"]),
+        "containers": spec["containers"],
+        "images": containers.digests(spec["containers"]),
         "tasks": tasks_of(spec),
         "filesystem_state_known": spec["kind"] == "loop",
     }

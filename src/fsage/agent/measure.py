@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, outbox, token
+from fsage.agent import caches, containers, outbox, token
 from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
@@ -40,6 +40,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     was begun although the state is as asked. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
+    containers.verify(target.claim)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if check:
         return {
@@ -114,6 +115,7 @@ class Visit:
             "allocator_reset": self.target.allocator_reset,
             "tunables": read_json(self.target.home / "tunables.json") or {},
             "tools": self.target.claim["tools"],
+            "images": self.target.claim.get("images", {}),
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
         }

@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import Any
 
-from fsage.agent import declaration, files, iocost, space
+from fsage.agent import containers, declaration, files, iocost, space
 from fsage.agent.declaration import GIB
 from fsage.agent.lustre import params
 
@@ -18,10 +18,10 @@ from fsage.agent.lustre import params
 # smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
 # it.
 TOOLS = {
-    "fio": ["fio", "--version"],
-    "ior": ["ior", "-w", "-t", "1k", "-b", "1k", "-o", "ior"],
-    "mdtest": ["mdtest", "-n", "1", "-d", "."],
-    "mpirun": ["mpirun", "--version"],
+    "fio": ["--version"],
+    "ior": ["-w", "-t", "1k", "-b", "1k", "-o", "ior"],
+    "mdtest": ["-n", "1", "-d", "."],
+    "mpirun": ["--version"],
 }
 NEEDED = {
     "loop": ("losetup", "blkid", "wipefs"),
@@ -35,9 +35,9 @@ NEEDED = {
 def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(spec)
-    root, missing = os.geteuid() == 0, []
-    found = versions()
-    if not found["fio"]:
+    root, missing = os.geteuid() == 0, containers.missing(spec["containers"])
+    found = versions(spec["containers"])
+    if not found["fio"] and not missing:
         missing.append("fio: nothing can be measured without it; install the package fio")
     good: list[Any] = []
     if spec["kind"] == "loop":
@@ -74,6 +74,7 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "time": time.time(),
         "tools": found,
+        "images": containers.digests(spec["containers"]),
         "lustre": params.version() if spec["kind"] == "lustre" and shutil.which("lctl") else None,
         "io_controller": {"usable": model is None, "why_not": model},
         "places": [{"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good],
@@ -88,9 +89,10 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     }
 
 
-def versions() -> dict[str, str | None]:
-    """The version that each measuring tool gives of itself; None where there is none."""
-    return {tool: _version(tool, argv) for tool, argv in TOOLS.items()}
+def versions(images: str | None) -> dict[str, str | None]:
+    """The version that each measuring tool gives of itself, from its image if there are; None where there is none."""
+    inside = {tool: containers.command(tool, images) for tool in containers.IMAGES}
+    return {tool: _version(tool, [*inside.get(tool, [tool]), *options]) for tool, options in TOOLS.items()}
 
 
 def version_in(tool: str, said: str) -> str | None:

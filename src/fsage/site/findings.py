@@ -12,7 +12,13 @@ from fsage.target import Target
 SKEW_S = 2.0
 """Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""
 MUST_HAVE_HOSTS = ("clients",)
-ALIKE = {"kernel": "kernel", "memory_bytes": "memory, GiB", "tools": "versions of tools", "lustre": "version of Lustre"}
+ALIKE = {
+    "kernel": "kernel",
+    "memory_bytes": "memory, GiB",
+    "tools": "versions of tools",
+    "images": "container images",
+    "lustre": "version of Lustre",
+}
 """What the clients must have in common for their numbers to belong together."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, ValidationError
 
+from fsage.agent import containers
 from fsage.parse import BadOutput, fio
 from fsage.workloads import Outcome
 
@@ -15,7 +16,6 @@ Metrics = dict[str, float | int]
 # The cheapest start and end (measured): no clock calibration, threads in place of processes, no progress timer. No
 # statistics of disks: it fails a run when somebody else's device goes while fio looks through sysfs.
 FIO = (
-    "fio",
     "--output-format=json",
     "--clocksource=clock_gettime",
     "--thread",
@@ -68,6 +68,7 @@ def mpirun(claim: Mapping) -> list[str]:
 def fio_argv(claim: Mapping, *options: str) -> list[str]:
     """A run of fio with one job per task; what a task makes is named `measured.<task>.<file>`."""
     return [
+        *containers.start(claim, "fio"),
         *FIO,
         "--name=measured",
         f"--directory={directories(claim, ':')}",
@@ -75,6 +76,11 @@ def fio_argv(claim: Mapping, *options: str) -> list[str]:
         "--group_reporting",
         *options,
     ]
+
+
+def is_fio(argv: Sequence[str]) -> bool:
+    """Whether a command runs fio, and not IOR or mdtest; launcher and container may stand before the tool."""
+    return "fio" in argv
 
 
 def options_of(argv: Sequence[str]) -> dict[str, str]:
