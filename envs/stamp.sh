@@ -1,12 +1,16 @@
 # shellcheck shell=bash
 # Sourced by ./run and by envs/setup in the project's root: what is here, and what is wanted here. No effects.
 
-# The programs of envs/system-packages.txt that are not on PATH, each with a space before it.
+# Lists of programs and packages.
+packages=(envs/system-packages.txt)
+[[ -z ${FSAGE_TESTBED:-} ]] || packages+=(envs/testbed-packages.txt)
+
+# The listed programs that are not on PATH, each with a space before it.
 missing_programs() {
     local program _
     while read -r program _; do
         [[ $program == \#* ]] || command -v "$program" >/dev/null || printf ' %s' "$program"
-    done <envs/system-packages.txt
+    done < <(cat "${packages[@]}")
 }
 
 # True if system packages may be installed.

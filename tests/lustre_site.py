@@ -10,7 +10,7 @@ from pathlib import Path
 DATA = Path(__file__).parent / "data" / "lustre"
 UNEXPECTED = 99
 
-PROGRAM = """#!{python}
+PROGRAM = """#!{python} -SE
 import json, os, pathlib, sys
 place = pathlib.Path({place!r})
 command = " ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]])
@@ -81,7 +81,10 @@ class Site:
 
 
 def lustre_target(place: Path, site: Site, **more: object) -> dict:
-    """The declaration of a Lustre target whose mount is a directory of this machine; `site` answers as recorded."""
+    """The declaration of a Lustre target whose mount is a directory of this machine; `site` answers as recorded.
+
+    It may fill a part of the file system only: on this machine others write beside it.
+    """
     mount = place / "mnt" / "lustre"
     directory = mount / "fsage"
     directory.mkdir(parents=True)
@@ -98,7 +101,7 @@ def lustre_target(place: Path, site: Site, **more: object) -> dict:
             f"lfs getstripe -y -d {directory / tree}", recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
         )
     site.answer(f"lfs getstripe -y {directory}/filler/g1/*", recorded("lfs_getstripe_y_plain_f1.txt"))
-    lustre = {"fsname": "lustre", "mgs": "10.0.2.15@tcp", "capacity_gib": "all", **more}
+    lustre = {"fsname": "lustre", "mgs": "10.0.2.15@tcp", "capacity_gib": 4, **more}
     return {
         "name": "scratch",
         "kind": "lustre",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, lustre_target, recorded, session
 
-from fsage.agent import claim, images, state, structure
+from fsage.agent import claim, images, probe, state, structure
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import space
 from fsage.agent.target import open_target
@@ -37,12 +37,18 @@ def spec(tmp_path: Path, site: Site) -> dict:
     return lustre_target(tmp_path, site)
 
 
+@pytest.fixture
+def whole(tmp_path: Path, site: Site) -> dict:
+    """The same target, with the file system for itself."""
+    return lustre_target(tmp_path, site, capacity_gib="all")
+
+
 def root_of(spec: dict) -> Path:
     return Path(spec["directory"]).parent
 
 
-def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(spec: dict, site: Site) -> None:
-    ours = claim.claim(spec, {}, False)["claim"]
+def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, site: Site) -> None:
+    spec, ours = whole, claim.claim(whole, {}, False)["claim"]
     assert ours["capacity_bytes"] == CAPACITY_BYTES
     assert ours["stores"][0]["directory_id"] == {"fid": "[0x200000401:0x6:0x0]"}
     assert ours["lustre"]["version"] == "2.17.57_62_gc881f8ebcb"
@@ -63,7 +69,7 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(spec: dict, sit
     assert not claim.claim(spec, {}, False)["changed"]
 
 
-def test_a_second_target_on_the_file_system_is_refused_from_anywhere(spec: dict, site: Site, tmp_path: Path) -> None:
+def test_a_second_target_on_the_file_system_is_refused_from_anywhere(spec: dict, tmp_path: Path) -> None:
     claim.claim(spec, {}, False)
     other = {**spec, "name": "other", "home": str(tmp_path / "another_host"), "directory": str(root_of(spec) / "other")}
     Path(other["directory"]).mkdir()
@@ -71,9 +77,7 @@ def test_a_second_target_on_the_file_system_is_refused_from_anywhere(spec: dict,
         claim.claim(other, {}, False)
     assert list(Path(other["directory"]).iterdir()) == []
     claim.release(spec, {}, False)
-    site.answer(f"lfs path2fid {other['directory']}", "[0x200000401:0x7:0x0]\n")
-    with pytest.raises(Refusal, match=r"capacity_gib is all, .* holds fsage: "):
-        claim.claim(other, {}, False)
+    assert "would claim" in claim.claim(other, {}, True)["msg"]
 
 
 def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_path: Path) -> None:
@@ -82,6 +86,15 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
     assert open_target(there).claim == ours
     with pytest.raises(Refusal, match="has not been claimed"):
         open_target({**there, "name": "else"})
+    request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
+    state.scrub(spec, request, False)
+    begun = state.begin("populate", spec, request, False)
+    shares = [{"index": index, "count": 2, "threads": 1} for index in (0, 1)]
+    for where, share in ((spec, shares[0]), (there, shares[1])):
+        assert state.work("populate", where, request, begun["step"], share)["files"]
+    with pytest.raises(Refusal, match="here its files are only populated"):
+        state.scrub(there, request, False)  # the lease that guards the target is on the other host
+    state.end("populate", spec, request, begun["step"])
 
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:
@@ -94,7 +107,7 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
         assert begun["due"]
         state.end(step["kind"], spec, request, begun["step"])
     left = list(structure.fillers(Path(spec["directory"])))
-    assert 0 < len(left) < CAPACITY_BYTES // 100 // (4 * MIB)
+    assert 0 < len(left) < (4 << 30) // 100 // (4 * MIB)
     site.commands()
     assert state.scrub(spec, {**request, "reuse": "fresh", "steps": STEPS[:1], "state": "1.00"}, False)["changed"]
     assert not list(structure.fillers(Path(spec["directory"])))
@@ -111,7 +124,7 @@ def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) 
         site.answer(f"lfs setstripe -c 1 -S 1M -i 0 {spec['directory']}/{tree}")
         text = recorded("lfs_getstripe_plain_dir_d.txt").replace("offset: -1", "offset: 0")
         site.answer(f"lfs getstripe -y -d {spec['directory']}/{tree}", text.splitlines()[0])
-    assert claim.claim(spec, {}, False)["claim"]["capacity_bytes"] == CAPACITY_BYTES // 2
+    claim.claim(spec, {}, False)
     request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
     state.scrub(spec, request, False)
     begun = state.begin("populate", spec, request, False)
@@ -121,8 +134,8 @@ def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) 
     assert state.diagnose(spec, request, False)["todo"] == ["scrub", "populate"]
 
 
-def test_a_scrub_after_which_objects_are_left_fails(spec: dict, site: Site) -> None:
-    claim.claim(spec, {}, False)
+def test_a_scrub_after_which_objects_are_left_fails(whole: dict, site: Site) -> None:
+    spec, _ = whole, claim.claim(whole, {}, False)
     site.answer(f"lfs df {spec['directory']}", session("enospc_one_ost.txt")["lfs df /mnt/lustre"][0]["stdout"])
     with pytest.raises(Failure, match=r"lustre-OST0000 holds 369 MiB after all .* held 1 MiB when it was claimed"):
         state.scrub(spec, {"state": "1.00", "steps": STEPS[:1]}, False)
@@ -140,6 +153,14 @@ def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site
     assert list(root_of(spec).iterdir()) == []
 
 
+def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:
+    found = probe.probe(spec, {}, False)["probe"]
+    assert (found["lustre"], found["missing"]) == ("2.17.57_62_gc881f8ebcb", [])
+    other = {**spec, "lustre": {**spec["lustre"], "fsname": "home"}}
+    (missing,) = probe.probe(other, {}, False)["probe"]["missing"]
+    assert "10.0.2.15@tcp:/home is declared" in missing
+
+
 def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
     claim.claim(spec, {}, False)
     state.scrub(spec, {"state": "1.00", "steps": STEPS[:1]}, False)
@@ -155,6 +176,7 @@ def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
         ({"capacity_gib": None}, "capacity_gib is missing: say how many GiB"),
         ({"capacity_gib": 20}, r"capacity_gib is 20, and `lfs df` has 13\.8 GiB available"),
         ({"stripe_count": 3}, "stripe_count is 3, and lustre has 2 OSTs"),
+        ({"capacity_gib": 8, "first_ost": 0}, r"has 6\.9 GiB available on the OSTs that the declared striping uses"),
         ({"first_ost": 7}, r"first_ost is 7, and lustre has \[0, 1\]"),
         ({"mgs": "10.0.9.9@o2ib"}, "10.0.9.9@o2ib:/lustre is declared"),
         ({"stripe_cuont": 2}, "did you mean 'stripe_count'"),
@@ -170,11 +192,11 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(
     assert not any("setstripe" in command for command in site.commands())
 
 
-def test_all_is_refused_where_others_have_files(spec: dict) -> None:
-    (root_of(spec) / "users").mkdir()
+def test_all_is_refused_where_others_have_files(whole: dict) -> None:
+    (root_of(whole) / "users").mkdir()
     with pytest.raises(Refusal, match="holds users"):
-        claim.claim(spec, {}, False)
-    part = {**spec, "lustre": {**spec["lustre"], "capacity_gib": 2}}
+        claim.claim(whole, {}, False)
+    part = {**whole, "lustre": {**whole["lustre"], "capacity_gib": 2}}
     ours = claim.claim(part, {}, False)["claim"]
     assert ours["capacity_bytes"] == 2 << 30
     assert not ours["filesystem_state_known"]

@@ -227,6 +227,15 @@ def test_who_takes_the_lease_while_a_command_works_makes_it_stop(tmp_path):
         raise AssertionError("an old job works on a target that another run has taken")
 
 
+def test_who_waits_in_vain_does_not_keep_the_lease(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "PATIENCE_S", 0.2)
+    far = {"holder": holder(run="killed", host="elsewhere", machine="another")}
+    refused = pytest.raises(Refusal, match="another fsage command has worked on target")
+    with lease.held(tmp_path, far), refused, lease.held(tmp_path, {"holder": holder(), "gone": ["killed"]}):
+        raise AssertionError("two commands at work on one target")
+    assert not (tmp_path / "lease.json").exists()
+
+
 def test_a_command_that_works_long_renews_the_lease(tmp_path, monkeypatch):
     far = {"holder": holder(host="elsewhere", machine="another")}
     monkeypatch.setattr(lease, "RENEW_S", 0)

@@ -85,6 +85,7 @@ class Clone:
             "envs/setup",
             "envs/stamp.sh",
             "envs/system-packages.txt",
+            "envs/testbed-packages.txt",
             "envs/requirements.lock",
         ):
             shutil.copy(ROOT / name, root / name)
@@ -304,6 +305,16 @@ def test_policy_of_the_machine_stays(bare: Clone) -> None:
     done = bare.run("true", prefix=(*WITHOUT_SBIN, "/bin/bash", "-c", theirs, "-"))
     assert done.stdout.startswith("#!/bin/sh\nexit 104\n")
     assert set(bare.recorded("policy")) == {"policy: 104"}
+
+
+@pytest.mark.root
+def test_what_brings_up_a_cluster_is_installed_only_when_asked_for(clone: Clone) -> None:
+    clone.stub("apt-get", MANAGER)
+    clone.run("true", prefix=WITHOUT_SBIN)
+    assert not clone.recorded("apt-get")
+    clone.run("true", prefix=WITHOUT_SBIN, FSAGE_TESTBED="1")
+    [installed] = clone.recorded("apt-get", " install ")
+    assert {"slurmctld", "slurmd", "openssh-server", "munge"} <= set(installed.split())
 
 
 @pytest.mark.root

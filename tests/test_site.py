@@ -13,8 +13,8 @@ import yaml
 
 from fsage.site import page
 from fsage.site.findings import findings
-from fsage.site.look import Host, Site, look
-from fsage.target import Target
+from fsage.site.look import Host, Site, _groups, look
+from fsage.target import Target, load_target
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Target(name="here", kind="directory", directory="/data/fsage")
@@ -38,6 +38,53 @@ LOST = replace(host("oss1", "servers"), answer=None, why="No route to host")
 
 def test_nothing_stands_in_the_way_of_a_good_site():
     assert findings(GOOD, TARGET, {}) == []
+
+
+def lustre(**more) -> Target:
+    """A target on the file system of the example of a site, which has the server oss1."""
+    example = load_target(ROOT / "inventories" / "lustre").model_dump()
+    return Target.model_validate({**example, "lustre": {**example["lustre"], "oss": ["oss1"], **more}})
+
+
+@pytest.mark.parametrize(
+    ("hosts", "more", "said"),
+    [
+        ([host("n1"), host("oss1", "oss")], {}, None),
+        (
+            [host("n1"), host("oss1", "oss")],
+            {"oss": ["oss9"]},
+            "lustre.oss names oss9, which is not in the inventory's",
+        ),
+        ([host("n1")], {"oss": []}, "group oss has no host"),
+        (
+            [host("n1", lustre="2.15.5"), host("n2", lustre="2.17.57"), host("oss1", "oss")],
+            {},
+            "clients differ in version of Lustre: n1: 2.15.5; n2: 2.17.57",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_site_with_lustre_is_said(hosts, more, said):
+    found = findings(Site(hosts, ("clients", "servers", "oss")), lustre(**more), {})
+    assert [said in one for one in found] == ([True] if said else [])
+
+
+def test_two_targets_on_one_lustre_are_found_and_its_owner_is_told_what_goes():
+    other = lustre().model_copy(update={"name": "other", "directory": "/mnt/elsewhere"})
+    good = Site([host("n1"), host("oss1", "oss")], ("clients", "oss"))
+    [found] = findings(
+        good, lustre(), {"other": other, "third": lustre(fsname="home").model_copy(update={"name": "t"})}
+    )
+    assert "target other of inventories/other is on the same file system as lustre (10.0.0.1@o2ib:/scratch)" in found
+    [line] = page.destroyed(good, lustre())
+    assert line.startswith(
+        "files that fsage made in /mnt/scratch/fsage, which fill 1024 GiB of 10.0.0.1@o2ib:/scratch;"
+    )
+
+
+def test_groups_of_groups_are_looked_into():
+    groups = _groups(ROOT / "inventories" / "lustre")
+    assert groups["servers"] == ["mds01", "oss01", "oss02"]
+    assert groups["oss"] == ["oss01", "oss02"]
 
 
 @pytest.mark.parametrize(

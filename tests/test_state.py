@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fsage.agent import claim, images, state, structure, token
-from fsage.agent.errors import Refusal
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import digest
 from fsage.agent.target import Target, open_target
 
@@ -214,3 +214,28 @@ def test_a_step_from_a_state_that_cannot_lead_there_is_refused(spec):
 )
 def test_what_is_left_to_do(done, steps, rest):
     assert state.rest_of(done, steps) == rest
+
+
+@pytest.mark.parametrize("kind", ["populate", "fragment"])
+def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch, kind):
+    """Over its lock, which only hosts know that share a home, by the token, which all hosts see."""
+    steps = [populate(40), fragment(50)]
+    request = {"state": "wanted", "steps": steps, "reuse": "nested", "study": "test"}
+    if kind == "fragment":
+        bring(spec, steps[0])
+    else:
+        state.scrub(spec, request, False)
+    mount = open_target(spec).mounts[0]
+    begun = state.begin(kind, spec, request, False)
+    path_of, touched = structure.path_of, []
+
+    def third_is_late(mounts: list[Path], generation: int, index: int) -> Path:
+        touched.append(index)
+        if len(touched) == 3:
+            token.changed(mount, token.read(mount), step={"kind": "another run's"})
+        return path_of(mounts, generation, index)
+
+    monkeypatch.setattr(structure, "path_of", third_is_late)
+    with pytest.raises(Failure, match=f"another run has taken target .* over while {kind} was at work"):
+        state.work(kind, spec, request, begun["step"], state.ALL)
+    assert len(touched) == 3

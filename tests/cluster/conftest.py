@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,25 +15,47 @@ from cluster_project import ClusterProject
 from project import make_project
 
 
-@pytest.fixture(scope="session")
-def testbed() -> Iterator[testbeds.Testbed]:
-    """Four hosts with sshd and Slurm, for all tests of a session."""
-    if lacking := testbeds.missing():
+@contextlib.contextmanager
+def bed(**options: bool) -> Iterator[testbeds.Testbed]:
+    """A testbed; the test is skipped, with the reason, where its programs are not."""
+    if lacking := testbeds.missing(**options):
         pytest.skip(f"a testbed needs {', '.join(lacking)}")
     # A short path: the names of Ansible's sockets below $HOME may have 108 characters.
-    with tempfile.TemporaryDirectory(prefix="fsage-bed-", dir="/tmp") as folder, testbeds.Testbed(Path(folder)) as made:
+    place = tempfile.TemporaryDirectory(prefix="fsage-bed-", dir="/tmp")
+    with place as folder, testbeds.Testbed(Path(folder), **options) as made:
         yield made
 
 
-@pytest.fixture
-def cluster(testbed: testbeds.Testbed, tmp_path: Path, local_target: dict) -> Iterator[ClusterProject]:
-    """A project whose target is not yet created."""
-    made = make_project(tmp_path / "clone", local_target)
+@contextlib.contextmanager
+def at_work(testbed: testbeds.Testbed, folder: Path, spec: dict) -> Iterator[ClusterProject]:
+    """A project whose target is not yet created; the target is removed in the end."""
+    made = make_project(folder, spec)
     shutil.copytree(made.root / "profiles/slurm", made.root / "slurm")
     hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
     hosts.write_text(yaml.safe_dump({"clients": {"hosts": {"n1": None}}, "servers": {"hosts": {}}}))
     project = ClusterProject(made.root, made.spec, {**made.env, "HOME": str(testbed.folder)}, testbed)
     yield project
     testbed.run("scancel", "--full", "--user=root")
-    released = project.playbook("local_target.yml", "-e", "fsage_local_target_state=absent")
-    assert released.returncode == 0, released.stdout + released.stderr
+    removed = project.playbook("local_target.yml", "-e", "fsage_local_target_state=absent")
+    assert removed.returncode == 0, removed.stdout + removed.stderr
+
+
+@pytest.fixture(scope="session")
+def testbed() -> Iterator[testbeds.Testbed]:
+    """Four hosts with sshd and Slurm, for all tests of a session."""
+    with bed() as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(testbed: testbeds.Testbed, tmp_path: Path, local_target: dict) -> Iterator[ClusterProject]:
+    """A project on the testbed."""
+    with at_work(testbed, tmp_path / "clone", local_target) as project:
+        yield project
+
+
+@pytest.fixture
+def accounted(tmp_path: Path, local_target: dict) -> Iterator[ClusterProject]:
+    """The same where Slurm keeps accounts."""
+    with bed(accounting=True) as testbed, at_work(testbed, tmp_path / "clone", local_target) as project:
+        yield project

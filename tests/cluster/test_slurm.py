@@ -52,10 +52,12 @@ def here(tmp_path: Path, module_target: dict) -> Project:
 
 
 def test_the_profile_as_typed_gives_the_cells_of_a_local_run(cluster: ClusterProject, here: Project) -> None:
-    for project, profile in (cluster, ["--profile", "slurm"]), (here, []):
+    for project in cluster, here:
         project.write_study(**SMALLER)
-        ran = project.snakemake(*profile, "small")
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+    beside = here.start("snakemake", "small")
+    ran = cluster.snakemake("--profile", "slurm", "small")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert beside.wait(timeout=240) == 0, (here.root / "started.log").read_text()
     there, local = cluster.records(), here.records()
     assert there.keys() == local.keys()
     for name, record in there.items():
@@ -63,6 +65,17 @@ def test_the_profile_as_typed_gives_the_cells_of_a_local_run(cluster: ClusterPro
             assert record[key] == local[name][key], f"{name}: {key}"
         assert record["layout"]["steps"] == local[name]["layout"]["steps"]
     assert_each_cell_once(cluster, 4)
+
+
+def test_a_wrong_partition_is_said_in_a_sentence(cluster: ClusterProject) -> None:
+    cluster.write_study(**SMALLER)
+    ran = cluster.run(
+        *SLURM[:-1], "--default-resources", "slurm_partition=nope", "mem_mb=100", "runtime=5", "--", "small"
+    )
+    assert ran.returncode != 0 and "Traceback" not in ran.stderr
+    assert "fsage: visit_small_1: SLURM sbatch failed." in ran.stderr
+    assert "invalid partition specified: nope" in ran.stderr
+    assert not cluster.record_files()
 
 
 def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
@@ -109,6 +122,7 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     slurm.run("scancel", job)
     assert run.wait(timeout=120) != 0, "a cancelled job is no success"
     assert slurm.state_of(job) == "CANCELLED"
+    assert f"fsage: visit_small_1: SLURM-job '{job}' failed" in (cluster.root / "started.log").read_text()
     assert_free_and_whole(cluster, 2)
 
     run, job = started(cluster, observed(cluster) + 1)
@@ -131,6 +145,17 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     assert run.wait(timeout=240) == 0, (cluster.root / "started.log").read_text()
     assert list(slurm.jobs("completed")) == [job]
     assert_each_cell_once(cluster, 32)
+
+
+@pytest.mark.long
+def test_accounting_that_cannot_be_reached_does_not_matter(accounted: ClusterProject) -> None:
+    assert accounted.testbed
+    accounted.write_study(**SMALLER)
+    run, job = started(accounted, 1)
+    accounted.testbed.end("slurmdbd")
+    assert run.wait(timeout=240) == 0, (accounted.root / "started.log").read_text()
+    assert list(accounted.testbed.jobs("completed")) == [job]
+    assert_each_cell_once(accounted, 4)
 
 
 def assert_free_and_whole(project: ClusterProject, count: int) -> None:

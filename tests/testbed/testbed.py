@@ -58,7 +58,7 @@ TmpFS=/run/host
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{accounting}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=2
@@ -80,11 +80,29 @@ NodeName={others}
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=NO
 """
 
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=login
+AccountingStorageEnforce=associations
+"""
+SLURMDBD = """\
+AuthType=auth/munge
+DbdHost=login
+SlurmUser=root
+PidFile=/run/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm
+CommitDelay=1
+"""
+FOR_ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb", "mariadb-install-db")
 
-def missing() -> list[str]:
+
+def missing(accounting: bool = False) -> list[str]:
     """Programs without which there is no testbed."""
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-    return [name for name in PROGRAMS if not shutil.which(name, path=path)]
+    return [name for name in (*PROGRAMS, *(FOR_ACCOUNTING if accounting else ())) if not shutil.which(name, path=path)]
 
 
 def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
@@ -97,12 +115,13 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
 
 
 class Testbed:
-    """Hosts n1, n2, … and the host `login`, on which commands run."""
+    """Hosts n1, n2, … (two or more) and the host `login`, on which commands run."""
 
     __test__ = False  # not a test, whatever its name begins with
 
-    def __init__(self, folder: Path, hosts: int = 4) -> None:
+    def __init__(self, folder: Path, hosts: int = 4, accounting: bool = False) -> None:
         self.folder = folder
+        self.accounting = accounting
         self.hosts = [f"n{number + 1}" for number in range(hosts)]
         self.daemons: dict[str, subprocess.Popen] = {}
         self.login: subprocess.Popen | None = None
@@ -123,7 +142,14 @@ class Testbed:
         """Write all configuration into the folder."""
         for name in ("log", "ssh", "slurm", "slurmctld"):
             (self.folder / name).mkdir(parents=True)
-        values = {"folder": self.folder, "network": NETWORK, "names": self.hosts, "others": ",".join(self.hosts[1:])}
+        storage = ACCOUNTING if self.accounting else "AccountingStorageType=accounting_storage/none"
+        values = {
+            "accounting": storage,
+            "folder": self.folder,
+            "network": NETWORK,
+            "names": self.hosts,
+            "others": ",".join(self.hosts[1:]),
+        }
         addresses = {name: f"{NETWORK}.{number + 1}" for number, name in enumerate(self.hosts)}
         addresses["login"] = f"{NETWORK}.254"
         lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in addresses.items())]
@@ -136,6 +162,8 @@ class Testbed:
         (self.folder / "ssh/config").write_text(SSH.format(**values))
         (self.folder / "ssh/sshd_config").write_text(SSHD.format(**values))
         (self.folder / "slurm/slurm.conf").write_text(SLURM.format(**values))
+        (self.folder / "slurm/slurmdbd.conf").write_text(SLURMDBD)
+        (self.folder / "slurm/slurmdbd.conf").chmod(0o600)
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
@@ -155,6 +183,8 @@ class Testbed:
             raise RuntimeError("the testbed's namespaces could not be made")
         munge = [f"--key-file={self.folder}/munge.key", f"--seed-file={self.folder}/munge.seed"]
         self.daemon("munged", "munged", "--foreground", *munge, f"--log-file={self.folder}/log/munged.log")
+        if self.accounting:
+            self.start_accounting()
         self.daemon("slurmctld", "slurmctld", "-D")
         for name in self.hosts:
             self.power_on(name)
@@ -201,6 +231,24 @@ class Testbed:
     def power_off(self, host: str) -> None:
         """Take a host away without warning."""
         self.end(host)
+
+    def start_accounting(self) -> None:
+        """Start slurmdbd and its database, and enter the cluster, an account and its user."""
+        data, socket = self.folder / "database", self.folder / "database.socket"
+        self.run("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db")
+        words = ["--no-defaults", "--user=root", f"--datadir={data}", f"--socket={socket}", "--skip-networking"]
+        self.daemon("mariadbd", "mariadbd", *words, "--innodb-lock-wait-timeout=900", "--skip-grant-tables")
+        wait_for(socket.exists, 30, "the database")
+        # the socket of the host "localhost" is named by this variable
+        self.daemon("slurmdbd", "env", f"MYSQL_UNIX_PORT={socket}", "slurmdbd", "-D")
+        enter = ["sacctmgr", "--immediate", "--quiet", "add"]
+
+        def entered() -> bool:
+            return subprocess.run(self.inside(*enter, "cluster", "testbed"), capture_output=True).returncode == 0
+
+        wait_for(entered, 30, "slurmdbd")
+        self.run(*enter, "account", "tests", "Cluster=testbed")
+        self.run(*enter, "user", "root", "Account=tests")
 
     def restart_slurmctld(self) -> None:
         """Stop Slurm's controller and start it again; it keeps its jobs."""

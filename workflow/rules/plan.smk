@@ -3,13 +3,14 @@
 import atexit
 import difflib
 import json
+import logging
 import os
 import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fsage import runs, window
+from fsage import complaints, runs, window
 from fsage.plan import load_plans
 from fsage.request import HOLDER
 from fsage.study import StudyError
@@ -56,6 +57,7 @@ if workflow.is_main_process:
     holder = runs.identity(" ".join(["snakemake", *sys.argv[1:]]))
     os.environ[HOLDER] = json.dumps(holder)
     os.environ[runs.NOTE] = str(runs.note(PLANS, holder, Path(".snakemake/fsage")))
+    logging.getLogger(complaints.LOGGER).addHandler(complaints.Complaints())
     atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
 else:
     try:

@@ -80,6 +80,12 @@ def drop(home: Path, request: dict) -> bool:
     return False
 
 
+def lost(home: Path, request: dict) -> bool:
+    """Whether the request's run no longer holds the lease."""
+    mine = request.get("holder")
+    return mine is not None and (read_json(home / "lease.json") or {}).get("run") != mine["run"]
+
+
 @contextlib.contextmanager
 def held(home: Path, request: dict, shared: bool = False) -> Iterator[dict | None]:
     """Hold the target while a command works on it; `shared` among the shards of one step. Gives the lease.
@@ -96,6 +102,7 @@ def held(home: Path, request: dict, shared: bool = False) -> Iterator[dict | Non
             except BlockingIOError:
                 take(home, request)  # another living run's command: refuse at once; any other is to stop (Watch)
                 if time.monotonic() > deadline:
+                    drop(home, request)  # or a run that now ends would seem to hold the target
                     raise Refusal(
                         f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s; nothing was "
                         f"touched. `fuser {home / 'lock'}` names the process."

@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from fsage.agent import containers, declaration, files, iocost, space
 from fsage.agent.declaration import GIB
-from fsage.agent.lustre import params
+from fsage.agent.errors import Refusal
+from fsage.agent.lustre import mounts, params
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
 # smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
@@ -55,9 +57,15 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
     elif spec["kind"] == "lustre":
-        missing += [f"{tool}: install the Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
+        lacking = [f"{tool}: install the Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
+        missing += lacking
         if not root:
             missing.append("root: lctl set_param needs it")
+        if not lacking:
+            try:
+                mounts.client_mount(spec["lustre"], Path(spec["directory"]))
+            except Refusal as refusal:
+                missing.append(str(refusal))
     elif not os.access(parent := space.existing(spec["directory"]), os.W_OK):
         missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
     elif why := space.why_no_direct_io(parent):

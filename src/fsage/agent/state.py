@@ -14,7 +14,7 @@ from fsage.agent import caches, filesystems, structure, token
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
-from fsage.agent.lease import held
+from fsage.agent.lease import held, lost
 from fsage.agent.lustre import osts, space
 from fsage.agent.lustre import target as lustre
 from fsage.agent.target import Target, open_target
@@ -23,9 +23,17 @@ ALL = {"index": 0, "count": 1, "threads": 1}
 Result = dict[str, Any]
 
 
-def opened(spec: dict, request: dict) -> Target:
-    """The target, verified, and claimed as the request's maker knew it. Raises Refusal."""
+def opened(spec: dict, request: dict, anywhere: bool = False) -> Target:
+    """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
+
+    Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.
+    """
     target = open_target(spec)
+    if not anywhere and not (target.home / "claim.json").exists():
+        raise Refusal(
+            f"target {target.name} was claimed on {target.claim['host']} and not on {os.uname().nodename}: here its "
+            "files are only populated and fragmented. Nothing was touched; name that host first in group clients"
+        )
     if request.get("claim") not in (None, target.claim["id"]):
         raise Refusal(
             f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "
@@ -193,18 +201,24 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
 
 
 def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
-    """Do one host's shard of the announced step."""
-    target = opened(spec, request)
+    """Do one host's shard of the announced step. Raises Failure as soon as another run has taken the target over."""
+    target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
         if not now or now.get("step") != step or now["phase"] != token.BUILDING:
             raise Refusal(f"target {target.name} does not expect this {kind} step; run {kind}.yml again from its start")
+
+        def go_on() -> None:
+            # the token tells it to the shards on all hosts, the lease to the one on the launcher before it is changed
+            if token.read(target.mounts[0]) != now or lost(target.home, request):
+                raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
+
         if kind == "populate":
-            count = structure.populate(target.mounts, step, target.capacity_bytes, shard)
+            count = structure.populate(target.mounts, step, target.capacity_bytes, shard, go_on)
         else:
             made = next(s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"])
             total = structure.file_sizes(made["percent"], tuple(made["file_bytes"]), target.capacity_bytes)
-            count = structure.fragment(target.mounts, step, len(total), shard)
+            count = structure.fragment(target.mounts, step, len(total), shard, go_on)
         return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -56,8 +57,13 @@ def path_of(mounts: list[Path], generation: int, index: int) -> Path:
     return mounts[index % len(mounts)] / "filler" / f"g{generation}" / f"{index:07d}"
 
 
-def populate(mounts: list[Path], step: dict, capacity_bytes: int, shard: dict) -> int:
-    """Make this shard's files of a populate step; return how many. Raises Failure (no space, I/O error)."""
+def populate(
+    mounts: list[Path], step: dict, capacity_bytes: int, shard: dict, go_on: Callable[[], None] = lambda: None
+) -> int:
+    """Make this shard's files of a populate step; return how many. Raises Failure (no space, I/O error).
+
+    `go_on` is called before each file; what it raises ends the step.
+    """
     generation = step["generation"]
     sizes = file_sizes(step["percent"], tuple(step["file_bytes"]), capacity_bytes)
     for mount in mounts:
@@ -68,6 +74,7 @@ def populate(mounts: list[Path], step: dict, capacity_bytes: int, shard: dict) -
 
     def work(thread: int) -> None:
         for index in mine[thread::threads]:
+            go_on()
             path = path_of(mounts, generation, index)
             try:
                 make(path, sizes[index])
@@ -107,12 +114,13 @@ def _write(path: Path, size: int) -> None:
         os.close(fd)
 
 
-def fragment(mounts: list[Path], step: dict, count: int, shard: dict) -> int:
-    """Delete this shard's doomed files of a generation of `count`; return how many went now."""
+def fragment(mounts: list[Path], step: dict, count: int, shard: dict, go_on: Callable[[], None] = lambda: None) -> int:
+    """Delete this shard's doomed files of a generation of `count`; return how many went now. `go_on` as above."""
     gone = 0
     for index in sorted(doomed(step["seed"], step["generation"], step["percent"], count)):
         if index % shard["count"] != shard["index"]:
             continue
+        go_on()
         try:
             path_of(mounts, step["generation"], index).unlink()
             gone += 1

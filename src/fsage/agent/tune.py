@@ -16,7 +16,7 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
     What the target does not have (max_rpcs_in_flight on a block queue, say) is noted as unsupported.
     What is set is put back when the target is released: the values before stand in tunables.json.
     """
-    target = opened(spec, request)
+    target = opened(spec, request, anywhere=True)
     wanted = request.get("tuning", {})
     with held(target.home, request):
         path = target.home / "tunables.json"

@@ -24,13 +24,15 @@ ALIKE = {
 
 def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[str]:
     """All that must be mended before `target` is used; `others` are the targets of other inventories, by folder."""
-    return [*_empty(site), *_silent(site), *_unable(site), *_clocks(site), *_unlike(site), *_shared(target, others)]
+    said = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site), *_unlike(site)]
+    return [*said, *_servers(site, target), *_shared(target, others)]
 
 
-def _empty(site: Site) -> list[str]:
+def _empty(site: Site, target: Target) -> list[str]:
+    wanted = (*MUST_HAVE_HOSTS, "oss") if target.lustre else MUST_HAVE_HOSTS
     return [
         f"group {group} has no host: name at least one in the inventory's hosts.yml"
-        for group in MUST_HAVE_HOSTS
+        for group in wanted
         if not site.of(group)
     ]
 
@@ -78,6 +80,16 @@ def _unlike(site: Site) -> list[str]:
     return said
 
 
+def _servers(site: Site, target: Target) -> list[str]:
+    """Servers that the target names and the inventory does not."""
+    known = {host.name for host in site.of("oss")}
+    return [
+        f"fsage_target.lustre.oss names {name}, which is not in the inventory's group oss"
+        for name in (target.lustre.oss if target.lustre else ())
+        if name not in known
+    ]
+
+
 def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
     """Other inventories that name the same file system."""
     said = []
@@ -89,7 +101,7 @@ def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
         elif target.lustre and other.lustre and _file_system(target) == _file_system(other):
             said.append(
                 f"target {other.name} of inventories/{folder} is on the same file system as {target.name} "
-                f"({'/'.join(_file_system(target))}): they would change each other's state"
+                f"({''.join(_file_system(target))}): they would change each other's state"
             )
         elif target.kind == "directory" and target.directory and other.directory and _within(target, other):
             said.append(
@@ -101,7 +113,7 @@ def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
 
 def _file_system(target: Target) -> tuple[str, str]:
     assert target.lustre is not None
-    return f"{target.lustre.mgs}:", target.lustre.fsname
+    return f"{target.lustre.mgs}:/", target.lustre.fsname
 
 
 def _within(one: Target, other: Target) -> bool:

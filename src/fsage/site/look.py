@@ -71,8 +71,18 @@ def _groups(inventory: Path) -> dict[str, list[str]]:
     except ValueError:
         said = " ".join(ran.stderr.split()) or "ansible-inventory said nothing"
         raise StudyError(f"inventory {inventory} cannot be read: {said}") from None
-    named = [group for group in found["all"].get("children", []) if group != "ungrouped"]
-    return {group: found.get(group, {}).get("hosts", []) for group in named}
+
+    groups: dict[str, list[str]] = {}
+
+    def walk(group: str) -> list[str]:
+        known = found.get(group, {})
+        below = [name for child in known.get("children", []) for name in walk(child)]
+        return groups.setdefault(group, sorted({*known.get("hosts", []), *below}))
+
+    for group in found["all"].get("children", []):
+        walk(group)
+    groups.pop("ungrouped", None)
+    return groups
 
 
 def _whys(output: str) -> dict[str, str]:
