@@ -77,6 +77,11 @@ class Target(Strict):
         return self
 
     @property
+    def images(self) -> str | None:
+        """The folder of Apptainer images to measure and report with (fsage.agent.containers), or None."""
+        return complete(self.model_dump())["containers"]
+
+    @property
     def outbox(self) -> Path:
         """Where observations wait on the launcher host, until they are fetched (see fsage.agent.outbox)."""
         return home_of(complete(self.model_dump())) / "outbox"

@@ -14,7 +14,7 @@ from fsage import complaints, runs, window
 from fsage.plan import load_plans
 from fsage.request import HOLDER
 from fsage.study import StudyError
-from fsage.target import default_target
+from fsage.target import default_target, load_target
 
 # Also read by the `fsage` commands that the jobs call. A job that parses this file again has them already.
 DEFAULTS = {
@@ -28,15 +28,13 @@ for name, default in DEFAULTS.items() if workflow.is_main_process else ():
     os.environ[f"FSAGE_{name.upper()}"] = str(config.get(name, os.environ.get(f"FSAGE_{name.upper()}", default)))
 
 RESULTS = os.environ["FSAGE_RESULTS"]
+INVENTORY = Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"]
 
 try:
     if end := window.closes():
         os.environ[window.UNTIL] = end.isoformat()  # "18:00" said today is not tomorrow's for a job that waited
-    PLANS = load_plans(
-        Path(os.environ["FSAGE_STUDIES"]),
-        Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"],
-        Path(RESULTS),
-    )
+    TARGET = load_target(INVENTORY)
+    PLANS = load_plans(Path(os.environ["FSAGE_STUDIES"]), INVENTORY, Path(RESULTS))
     for name in PLANS.keys() & set(sys.argv):
         PLANS[name].seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
 except StudyError as error:

@@ -18,7 +18,7 @@ from fsage.agent.errors import Refusal
 
 IMAGES = {"fio": "fio.sif", "ior": "ior.sif", "mdtest": "ior.sif"}
 NEEDED = "fio"  # calibrates every target; the others are used where they are
-ANALYSIS = "analysis"
+ANALYSIS = "analysis"  # what reports are made in, by Snakemake
 
 
 def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[str]:
@@ -58,9 +58,9 @@ def missing(folder: str | None, image: str = NEEDED) -> list[str]:
     return lacking
 
 
-def check(folder: str | None) -> None:
-    """`Refusal` where this host cannot measure in the containers that are declared."""
-    if lacking := missing(folder):
+def check(folder: str | None, image: str = NEEDED) -> None:
+    """`Refusal` where this host cannot run an image of the folder that is declared."""
+    if lacking := missing(folder, image):
         raise Refusal(
             f"fsage_target.containers is {folder}, and {os.uname().nodename} lacks {'; '.join(lacking)}; "
             "nothing was touched"
