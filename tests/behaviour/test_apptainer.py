@@ -46,7 +46,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     run("debootstrap", "--variant=minbase", "bookworm", folder / "debian", mirror[0])
     for name in ("fio", "analysis"):
-        shutil.copytree(folder / "debian", root := folder / name, symlinks=True)
+        run("cp", "--archive", folder / "debian", root := folder / name)  # device nodes among it
         image = folder / f"{name}.sif"
         run(TESTBED / "image.sh", root, f"envs/{name}.def", image, PATH=f"{noting.parent}:{os.environ['PATH']}")
         shutil.rmtree(root)

@@ -10,10 +10,15 @@ section() { sed -n "/^%$1/,/^%/{/^%/d;p}" "$definition"; }
 while read -r from to; do
     [[ -z $from ]] || install -D -m 644 "$from" "$root$to"
 done < <(section files)
-# The machine's own certificates: a mirror on the way to the registries may have one of its own.
-[[ ! -e ${PIP_CERT:-} ]] || install -D -m 644 "$PIP_CERT" "$root/run/certificates.crt"
-section post | PIP_CERT=${PIP_CERT:+/run/certificates.crt} chroot "$root" bash -eux
+# The machine's certificates are its own matter: on the way to the registries there may be a mirror with one of its own.
+clean=(PATH=/usr/sbin:/usr/bin:/sbin:/bin)
+if [[ -e ${PIP_CERT:-} ]]; then
+    install -D -m 644 "$PIP_CERT" "$root/run/certificates.crt"
+    clean+=(PIP_CERT=/run/certificates.crt)
+fi
+section post | env --ignore-environment "${clean[@]}" chroot "$root" bash -eux
+rm -f "$root/run/certificates.crt"
 
 sed '/^%files/,/^%/{/^%files/d;/^%/!d}; /^%post/,/^%/{/^%post/d;/^%/!d}' "$definition" >"$image.def"
-apptainer build --notest --build-arg BOOTSTRAP=localimage --build-arg "FROM=$root" "$image" "$image.def"
+apptainer build --notest --mksquashfs-args "-Xcompression-level 1" --build-arg BOOTSTRAP=localimage --build-arg "FROM=$root" "$image" "$image.def"
 apptainer test "$image"
