@@ -7,6 +7,7 @@ and the target's mounts.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -35,15 +36,15 @@ def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[s
     return ["apptainer", "exec", *binds, f"{folder}/{IMAGES[tool]}", tool]
 
 
-def start(claim: Mapping[str, Any], tool: str) -> list[str]:
-    """`command` on a claimed target."""
-    return command(tool, claim.get("containers"), [store["mount"] for store in claim["stores"]])
+def start(claim: Mapping[str, Any], tool: str, *folders: str) -> list[str]:
+    """`command` on a claimed target, whose mounts the container sees; other folders too where they are named."""
+    return command(tool, claim.get("containers"), [*(store["mount"] for store in claim["stores"]), *folders])
 
 
 def digests(folder: str | None) -> dict[str, str]:
     """Path -> SHA-256 of each image for measuring that is there."""
     paths = sorted({Path(folder, image) for image in IMAGES.values()}) if folder else []
-    return {str(path): _sha256(path) for path in paths if path.is_file()}
+    return {str(path): _sha256(path, path.stat().st_mtime_ns) for path in paths if path.is_file()}
 
 
 def missing(folder: str | None, image: str = NEEDED) -> list[str]:
@@ -80,7 +81,8 @@ def verify(claim: dict[str, Any]) -> None:
             )
 
 
-def _sha256(path: Path) -> str:
+@functools.cache
+def _sha256(path: Path, modified_ns: int) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as image:
         while block := image.read(1 << 20):
