@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, outbox, token
+from fsage.agent import caches, containers, outbox, token
 from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, utc_now
@@ -45,6 +45,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     was begun although the state is as asked. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
+    containers.verify(target.claim)
     hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if check:
@@ -136,6 +137,7 @@ class Visit:
             "allocator_reset": self.target.allocator_reset,
             "tunables": read_json(self.target.home / "tunables.json") or {},
             "tools": self.target.claim["tools"],
+            "images": self.target.claim.get("images", {}),
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
         }
