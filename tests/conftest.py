@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import filesystems, images, iocost, journal, loops, seek
+from fsage.agent import claim, filesystems, images, iocost, journal, loops, seek
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
@@ -91,6 +91,14 @@ def traces(name: str) -> list[str]:
 def local_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The declaration of a loop target of 1 GiB, not yet created; all of it is removed afterwards."""
     yield from loop_target(tmp_path)
+
+
+@pytest.fixture
+def spec(local_target: dict[str, Any]) -> dict[str, Any]:
+    """The same, created and claimed."""
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    return local_target
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from fsage import results
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Refusal
 from fsage.strict import Strict
-from fsage.study import StudyError, explain
+from fsage.study import StudyError, explain, usual_target
 
 Positive = Annotated[int, Field(gt=0)]
 
@@ -74,6 +75,15 @@ class Target(Strict):
 def default_target() -> str:
     """`local` (a loop-backed file system) for root, else `directory`."""
     return "local" if os.geteuid() == 0 else "directory"
+
+
+def target_of(studies: Iterable[Path]) -> str:
+    """The target of these studies where the command names none. Raises StudyError when they would be on several."""
+    named = {path: usual_target(path) or default_target() for path in studies}
+    if len(set(named.values())) > 1:
+        where = ", ".join(f"{path.stem} is measured on {name}" for path, name in named.items())
+        raise StudyError(f"{where}: one run has one target; give the studies apart, or say --config target=NAME")
+    return next(iter(named.values()), default_target())
 
 
 def load_target(inventory: Path) -> Target:

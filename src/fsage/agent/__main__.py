@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, images, lease, measure, outbox, probe, state, tune
+from fsage.agent import claim, images, lease, measure, outbox, probe, state, structure, tune
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts
@@ -58,8 +58,7 @@ VERBS: dict[str, Verb] = {
     "tune": tune.tune,
     "untune": tune.untune,
     "scrub": state.scrub,
-    "begin_populate": partial(state.begin, "populate"),
-    "begin_fragment": partial(state.begin, "fragment"),
+    **{f"begin_{kind}": partial(state.begin, kind) for kind in structure.kinds()},
     "osts": osts.look,
     "format_osts": format_osts,
     "evidence": state.evidence,
@@ -68,7 +67,7 @@ VERBS: dict[str, Verb] = {
     "acknowledge": outbox.acknowledge,
 }
 PR_SET_PDEATHSIG = 1  # prctl(2)
-ON_STEPS = ("populate", "fragment", "end_populate", "end_fragment")
+ON_STEPS = [f"{stage}{kind}" for kind in structure.kinds() for stage in ("", "end_")]
 
 
 def end_with_parent() -> None:

@@ -46,19 +46,15 @@ def opened(spec: dict, request: dict, anywhere: bool = False) -> Target:
 def rest_of(done: list[dict], steps: list[dict]) -> list[dict] | None:
     """The steps that lead from `done` to `steps`, or None when only an empty target can get there.
 
-    A fragment step goes on from a smaller BB of the same generation and seed, for what BB deletes is
-    among what a larger BB deletes.
+    The last step done may be a smaller one of the kind that comes next, which goes on from there.
     """
     if done == steps[: len(done)]:
         return steps[len(done) :]
     head, last = done[:-1], done[-1]
     here = len(head)
-    if head != steps[:here] or here >= len(steps) or last["kind"] != "fragment":
+    if head != steps[:here] or here >= len(steps) or not structure.continues(last, steps[here]):
         return None
-    wider = steps[here]
-    if {**last, "percent": 0} == {**wider, "percent": 0} and wider["percent"] > last["percent"]:
-        return steps[here:]
-    return None
+    return steps[here:]
 
 
 def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
@@ -194,10 +190,10 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind} on target {target.name}"}
-        said = f"{kind} generation {step['generation']} to {step['percent']}% on target {target.name}"
+        said = f"{structure.of(step).said(step)} on target {target.name}"
         if not check:
             token.changed(target.mounts[0], now, phase=token.BUILDING, step=step)
-        return {"changed": True, "due": True, "step": step, "msg": said}
+        return {"changed": True, "due": True, "step": step, "sharded": structure.of(step).SHARDED, "msg": said}
 
 
 def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
@@ -213,12 +209,7 @@ def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Resul
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
 
-        if kind == "populate":
-            count = structure.populate(target.mounts, step, target.capacity_bytes, shard, go_on)
-        else:
-            made = next(s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"])
-            total = structure.file_sizes(made["percent"], tuple(made["file_bytes"]), target.capacity_bytes)
-            count = structure.fragment(target.mounts, step, len(total), shard, go_on)
+        count = structure.of(step).work(target, step, now["done"], shard, go_on)
         return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
 
 
@@ -230,7 +221,7 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         if not now or now.get("step") != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
         before = now["done"]
-        if before and before[-1]["kind"] == kind == "fragment" and before[-1]["generation"] == step["generation"]:
+        if before and structure.continues(before[-1], step):
             before = before[:-1]
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes)
@@ -239,9 +230,7 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
-            raise Failure(
-                f"populate: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)"
-            )
+            raise Failure(f"{kind}: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)")
         return {
             "changed": True,
             "msg": f"{kind}: {ready['files']} files, digest {ready['digest']}",

@@ -75,6 +75,8 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "transfer_size_bytes": params.get("transfer_size"),
         "iteration": params.get("iteration"),
         "structure": nominal.get("structure"),
+        "reference": nominal.get("reference"),
+        "axes": _text(nominal.get("axes")),
         "params": _text(varied),
         **_achieved(layout),
         "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],

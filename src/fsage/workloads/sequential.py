@@ -22,7 +22,8 @@ class Params(BaseModel):
 
     `passes`: how often the file is gone over, where the amount is too little for a sample of a second; what
     the target's claim says if not given. The first pass of a write allocates, later ones write over what is
-    there: samples of different passes are not comparable.
+    there: samples of different passes are not comparable. `amount_percent`: what all tasks together move, as a share of
+    the target's capacity in place of the claim's amount.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,6 +35,7 @@ class Params(BaseModel):
     phases: tuple[Literal["write", "read"], ...] = ("write", "read")
     direct: bool = True
     passes: int | None = Field(default=None, ge=1)
+    amount_percent: float | None = Field(default=None, gt=0, le=100)
 
     @field_validator("phases")
     @classmethod
@@ -101,6 +103,14 @@ def _passes(params: Params, claim: Mapping) -> int:
 
 
 def _block_bytes(params: Params, claim: Mapping) -> int:
+    if params.amount_percent:
+        share = claim["capacity_bytes"] * params.amount_percent / 100 / _shared.tasks(claim)
+        if not (block_bytes := int(share) // params.transfer_size * params.transfer_size):
+            raise ValueError(
+                f"amount_percent: {params.amount_percent}% of the target are {share:.0f} bytes a task, less than one "
+                f"transfer of {params.transfer_size}"
+            )
+        return block_bytes
     block_bytes = claim["amount_mib"] * MIB
     if block_bytes % params.transfer_size:
         raise ValueError(
