@@ -91,7 +91,7 @@ def inventory_of(place: Path, spec: dict[str, Any], clients: tuple[str, ...] = (
     (place / "group_vars" / "all").mkdir(parents=True)
     (place / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {"clients": {"hosts": dict.fromkeys(clients, host)}, "servers": {"hosts": {}}}
+    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": dict.fromkeys(clients, host)}, "servers": {"hosts": {}}}
     (place / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
     return place
 
@@ -182,7 +182,21 @@ def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:
     (inventory / "hosts.yml").write_text("all: {hosts: {one: {ansible_connection: local}}}\n")
     ran = ansible(inventory, "release.yml")
     assert ran.returncode != 0
-    assert "clients" in ran.stderr
+    assert "launcher" in ran.stderr
+    empty = {group: {"hosts": {}} for group in ("launcher", "clients", "servers")}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": empty}}))
+    ran = ansible(inventory, "evidence.yml")
+    assert ran.returncode != 0
+    assert (
+        "group clients has no host: name at least one in the inventory's hosts.yml; nothing was touched" in ran.stderr
+    )
+
+
+@pytest.mark.parametrize("inventory", ["local", "directory", "lustre"])
+def test_every_group_is_there_and_says_what_it_is_for(inventory: str) -> None:
+    said = re.findall(r"^ +(\w+): *#", text := (ROOT / "inventories" / inventory / "hosts.yml").read_text(), re.M)
+    said += re.findall(r"#.*\n +(\w+):\n", text)
+    assert {"launcher", "clients", "servers", "mds", "oss"} <= set(said)
 
 
 def test_a_misspelt_target_and_an_unclaimed_one_are_refused(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
         return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'])}"}
 
 
-def of_step(verb: str, given: dict, check: bool) -> dict:
+def of_step(verb: str, given: dict, request: dict, check: bool) -> dict:
     """A verb on a step that `begin_…` announced."""
     stage, _, kind = verb.partition("_")
-    spec, request, step = given["target"], given["request"], given["step"]
+    spec, step = given["target"], given["step"]
     if check:
         return {"changed": True, "msg": f"would {kind or verb}"}
     if stage == "end":
@@ -101,10 +101,11 @@ def main(arguments: list[str]) -> int:
     end_with_parent()
     given: dict[str, Any] = json.load(sys.stdin)
     try:
+        request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's
         if verb in ON_STEPS:
-            answer = of_step(verb, given, check)
+            answer = of_step(verb, given, request, check)
         else:
-            answer = VERBS[verb](given["target"], given.get("request") or {}, check)
+            answer = VERBS[verb](given["target"], request, check)
     except Refusal as refusal:
         answer, code = {"failed": True, "changed": False, "msg": str(refusal)}, 1
     except Failure as failure:

@@ -16,6 +16,7 @@ from typing import Any
 
 from fsage.agent import (
     calibrate,
+    containers,
     declaration,
     directories,
     files,
@@ -29,6 +30,7 @@ from fsage.agent import (
 )
 from fsage.agent.declaration import GIB, MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts import meet
 from fsage.agent.lustre import target as lustre
 from fsage.agent.lustre import tunables
 from fsage.agent.shell import run
@@ -44,7 +46,7 @@ def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
     spec = declaration.complete(spec)
     with _holding(spec, request, check):
-        return _claim(spec, check)
+        return _claim(spec, request, check)
 
 
 def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -60,7 +62,7 @@ def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> cont
     return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
 
 
-def _claim(spec: dict[str, Any], check: bool) -> dict[str, Any]:
+def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
     if known and known["phase"] == "claimed":
@@ -74,13 +76,16 @@ def _claim(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         }
     if known and not check:  # interrupted halfway, either way: begin with a clean slate
         give_back(spec, check)
-    if spec["amount_mib"] is None and not shutil.which("fio"):
+    containers.check(spec["containers"])
+    if spec["amount_mib"] is None and not spec["containers"] and not shutil.which("fio"):
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
+    meet(spec, request)
+    names = [host["name"] for host in (request.get("hosts") or {}).get("clients", [])]
     if spec["kind"] != "loop":
-        return _claim_directory(spec, home, check)
-    return _claim_loop(spec, home, check)
+        return _claim_directory(spec, home, check, names)
+    return _claim_loop(spec, home, check, names)
 
 
 def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -146,7 +151,7 @@ def forget(spec: dict[str, Any]) -> None:
         home.rmdir()
 
 
-def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]:
+def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str]) -> dict[str, Any]:
     if os.geteuid() != 0:
         raise Refusal(
             f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename}; become root, or "
@@ -175,6 +180,7 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]
         }
     ours = _new(
         spec,
+        hosts,
         [
             {
                 "image": image["image"],
@@ -204,7 +210,7 @@ def _set_up(target: Target) -> None:
     declared, stores = spec["device_model"], len(target.devices)
     raw: dict[str, Any] = {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
     if declared or spec["amount_mib"] is None:
-        raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"])
+        raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"], spec["containers"])
     lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
     ours["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
     target.save()
@@ -248,7 +254,7 @@ def _measure_empty(target: Target) -> None:
         target.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
 
 
-def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]:
+def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[str]) -> dict[str, Any]:
     place = Path(spec["directory"])
     directories.create(spec, check=True)  # refuses what is not ours to take
     if not place.is_dir():
@@ -260,6 +266,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str,
         return {"changed": True, "msg": f"would claim {place} ({capacity_bytes / GIB:.1f} GiB)"}
     ours = _new(
         spec,
+        hosts,
         [
             {
                 "directory": str(place),
@@ -288,7 +295,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str,
     return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": ours}
 
 
-def _new(spec: dict[str, Any], stores: list[dict[str, Any]]) -> dict[str, Any]:
+def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -> dict[str, Any]:
     uname = os.uname()
     return {
         "schema": 1,
@@ -300,8 +307,13 @@ def _new(spec: dict[str, Any], stores: list[dict[str, Any]]) -> dict[str, Any]:
         "host": uname.nodename,
         "kernel": uname.release,
         "stores": stores,
-        "tools": probe.versions(),
+        "tools": probe.versions(spec["containers"]),
+        "containers": spec["containers"],
+        "images": containers.digests(spec["containers"]),
         "tasks": tasks_of(spec),
+        "hosts": hosts,
+        "launcher": spec["launcher"],
+        "launcher_options": spec["launcher_options"],
         "filesystem_state_known": spec["kind"] == "loop",
     }
 

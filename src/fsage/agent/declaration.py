@@ -26,9 +26,12 @@ DEFAULTS: dict[str, Any] = {
     "scale": {"file_size": 1, "tasks": 1},
     "allocator_reset": "remount",
     "amount_mib": None,
+    "launcher": "openmpi",
+    "launcher_options": [],
     "device_model": None,
     "directory": None,
     "budget_gib": 2,
+    "containers": None,
     "lustre": None,
 }
 MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
@@ -54,6 +57,7 @@ ALLOWED = {
     "kind": ("loop", "directory", "lustre"),
     "filesystem": ("ext4", "xfs", "btrfs"),
     "allocator_reset": ("remount", "none"),
+    "launcher": ("openmpi", "mpich", "srun"),
 }
 
 
@@ -88,7 +92,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
         full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
     if full["directory"] is None:
         full["directory"] = str(Path.home() / ".cache/fsage" / full["name"])
-    for key in ("home", "mount_dir", "directory", "image_dir"):
+    for key in ("home", "mount_dir", "directory", "image_dir", "containers"):
         if full[key] is not None:
             full[key] = os.path.abspath(os.path.expanduser(full[key]))
     return full
@@ -100,7 +104,7 @@ def home_of(spec: dict[str, Any]) -> Path:
 
 
 def tasks_of(spec: dict[str, Any]) -> int:
-    """How many processes a measurement has here."""
+    """How many processes a measurement has on each client."""
     return max(1, int(spec["scale"]["tasks"]))
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 import platform
-import signal
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, outbox, token
-from fsage.agent.errors import Failure
+from fsage.agent import caches, containers, outbox, token
+from fsage.agent.attend import measured_files
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
+from fsage.agent.hosts import Hosts, Lost, of
 from fsage.agent.lease import Watch, held
-from fsage.agent.lustre import cold, servers
+from fsage.agent.lustre import servers
 from fsage.agent.lustre import target as lustre
+from fsage.agent.shell import stop
 from fsage.agent.state import layout_record, look, opened, remove_measured
 from fsage.agent.target import Target
 from fsage.agent.trace import tracing
@@ -40,6 +45,8 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     was begun although the state is as asked. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
+    containers.verify(target.claim)
+    hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if check:
         return {
@@ -50,8 +57,8 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "lost": None,
             "stopped": None,
         }
-    with held(target.home, request) as lease:
-        visit = Visit(target, request, lease)
+    with held(target.home, request) as lease, contextlib.closing(Hosts(target.spec, target.claim, hosts)) as others:
+        visit = Visit(target, request, lease, others)
         lost = visit.enter() if cells else None
         measured, stopped = 0, None
         while not lost and not stopped and measured < len(cells):
@@ -77,6 +84,22 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
         }
 
 
+def hosts_of(target: Target, request: dict) -> dict[str, list[dict]]:
+    """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
+    hosts = of(request)
+    names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
+    if len(claimed) > 1 or len(names) > 1:
+        if names != claimed:
+            raise Refusal(
+                f"target {target.name} was claimed for the clients {', '.join(claimed) or 'none'}, and the inventory "
+                f"names {', '.join(names)}: a study's hosts stay the same. Name those again, or release the target and "
+                "claim it for these"
+            )
+        if target.kind == "loop":
+            raise Refusal(f"target {target.name} (kind: loop) is of one host: name one in the group clients")
+    return hosts
+
+
 def too_late(until: float | None, cell: dict) -> str | None:
     """Why a cell is not begun: it would not end before the site's window closes (seconds since 1970); or None."""
     if until is None or time.time() + cell["estimate_s"] <= until:
@@ -91,8 +114,8 @@ def too_late(until: float | None, cell: dict) -> str | None:
 class Visit:
     """One stay at a target in one state."""
 
-    def __init__(self, target: Target, request: dict, lease: dict | None) -> None:
-        self.target, self.request = target, request
+    def __init__(self, target: Target, request: dict, lease: dict | None, hosts: Hosts) -> None:
+        self.target, self.request, self.hosts = target, request, hosts
         self.mount = target.mounts[0]
         self.watch = Watch(target.home, request, lease)
         self.lustre: dict[str, Any] = target.spec["lustre"] or {}
@@ -114,6 +137,7 @@ class Visit:
             "allocator_reset": self.target.allocator_reset,
             "tunables": read_json(self.target.home / "tunables.json") or {},
             "tools": self.target.claim["tools"],
+            "images": self.target.claim.get("images", {}),
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
         }
@@ -180,7 +204,9 @@ class Visit:
         taken: list[dict] = []
         for phase in cell["phases"]:
             try:
-                dropped = self.drop_caches()
+                dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
+            except Lost:
+                raise
             except Failure as warm:
                 return taken, f"{phase['name']}: {warm}"
             result = {
@@ -188,16 +214,19 @@ class Visit:
                 "argv": self.argv(phase),
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
+                **({"files": phase["files"]} if "files" in phase else {}),
             }
             result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
+            if dropped.get("hosts"):
+                result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
-            if phase.get("reads") and dropped["cached_pages"]:
+            if phase.get("reads") and dropped["cached_pages"] and not phase.get("warm"):
                 return (
                     taken,
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
                 )
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
-                result.update(self.run({**phase, "argv": result["argv"]}))
+                result.update(self.served({**phase, "argv": result["argv"]}))
             if trace:
                 result["trace"] = trace.noted
             if result["rc"] != 0:
@@ -241,20 +270,56 @@ class Visit:
         self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
         return None
 
-    def drop_caches(self) -> dict:
-        """Make the target cold, and count the measured files' pages that are still in memory.
+    def found_warm(self, phase: dict) -> dict:
+        """Leave the caches as they are, and count the pages of what is read. Raises Failure unless all are there."""
+        paths = [Path(path) for path in phase["reads_files"]]
+        cached, whole = caches.cached_pages(paths), sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
+        if cached < whole:
+            raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
+        return {"seconds": 0.0, "cached_pages": cached, "method": "none: read from memory"}
+
+    def drop_caches(self, phase: dict) -> dict:
+        """Make the target cold on every host, and count the pages of what is measured that are still in memory.
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
         (data, inodes, bitmaps) and leaves everybody else's caches alone.
         """
-        if self.lustre:
-            return cold.drop(self.lustre["fsname"], measured_files(self.target.mounts))
-        if self.target.allocator_reset != "remount":
-            return caches.drop(measured_files(self.target.mounts))
         began = time.monotonic()
-        self.target.remount()
-        cached = caches.cached_pages(measured_files(self.target.mounts))
-        return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "umount and mount"}
+        if self.target.allocator_reset != "remount":
+            dropped = self.hosts.drop(self.target)
+        else:
+            self.target.remount()
+            cached = caches.cached_pages(measured_files(self.target.mounts))
+            dropped = {"cached_pages": cached, "method": "umount and mount"}
+        of_state = caches.cached_pages([Path(path) for path in phase.get("reads_files", ())])
+        cached = dropped["cached_pages"] + of_state
+        return {**dropped, "seconds": time.monotonic() - began, "cached_pages": cached}
+
+    def served(self, phase: dict) -> dict:
+        """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.
+
+        What listens stays for the next phase: to start `fio --server` takes longer than all else that we do for a cell.
+        """
+        with tempfile.TemporaryDirectory(prefix="fsage-") as folder:
+            for name, text in phase.get("files", {}).items():
+                (Path(folder) / name).write_text(text)
+            argv = [word.replace("{files}", folder) for word in phase["argv"]]
+            try:
+                if "serve" in phase:
+                    self.hosts.serve(phase["serve"])
+                result = self.run({**phase, "argv": argv})
+            except Lost:
+                raise
+            except Failure as why:
+                result = {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
+            if result["rc"] != 0:
+                self.hosts.end_service()
+            return result
+
+    def allocation(self, argv: list[str]) -> dict[str, str]:
+        """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
+        job = self.request.get("slurm_job")
+        return {"SLURM_JOB_ID": job} if job and argv[0] == "srun" else {}
 
     def run(self, phase: dict) -> dict:
         """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
@@ -268,7 +333,7 @@ class Visit:
                 text=True,
                 errors="replace",
                 cwd=self.mount / "measured",
-                env={**os.environ, "LC_ALL": "C", **phase.get("env", {})},
+                env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
                 start_new_session=True,
                 preexec_fn=self.target.enter_model(),
             )
@@ -283,6 +348,7 @@ class Visit:
                 except subprocess.TimeoutExpired:
                     if self.watch.orphaned():
                         raise Orphaned from None
+                    self.hosts.alive()
                     if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
                         late = True
                         stop(process)
@@ -315,6 +381,7 @@ class Visit:
             "began": began,
             "ended": utc_now(),
             "host": socket.gethostname(),
+            "hosts": [host["name"] for host in hosts_of(self.target, self.request)["clients"]],
             "kernel": platform.release(),
             "status": status,
             "why": why,
@@ -323,21 +390,3 @@ class Visit:
             "conditions": self.conditions,
             "phases": phases,
         }
-
-
-def measured_files(mounts: list[Path]) -> list[Path]:
-    """All files that the cell's commands have made."""
-    return sorted(path for mount in mounts for path in (mount / "measured").rglob("*") if path.is_file())
-
-
-def stop(process: subprocess.Popen) -> None:
-    """End a command with its children (it leads a session of its own)."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(timeout=2)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return

@@ -7,24 +7,25 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, files, iocost, models, space
+from fsage.agent import alike, containers, declaration, files, iocost, models, space
 from fsage.agent.declaration import GIB
 from fsage.agent.errors import Refusal
-from fsage.agent.lustre import mounts, params
+from fsage.agent.lustre import mounts
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
 # smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
 # it.
 TOOLS = {
-    "fio": ["fio", "--version"],
-    "ior": ["ior", "-w", "-t", "1k", "-b", "1k", "-o", "ior"],
-    "mdtest": ["mdtest", "-n", "1", "-d", "."],
-    "mpirun": ["mpirun", "--version"],
+    "fio": ["--version"],
+    "ior": ["-w", "-t", "1k", "-b", "1k", "-o", "ior"],
+    "mdtest": ["-n", "1", "-d", "."],
+    "mpirun": ["--version"],
+    "srun": ["--version"],
 }
+NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 NEEDED = {
     "loop": ("losetup", "blkid", "wipefs"),
     "ext4": ("mkfs.ext4",),
@@ -37,10 +38,12 @@ NEEDED = {
 def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(spec)
-    root, missing = os.geteuid() == 0, []
-    found = versions()
-    if not found["fio"]:
+    root, missing = os.geteuid() == 0, containers.missing(spec["containers"])
+    found = versions(spec["containers"])
+    if not found["fio"] and not missing:
         missing.append("fio: nothing can be measured without it; install the package fio")
+    if spec["launcher"] == "srun" and not found["srun"]:
+        missing.append(NO_SRUN)
     good: list[Any] = []
     if spec["kind"] == "loop":
         if not root:
@@ -73,34 +76,29 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     elif why := space.why_no_direct_io(parent):
         missing.append(f"{why}; declare a fsage_target.directory on another file system")
     model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
-    uname = os.uname()
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
     found_out = {
         "able": not missing,
         "missing": missing,
-        "root": root,
-        "host": uname.nodename,
-        "kernel": uname.release,
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "time": time.time(),
+        **alike.facts(spec),
         "tools": found,
-        "lustre": params.version() if spec["kind"] == "lustre" and shutil.which("lctl") else None,
         "io_controller": {"usable": model is None, "why_not": model},
         "places": [{"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good],
         "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},
     }
     return {
         "changed": False,
-        "msg": f"{uname.nodename} can hold a {spec['kind']} target"
+        "msg": f"{found_out['host']} can hold a {spec['kind']} target"
         if not missing
-        else f"{uname.nodename} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
+        else f"{found_out['host']} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
         "probe": found_out,
     }
 
 
-def versions() -> dict[str, str | None]:
-    """The version that each measuring tool gives of itself; None where there is none."""
-    return {tool: _version(tool, argv) for tool, argv in TOOLS.items()}
+def versions(images: str | None) -> dict[str, str | None]:
+    """The version that each measuring tool gives of itself, from its image if there are; None where there is none."""
+    inside = {tool: containers.command(tool, images) for tool in containers.IMAGES}
+    return {tool: _version(tool, [*inside.get(tool, [tool]), *options]) for tool, options in TOOLS.items()}
 
 
 def version_in(tool: str, said: str) -> str | None:
@@ -109,7 +107,7 @@ def version_in(tool: str, said: str) -> str | None:
     >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
     '4.1.0+dev'
     """
-    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": ""}[tool]
+    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": "", "srun": ""}[tool]
     match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
     return match[1] if match else None
 

@@ -113,6 +113,8 @@ def settle(target: Target) -> None:
 def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
     """The token, and the next step when it is of `kind`. Raises Refusal when there is no way on from where it is."""
     now, why = look(target)
+    if goes_on(now, request):
+        return now, now["step"] if now["step"]["kind"] == kind else None
     if why:
         raise Refusal(f"cannot {kind} target {target.name}: {why}; run scrub.yml with the same request first")
     rest = rest_of(now["done"], request["steps"])
@@ -124,11 +126,26 @@ def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
     return now, rest[0] if rest and rest[0]["kind"] == kind else None
 
 
+def goes_on(now: dict, request: dict) -> bool:
+    """Whether a step that was interrupted is done to its end, not begun again from an empty target.
+
+    So it is where several clients had begun it, for one that is lost must not cost the others' work. They make their
+    files at the same time, so that the layout is another each time; what one client alone makes is always the same,
+    and would not be if it were made in two goes.
+    """
+    if now.get("phase") != token.BUILDING or now.get("clients", 1) < 2 or request.get("reuse", "nested") != "nested":
+        return False
+    rest = rest_of(now["done"], request["steps"])
+    return bool(rest and rest[0] == now["step"])
+
+
 def scrub(spec: dict, request: dict, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
     target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target, whole=True)
+        if goes_on(now, request):
+            return {"changed": False, "msg": f"target {target.name}: {now['step']['kind']} goes on"}
         rest = None if why else rest_of(now["done"], request["steps"])
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
             return {
@@ -173,6 +190,7 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
             "digest": layout["hash"],
             "extents": layout["extents"],
             "achieved": structure.achieved(done, target.capacity_bytes),
+            "notes": now.get("notes", {}),
             **_books(target),
         },
     )
@@ -190,10 +208,11 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind} on target {target.name}"}
-        said = f"{structure.of(step).said(step)} on target {target.name}"
+        said, sharded = f"{structure.of(step).said(step)} on target {target.name}", structure.of(step).SHARDED
         if not check:
-            token.changed(target.mounts[0], now, phase=token.BUILDING, step=step)
-        return {"changed": True, "due": True, "step": step, "sharded": structure.of(step).SHARDED, "msg": said}
+            clients = len((request.get("hosts") or {}).get("clients", ["alone"])) if sharded else 1
+            token.changed(target.mounts[0], now, phase=token.BUILDING, step=step, clients=clients)
+        return {"changed": True, "due": True, "step": step, "sharded": sharded, "msg": said}
 
 
 def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
@@ -209,8 +228,11 @@ def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Resul
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
 
-        count = structure.of(step).work(target, step, now["done"], shard, go_on)
-        return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
+        notes = structure.of(step).work(target, step, now["done"], shard, go_on)
+        count = notes.pop("files")
+        if notes:  # of a step that is not sharded, so that nobody else looks at the token now
+            token.changed(target.mounts[0], now, notes={**now.get("notes", {}), kind: notes})
+        return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count, **notes}
 
 
 def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
@@ -297,4 +319,5 @@ def layout_record(target: Target, now: dict) -> dict:
         "state_known": target.state_known,
         "generations": now["achieved"],
         "steps": now["done"],
+        "notes": now.get("notes", {}),
     }

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fsage.agent import containers
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, Unsupported, _shared
 
@@ -35,6 +36,7 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     amount_bytes = claim["amount_mib"] * MIB
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
     argv = [
+        *containers.start(claim, "fio"),
         *_shared.FIO,
         "--readonly",
         "--name=pass",
@@ -76,7 +78,7 @@ def read(observation: Mapping) -> Outcome:
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
     asked_bytes = int(asked["size"]) * int(asked.get("loops", 1))

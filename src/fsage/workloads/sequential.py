@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from fsage.agent import containers
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, _shared
 
@@ -62,10 +63,10 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     for name in _steps(params):
         reads = name == "read"
         if tool == "ior":
-            argv = _ior(params, claim, block_bytes, reads)
+            command = {"argv": _ior(params, claim, block_bytes, reads)}
         else:
-            argv = _fio(params, claim, block_bytes, reads, passes)
-        phases.append({"name": name, "argv": argv, "reads": reads})
+            command = _fio(params, claim, block_bytes, reads, passes)
+        phases.append({"name": name, **command, "reads": reads})
     return phases
 
 
@@ -121,37 +122,37 @@ def _block_bytes(params: Params, claim: Mapping) -> int:
     return block_bytes
 
 
-def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes: int) -> list[str]:
-    argv = _shared.fio_argv(
-        claim,
+def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes: int) -> dict:
+    options = [
         f"--rw={'read' if reading else 'write'}",
         f"--size={block_bytes}",
         f"--bs={params.transfer_size}",
         f"--direct={int(params.direct)}",
         "--ioengine=psync",
         "--fallocate=none",
-    )
+    ]
     if passes > 1:
-        argv.append(f"--loops={passes}")
+        options.append(f"--loops={passes}")
     if reading:
-        argv.append("--allow_file_create=0")  # fio would make a missing file, and then read that
+        options.append("--allow_file_create=0")  # fio would make a missing file, and then read that
     elif not params.direct:
-        argv.append("--end_fsync=1")
-    return argv
+        options.append("--end_fsync=1")
+    return _shared.fio_phase(claim, *options)
 
 
 def _ior(params: Params, claim: Mapping, block_bytes: int, reading: bool) -> list[str]:
     # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
-    old = re.match(r"IOR-([0-2]\.|3\.[0-2]\.)", claim["tools"]["ior"])
+    old = re.match(r"[0-2]\.|3\.[0-2]\.", claim["tools"]["ior"])
     direct = ["-B" if old else "--posix.odirect"] if params.direct else []
     action = ["-r"] if reading else ["-w"] if params.direct else ["-w", "-e"]
     path = _shared.directories(claim, "@").replace("@", "/f@") + "/f"
     sizes = ["-t", str(params.transfer_size), "-b", str(block_bytes)]
-    return [*_shared.mpirun(claim), "ior", "-v", "-F", *sizes, *action, "-k", *direct, "-o", path]
+    options = ["-v", "-F", *sizes, *action, "-k", *direct, "-o", path]
+    return [*_shared.mpirun(claim), *containers.start(claim, "ior"), *options]
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
-    moved = (_judge_fio if phase["argv"][0] == "fio" else _judge_ior)(params, phase)
+    moved = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_ior)(params, phase)
     name = phase["name"]
     if name == "prepare":
         return {}
@@ -163,18 +164,18 @@ def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
 
 
 def _judge_fio(params: Params, phase: Mapping) -> Transfer:
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if done is None or other:
         raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
-    asked_bytes = int(asked["size"]) * int(asked["numjobs"]) * int(asked.get("loops", 1))
+    asked_bytes = int(asked["size"]) * _shared.fio_tasks(phase) * int(asked.get("loops", 1))
     _check(params, int(asked["bs"]), done, asked_bytes)
     return done
 
 
 def _judge_ior(params: Params, phase: Mapping) -> Transfer:
     run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
-    asked_tasks, block_bytes = (int(argv[argv.index(option) + 1]) for option in ("-np", "-b"))
+    asked_tasks, block_bytes = _shared.launched_tasks(argv), int(argv[argv.index("-b") + 1])
     # The echo is the only sign of O_DIRECT. The paths come last and are left out: an echo may be cut there.
     options = " ".join(argv[argv.index("ior") + 1 : argv.index("-o")])
     if f" {options} -o" not in run.command:

@@ -17,30 +17,30 @@ from fsage.report.section import Data, Section
 
 
 def contiguity(data: Data) -> Section | None:
-    """Mean extent and layout score of the measured files over fullness, a line a preallocation size."""
+    """Mean extent of the measured files over fullness, a line a preallocation size."""
     rows, mine = aged(rows_of(data)), _measured(data)
     rows = rows[rows["measure"] == rows["measure"].iloc[0]] if len(rows) else rows
-    panels = []
-    for column, title, label in (
-        ("measured_mean_extent_bytes", "Mean extent of the measured files", "mean extent, MiB"),
-        ("measured_layout_score", "Layout score of the measured files", "layout score (1: whole)"),
-    ):
-        scale = 1 << 20 if column.endswith("bytes") else 1
-        medians = (mine.groupby("state")[column].median() / scale).dropna()
-        points = rows[rows["state"].isin(medians.index)]
-        points = points.assign(
-            median=points["state"].map(medians),
-            low=float("nan"),
-            high=float("nan"),
-            n=float("nan"),
-            samples=[[] for _ in range(len(points))],
-        )
-        if points["x"].nunique() > 1:
-            lines = [Line(str(size), part) for size, part in points.groupby("size", sort=False)]
-            y_limits = (0.0, 1.1 * points["median"].max())
-            panels.append(line_panel(title, lines, FULLNESS, label, data.stamp, y_limits=y_limits))
+    medians = (mine.groupby("state")["measured_mean_extent_bytes"].median() / (1 << 20)).dropna()
+    points = rows[rows["state"].isin(medians.index)]
+    if points["x"].nunique() < 2:
+        return None
+    points = points.assign(
+        median=points["state"].map(medians),
+        low=float("nan"),
+        high=float("nan"),
+        n=float("nan"),
+        samples=[[] for _ in range(len(points))],
+    )
+    panel = line_panel(
+        "Mean extent of the measured files",
+        [Line(str(size), part) for size, part in points.groupby("size", sort=False)],
+        FULLNESS,
+        "mean extent, MiB",
+        data.stamp,
+        y_limits=(0.0, 1.1 * points["median"].max()),
+    )
     text = "Medians over the iterations. A file that is written into what one deleted file left takes its pieces."
-    return Section("Contiguity of what was measured", text, panels) if panels else None
+    return Section("Contiguity of what was measured", text, [panel])
 
 
 def extent_sizes(data: Data) -> Section | None:
