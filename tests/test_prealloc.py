@@ -243,6 +243,16 @@ def test_one_ost_alone(server: Server) -> None:
     assert server.tables() == [DEFAULT] * 2
 
 
+def test_a_server_without_osts_is_passed_over(server: Server, site: Site) -> None:
+    site.answer(ASKED, stderr="error: get_param: param_path 'osd-ldiskfs/...': No such file or directory\n", rc=2)
+    for asked in ({"size": "4MiB"}, {}):
+        assert server.ask(**asked) == {
+            "changed": False,
+            "msg": f"{os.uname().nodename} serves no ldiskfs OST of lustre",
+            "osts": {},
+        }
+
+
 def test_an_ost_with_other_blocks_is_refused(server: Server, site: Site) -> None:
     header = recorded("dumpe2fs_h.txt").replace("Block size:               4096", "Block size:               1024")
     site.answer("dumpe2fs -h /dev/vdd", header)

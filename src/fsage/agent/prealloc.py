@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, filesystems, lease, xfs
+from fsage.agent import files, lease, xfs
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import prealloc as ldiskfs
@@ -44,18 +44,20 @@ def prealloc_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) ->
     if spec["kind"] != "lustre" or (restore and noted is None):
         return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
     wanted = given(asked) or (noted or {}).get("asked") or {}
-    if not wanted and not restore:
-        raise Refusal(f"{host}: {NOTHING}")
     place = asked.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
-    ask = read(wanted)
-    osts = ldiskfs.served(spec["lustre"]["fsname"], asked.get("osts") or [], Path(place))
+    ask, fsname = read(wanted), spec["lustre"]["fsname"]
+    osts = ldiskfs.served(fsname, asked.get("osts") or [], Path(place))
+    if not osts:
+        return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
+    if not wanted:
+        raise Refusal(f"{host}: {NOTHING}")
     if restore:
         osts = [ost for ost in osts if ost.name in noted["before"]]  # another may serve the rest by now
         values = {ost.name: noted["before"][ost.name] for ost in osts}
     else:
         values = ldiskfs.wanted(osts, ask)
     before = {ost.name: ost.now() for ost in osts}
-    if osts and not check and not restore:
+    if not check and not restore:
         kept = {ost: ldiskfs.restorable(before[ost], mine) for ost, mine in values.items()}
         for ost, mine in (noted or {}).get("before", {}).items():  # what was there first is what is put back
             kept[ost] = {**kept.get(ost, {}), **mine}
@@ -66,11 +68,11 @@ def prealloc_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) ->
         if restore:
             files.remove(path)
     now = {ost.name: {**before[ost.name], **values[ost.name]} if check else ost.now() for ost in osts}
-    touched = [key for key, of in OF.items() if of & set(wanted)]
+    touched = [key for key, of in OF.items() if of & set(wanted) or any(key in mine for mine in values.values())]
     steps = {ost.name: [(key, before[ost.name][key], now[ost.name][key]) for key in touched] for ost in osts}
     return {
         "changed": changed,
-        "msg": f"{len(osts)} ldiskfs OSTs of {spec['lustre']['fsname']} on {host}",
+        "msg": f"{len(osts)} ldiskfs OSTs of {fsname} on {host}",
         "proof": [
             f"{ost.name} ({ost.device}): {key} {_step(was, has)}" for ost in osts for key, was, has in steps[ost.name]
         ],
@@ -153,9 +155,8 @@ def _put_xfs(target: Target, size_bytes: int, now: dict[str, Any]) -> None:
 
 def _xfs_in_place(target: Target, size_bytes: int) -> bool:
     hints = {xfs.hint_bytes(directory) for mount in target.mounts for directory in xfs.directories(mount)}
-    found = [set(filesystems.mounted_at(mount).options.split(",")) for mount in target.mounts]  # type: ignore[union-attr]
-    option = xfs.mount_option(size_bytes)
-    return hints == {size_bytes} and all((option in options) == bool(size_bytes) for options in found)
+    found = [[one for one in options.split(",") if one.startswith("allocsize=")] for options in target.mount_options()]
+    return hints == {size_bytes} and all(one == ([xfs.mount_option(size_bytes)] if size_bytes else []) for one in found)
 
 
 def _xfs_words(size_bytes: int) -> str:
