@@ -12,6 +12,7 @@ from fsage.report.groups import params_labels, size_label
 from fsage.report.section import Data, Section
 
 COLD = "cold"
+NONE = "\u2013"
 
 
 def rates(data: Data) -> Section | None:
@@ -41,10 +42,10 @@ def rates(data: Data) -> Section | None:
         )
     counts = sorted(rows["n"].unique())
     text = (
-        "One file, read from beginning to end with one block size throughout: cold after what was in memory was dropped "
-        "and that verified, warm from memory. The fragmentation factor is (actual - ideal) / actual extents, as of "
-        "xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the interval that "
-        f"inverts the exact rank-sum test. n = {', '.join(map(str, counts))}."
+        "One file, read from beginning to end with one block size throughout: cold after what was in memory was "
+        "dropped and that verified, warm from memory. The fragmentation factor is (actual - ideal) / actual extents, as "
+        "of xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the interval "
+        f"that inverts the exact rank-sum test. n = {', '.join(map(str, counts))}."
     )
     return Section("The file before and after", text, panels, table=table)
 
@@ -69,12 +70,12 @@ def _row(state: str, notes: dict[str, Any], rows: pd.DataFrame) -> list[str]:
     ratios = [one.to_clean for one in largest.itertuples()]
     return [
         state,
-        "–" if extents is None else f"{extents:,}",
-        "–" if factor is None else f"{factor:.4f}",
-        size_label(done["moved_bytes"]) if done else "–",
-        f"{done['seconds']:.1f} s ({done['tool']})" if done else "–",
+        NONE if extents is None else f"{extents:,}",
+        NONE if factor is None else f"{factor:.4f}",
+        size_label(done["moved_bytes"]) if done else NONE,
+        f"{done['seconds']:.1f} s ({done['tool']})" if done else NONE,
         *medians,
-        *("–" if one is None or one.value is None else f"{one.value:.3g}x{_interval(one)}" for one in ratios),
+        *(NONE if one is None or one.value is None else f"{one.value:.3g}x{_interval(one)}" for one in ratios),
     ]
 
 
