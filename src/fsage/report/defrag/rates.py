@@ -43,9 +43,9 @@ def rates(data: Data) -> Section | None:
     counts = sorted(rows["n"].unique())
     text = (
         "One file, read from beginning to end with one block size throughout: cold after what was in memory was "
-        "dropped and that verified, warm from memory. The fragmentation factor is (actual - ideal) / actual extents, as "
-        "of xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the interval "
-        f"that inverts the exact rank-sum test. n = {', '.join(map(str, counts))}."
+        "dropped and that verified, warm from memory. The fragmentation factor is (actual - ideal) / actual extents, "
+        "as of xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the "
+        f"interval that inverts the exact rank-sum test. n = {', '.join(map(str, counts))}."
     )
     return Section("The file before and after", text, panels, table=table)
 
