@@ -272,7 +272,7 @@ class Visit:
         return None
 
     def found_warm(self, phase: dict) -> dict:
-        """Count the pages of what is read; bring in those that somebody dropped. Raises Failure unless all are there."""
+        """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
         began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
         whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
         for _ in range(WARM_ATTEMPTS):
