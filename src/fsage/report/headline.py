@@ -31,6 +31,8 @@ class Comparison:
     ratio: Ratio
     p: float | None
     family: int
+    several: bool = False
+    """Whether there are other sets of parameters, so that a sentence has to name these."""
 
     @property
     def what(self) -> str:
@@ -39,8 +41,13 @@ class Comparison:
 
     @property
     def opening(self) -> str:
-        """The label as a sentence begins with it; units keep their capitals."""
+        """The label as a heading begins with it; units keep their capitals."""
         return self.label[:1].upper() + self.label[1:]
+
+    @property
+    def subject(self) -> str:
+        """The label as a sentence begins with it."""
+        return f"{self.opening} ({self.params})" if self.several else self.opening
 
     @property
     def sentence(self) -> str:
@@ -48,14 +55,14 @@ class Comparison:
         result, loss = self.ratio, self.ratio.loss_percent
         if result.value is None or loss is None:
             pair = f"{self.what} at {self.state} against {self.against}"
-            return f"{self.opening}: {pair} are not known ({result.why})."
+            return f"{self.subject}: {pair} are not known ({result.why})."
         if result.interval:
             interval = f"{result.interval.low:.2f}-{result.interval.high:.2f}, {result.interval.level:.1%}, "
         else:
             interval = "no interval, "
         reach = f"at {self.state} {self.what} reach {result.value:.2f}x of {self.against}"
         n = f"n={result.n}+{result.n_reference}"
-        return f"{self.opening}: {reach} ({interval}{n}), {self.verdict}."
+        return f"{self.subject}: {reach} ({interval}{n}), {self.verdict}."
 
     @property
     def signed(self) -> str:
@@ -98,7 +105,17 @@ def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
         groups.append((_values(rows, pair.state, measure), _values(rows, pair.against, measure)))
     ps = adjust_primary([compare(*both).p for both in groups])
     return [
-        Comparison(pair.label, pair.state, pair.against, measure, labels[params], ratio(*both), p, len(asked))
+        Comparison(
+            pair.label,
+            pair.state,
+            pair.against,
+            measure,
+            labels[params],
+            ratio(*both),
+            p,
+            len(asked),
+            several=len(labels) > 1,
+        )
         for (pair, params, measure), both, p in zip(asked, groups, ps, strict=True)
     ]
 

@@ -18,6 +18,7 @@ NONE = "\u2013"
 def rates(data: Data) -> Section | None:
     """The table of the states, and the rates as a figure for each cache."""
     rows = data.table.assign(cache=[json.loads(text).get("cache", COLD) for text in data.table["params"]])
+    rows = rows.sort_values("cache", kind="stable")  # cold before warm
     if rows.empty:
         return None
     notes = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
