@@ -43,7 +43,7 @@ def test_probe_says_what_can_be_done(local_target: Spec) -> None:
     answer = probe.probe(local_target, {}, False)
     found = answer["probe"]
     assert not answer["changed"] and found["able"] == (not found["missing"])
-    assert set(found["tools"]) == {"fio", "ior", "mdtest", "mpirun"}
+    assert set(found["tools"]) == {"fio", "ior", "mdtest", "mpirun", "srun"}
     assert found["io_controller"]["usable"] == (found["io_controller"]["why_not"] is None)
     assert found["kernel"] and found["host"] in answer["msg"]
 
@@ -62,6 +62,7 @@ def test_probe_says_what_can_be_done(local_target: Spec) -> None:
             "3.3.0",
         ),
         ("mpirun", "mpirun (Open MPI) 4.1.4\n", "4.1.4"),
+        ("srun", "slurm 22.05.8\n", "22.05.8"),
         ("mpirun", "HYDRA build details:\n    Version:      4.0.3\n", "4.0.3"),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
     here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {"clients": {"hosts": {"c1": here}}, "servers": {"hosts": {"mds1": here}}}
+    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"c1": here}}, "servers": {"hosts": {"mds1": here}}}
     inventory = tmp_path / "inventory"
     (inventory / "group_vars" / "all").mkdir(parents=True)
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))

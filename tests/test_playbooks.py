@@ -91,7 +91,7 @@ def inventory_of(place: Path, spec: dict[str, Any], clients: tuple[str, ...] = (
     (place / "group_vars" / "all").mkdir(parents=True)
     (place / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {"clients": {"hosts": dict.fromkeys(clients, host)}, "servers": {"hosts": {}}}
+    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": dict.fromkeys(clients, host)}, "servers": {"hosts": {}}}
     (place / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
     return place
 
@@ -287,7 +287,7 @@ def test_two_clients_with_two_threads_make_the_same_files(claimed: dict[str, Any
     again = request(tmp_path / "again.json", [POPULATE, FRAGMENT, {**POPULATE, "generation": 2, "percent": 10}])
     done(ansible(both, "scrub.yml", "-e", request(tmp_path / "empty.json", [], reuse="fresh", state="empty")))
     assert filler(claimed["mount"]) == {}
-    ran = ansible(both, *books[1:], "-e", again, populate_threads=2, fragment_threads=2)
+    ran = ansible(both, *books[1:], "-e", again, bring_about_threads=2)
     done(ran)
     assert all(re.search(rf"^{host}: populate: \d+ files", ran.stdout, re.M) for host in ("one", "two"))
     assert filler(claimed["mount"]) == alone

@@ -5,53 +5,19 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
+from states import bring, fragment, populate
 
 from fsage.agent import claim, images, state, structure, token
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import digest
+from fsage.agent.structure import files
+from fsage.agent.structure.fragment import doomed
 from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
-
-
-def populate(percent: int, generation: int = 1, sizes: tuple[int, ...] = (8 * MIB,), method: str = "fallocate") -> dict:
-    return {
-        "kind": "populate",
-        "generation": generation,
-        "percent": percent,
-        "file_bytes": list(sizes),
-        "seed": 67005,
-        "method": method,
-    }
-
-
-def fragment(percent: int, generation: int = 1) -> dict:
-    return {"kind": "fragment", "generation": generation, "percent": percent, "seed": 67005}
-
-
-def bring(spec: dict, *steps: dict, reuse: str = "nested", shards: int = 1) -> dict[str, Any]:
-    """What the playbooks do, by the same verbs; returns the token."""
-    request = {"state": "wanted", "steps": list(steps), "reuse": reuse, "study": "test"}
-    state.scrub(spec, request, False)
-    for step in steps:
-        begun = state.begin(step["kind"], spec, request, False)
-        if begun["due"]:
-            for index in range(shards):
-                shard = {"index": index, "count": shards, "threads": shards}
-                state.work(step["kind"], spec, request, begun["step"], shard)
-            state.end(step["kind"], spec, request, begun["step"])
-    return state.evidence(spec, request, False)["evidence"]["token"]
-
-
-@pytest.fixture
-def spec(local_target: dict) -> dict:
-    images.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
-    return local_target
 
 
 def test_nested_states_delete_more_and_keep_the_instance(spec):
@@ -62,7 +28,7 @@ def test_nested_states_delete_more_and_keep_the_instance(spec):
     kept = {entry.name for entry in structure.fillers(target.mounts[0])}
     count = tokens[0]["files"]
     assert kept == {f"{index:07d}" for index in range(count)} - {
-        f"{index:07d}" for index in structure.doomed(67005, 1, 60, count)
+        f"{index:07d}" for index in doomed(67005, 1, 60, count)
     }
     share = tokens[0]["achieved"][0]
     assert 0 <= 70 - share["capacity_percent_achieved"] < 100 * 8 * MIB / target.capacity_bytes
@@ -173,8 +139,8 @@ def test_files_that_moved_show_in_the_digest(spec):
     before = digest(target.mounts)
     stat = os.stat(path)
     os.unlink(path)
-    structure._fallocate(target.mounts[0] / "elsewhere", 1 << 20)
-    structure._fallocate(Path(path), stat.st_size)
+    files.fallocate(target.mounts[0] / "elsewhere", 1 << 20)
+    files.fallocate(Path(path), stat.st_size)
     assert digest(target.mounts)["hash"] != before["hash"]
 
 
@@ -227,7 +193,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
         state.scrub(spec, request, False)
     mount = open_target(spec).mounts[0]
     begun = state.begin(kind, spec, request, False)
-    path_of, touched = structure.path_of, []
+    path_of, touched = files.path_of, []
 
     def third_is_late(mounts: list[Path], generation: int, index: int) -> Path:
         touched.append(index)
@@ -235,7 +201,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
             token.changed(mount, token.read(mount), step={"kind": "another run's"})
         return path_of(mounts, generation, index)
 
-    monkeypatch.setattr(structure, "path_of", third_is_late)
+    monkeypatch.setattr(files, "path_of", third_is_late)
     with pytest.raises(Failure, match=f"another run has taken target .* over while {kind} was at work"):
         state.work(kind, spec, request, begun["step"], state.ALL)
     assert len(touched) == 3

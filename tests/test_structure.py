@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fsage.agent import structure
+from fsage.agent.structure import files, fragment, populate
 
 MIB = 1 << 20
 sizes = st.lists(st.integers(1, 512).map(lambda n: n * MIB), min_size=1, max_size=4, unique=True).map(tuple)
@@ -20,14 +22,14 @@ percents = st.integers(1, 99)
 def test_achieved_capacity_is_within_one_file_of_what_was_asked(percent, several, capacity):
     if capacity * percent // 100 // min(several) > 20_000:
         capacity = 20_000 * min(several)
-    made = structure.file_sizes(percent, several, capacity)
+    made = populate.file_sizes(percent, several, capacity)
     goal = capacity * percent // 100
     assert sum(made) <= goal < sum(made) + max(several)
 
 
 @given(percents, sizes, st.integers(1 << 32, 1 << 36))
 def test_several_sizes_share_the_bytes_equally(percent, several, capacity):
-    made = structure.file_sizes(percent, several, capacity)
+    made = populate.file_sizes(percent, several, capacity)
     shares = [sum(size for size in made if size == one) for one in several]
     assert max(shares) - min(shares) <= max(several)
 
@@ -35,23 +37,23 @@ def test_several_sizes_share_the_bytes_equally(percent, several, capacity):
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 99), st.integers(0, 99), st.integers(0, 500))
 def test_what_a_smaller_bb_deletes_is_among_what_a_larger_one_deletes(seed, generation, one, other, count):
     small, large = sorted((one, other))
-    few, many = (structure.doomed(seed, generation, percent, count) for percent in (small, large))
+    few, many = (fragment.doomed(seed, generation, percent, count) for percent in (small, large))
     assert few <= many
-    assert structure.doomed(seed, generation, 0, count) == set()
+    assert fragment.doomed(seed, generation, 0, count) == set()
 
 
 def test_fates_are_uniform_and_differ_by_seed_generation_and_index():
-    draws = [structure.fate(67005, 1, index) for index in range(20_000)]
+    draws = [files.fate(67005, 1, index) for index in range(20_000)]
     assert min(draws) >= 0 and max(draws) < 1
     for tenth in range(10):
         share = sum(tenth / 10 <= u < (tenth + 1) / 10 for u in draws) / len(draws)
         assert abs(share - 0.1) < 4 * math.sqrt(0.09 / len(draws))
-    assert structure.fate(67005, 1, 0) != structure.fate(67005, 2, 0) != structure.fate(67006, 2, 0)
+    assert files.fate(67005, 1, 0) != files.fate(67005, 2, 0) != files.fate(67006, 2, 0)
 
 
 def test_fates_never_change_between_versions():
     """Recorded: a structure that was built with a seed must be built the same for ever."""
-    assert structure.doomed(67005, 1, 30, 20) == {8, 9, 11, 13, 17}
+    assert fragment.doomed(67005, 1, 30, 20) == {8, 9, 11, 13, 17}
 
 
 @given(st.integers(0, 99), st.integers(0, 2**20))
@@ -76,16 +78,14 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
         {"kind": "populate", "generation": 2, "percent": 30, "file_bytes": [2 * MIB], "method": "write"},
     ]
     capacity = 64 * MIB
+    target = SimpleNamespace(mounts=mounts, capacity_bytes=capacity)
     for step in done:
         for shard in ({"index": 0, "count": 2, "threads": 2}, {"index": 1, "count": 2, "threads": 1}):
-            if step["kind"] == "populate":
-                structure.populate(mounts, step, capacity, shard)
-            else:
-                structure.fragment(mounts, step, len(structure.file_sizes(40, (MIB,), capacity)), shard)
+            structure.of(step).work(target, step, done, shard, lambda: None)
     structure.verify(mounts, done, capacity)
-    first = structure.doomed(7, 1, 50, 25)
-    assert not structure.path_of(mounts, 1, min(first)).exists()
+    first = fragment.doomed(7, 1, 50, 25)
+    assert not files.path_of(mounts, 1, min(first)).exists()
     assert len(list(tmp_path.glob("*/filler/g2/*"))) == 9
-    structure.path_of(mounts, 2, 0).write_bytes(b"short")
+    files.path_of(mounts, 2, 0).write_bytes(b"short")
     with pytest.raises(Exception, match="1 of another size"):
         structure.verify(mounts, done, capacity)

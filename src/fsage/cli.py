@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from fsage import request as requests
 from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
 from fsage.study import StudyError
-from fsage.target import Target, default_target, load_target
+from fsage.target import Target, load_target, target_of
 from fsage.window import WindowClosed
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -29,13 +29,27 @@ StateName = Annotated[str, typer.Argument(help="A state of the study, e.g. 70.30
 class Where:
     """What the options before the command say."""
 
-    inventory: Path
+    target_name: str | None
+    inventories: Path
     results: Path
     studies: Path
 
+    def of(self, study: str | None) -> Where:
+        """The same on one target for certain: the one that was named, else the study's own, else this machine's."""
+        return (
+            self
+            if self.target_name
+            else replace(self, target_name=target_of([self.study_file(study)] if study else []))
+        )
+
+    @property
+    def inventory(self) -> Path:
+        """The folder of the target's inventory."""
+        return self.inventories / str(self.of(None).target_name)
+
     def plan(self, study: str) -> Plan:
         """The plan of a study. Raises StudyError."""
-        return load_plan(self.study_file(study), self.inventory, self.results)
+        return load_plan(self.study_file(study), self.of(study).inventory, self.results)
 
     def study_file(self, study: str) -> Path:
         """Where a study is written down."""
@@ -58,7 +72,10 @@ class Where:
 @app.callback()
 def where(
     context: typer.Context,
-    target: Annotated[str, typer.Option(envvar="FSAGE_TARGET", help="inventories/<target>/")] = default_target(),
+    target: Annotated[
+        str | None,
+        typer.Option(envvar="FSAGE_TARGET", help="inventories/<target>/; none: the study's, else this machine's"),
+    ] = None,
     results_root: Annotated[Path, typer.Option("--results", envvar="FSAGE_RESULTS", help="results")] = Path("results"),
     studies: Annotated[Path, typer.Option(envvar="FSAGE_STUDIES", help="folder of the studies")] = Path("config"),
     inventories: Annotated[Path, typer.Option(envvar="FSAGE_INVENTORIES", help="folder of the inventories")] = Path(
@@ -66,7 +83,7 @@ def where(
     ),
 ) -> None:
     """Options of all commands; a path is relative to the project's root."""
-    context.obj = Where(inventories / target, results_root, studies)
+    context.obj = Where(target, inventories, results_root, studies)
 
 
 @app.command()
@@ -93,7 +110,7 @@ def play_state(
 ) -> None:
     """Bring the target into a state; with measure.yml, measure its missing cells and hand over their records."""
     do = job.measure if "measure.yml" in playbooks else job.establish
-    do(context.obj.plan(study), state, playbooks, context.obj.inventory)
+    do(context.obj.plan(study), state, playbooks, context.obj.of(study).inventory)
 
 
 @app.command()
@@ -103,7 +120,7 @@ def visit(
     states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
 ) -> None:
     """Bring about several states one after another and measure the missing cells of each."""
-    job.visit(context.obj.plan(study), states, context.obj.inventory)
+    job.visit(context.obj.plan(study), states, context.obj.of(study).inventory)
 
 
 @app.command()
@@ -164,7 +181,7 @@ def site(
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
     from fsage.site import findings, look, page
 
-    where_: Where = context.obj
+    where_: Where = context.obj.of(None)
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = look.look(where_.inventory)
     found = findings.findings(found_site, target, where_.other_targets())
@@ -198,7 +215,7 @@ def export(
     from fsage.export import export
 
     where_: Where = context.obj
-    written = export(where_.plan(study), where_.study_file(study), where_.inventory, to, raw)
+    written = export(where_.plan(study), where_.study_file(study), where_.of(study).inventory, to, raw)
     print(f"fsage: wrote {written}; `./run fsage remake {written} FOLDER` makes its report again", file=sys.stderr)
 
 

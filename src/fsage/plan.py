@@ -71,7 +71,7 @@ class Plan:
     @property
     def populates(self) -> int:
         """How many times the target is filled."""
-        return len({state.population for state in self.states.values()})
+        return len({state.population for state in self.states.values() if state.parts})
 
     def cell_seconds(self, cell: Cell) -> float:
         """Estimate of one cell, from the claim's calibration where there is one."""

@@ -91,6 +91,9 @@ class Study(Strict):
     name: Annotated[str, Field(pattern=NAME, description="as the file is called; names results too")]
     title: str
     question: str
+    target: Annotated[str, Field(pattern=NAME)] | None = Field(
+        None, description="inventories/<target>, where the command names none; null: this machine's"
+    )
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
     sentinels: Any = Field(None, description="one cell again and again in each state: drift within it; null: none")
@@ -206,6 +209,16 @@ def load_study(path: Path | str) -> Study:
     if study.compare and not path.with_stem(study.compare.study).exists():
         raise StudyError(f"{path}: compare.study: {_no_study(study.compare.study, path.parent)}")
     return study
+
+
+def usual_target(path: Path) -> str | None:
+    """The target that a study names, read without the rest of it; None for what is no study."""
+    try:
+        block = _read_yaml(path)
+    except StudyError:
+        return None  # loading it says why
+    name = block.get("target") if isinstance(block, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def explain(path: Path, error: ValidationError, model: type[BaseModel]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -13,7 +14,7 @@ from fsage import results
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Refusal
 from fsage.strict import Strict
-from fsage.study import StudyError, explain
+from fsage.study import StudyError, explain, usual_target
 
 Positive = Annotated[int, Field(gt=0)]
 
@@ -22,17 +23,7 @@ class Scale(Strict):
     """How the studies' nominal sizes shrink on a small target; transfer sizes never do."""
 
     file_size: Annotated[float, Field(gt=0, le=1)] = 1.0
-    tasks: Positive = 1
-
-
-class DeviceModel(Strict):
-    """The kernel's IOCost model laid over a loop device (Documentation/admin-guide/cgroup-v2.rst, IO)."""
-
-    kind: Literal["iocost"]
-    bytes_per_s: Positive
-    sequential_iops: Positive
-    random_iops: Positive
-    allow_moving: list[str] = Field(default_factory=list)
+    tasks: Positive = 1  # on each client
 
 
 class Lustre(Strict):
@@ -64,7 +55,8 @@ class Target(Strict):
     scale: Scale = Scale()
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
-    device_model: DeviceModel | None = None
+    launcher: Literal["openmpi", "mpich", "srun"] = "openmpi"
+    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.declaration.MODEL_DEFAULTS
     lustre: Lustre | None = None
 
     @model_validator(mode="after")
@@ -84,6 +76,15 @@ class Target(Strict):
 def default_target() -> str:
     """`local` (a loop-backed file system) for root, else `directory`."""
     return "local" if os.geteuid() == 0 else "directory"
+
+
+def target_of(studies: Iterable[Path]) -> str:
+    """The target of these studies where the command names none. Raises StudyError when they would be on several."""
+    named = {path: usual_target(path) or default_target() for path in studies}
+    if len(set(named.values())) > 1:
+        where = ", ".join(f"{path.stem} is measured on {name}" for path, name in named.items())
+        raise StudyError(f"{where}: one run has one target; give the studies apart, or say --config target=NAME")
+    return next(iter(named.values()), default_target())
 
 
 def load_target(inventory: Path) -> Target:

@@ -32,7 +32,9 @@ def at_work(testbed: testbeds.Testbed, folder: Path, spec: dict) -> Iterator[Clu
     made = make_project(folder, spec)
     shutil.copytree(made.root / "profiles/slurm", made.root / "slurm")
     hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
-    hosts.write_text(yaml.safe_dump({"clients": {"hosts": {"n1": None}}, "servers": {"hosts": {}}}))
+    hosts.write_text(
+        yaml.safe_dump({"launcher": {"hosts": {}}, "clients": {"hosts": {"n1": None}}, "servers": {"hosts": {}}})
+    )
     project = ClusterProject(made.root, made.spec, {**made.env, "HOME": str(testbed.folder)}, testbed)
     yield project
     testbed.run("scancel", "--full", "--user=root")

@@ -14,26 +14,28 @@ from fsage import complaints, runs, window
 from fsage.plan import load_plans
 from fsage.request import HOLDER
 from fsage.study import StudyError
-from fsage.target import default_target
+from fsage.target import target_of
 
 # Also read by the `fsage` commands that the jobs call. A job that parses this file again has them already.
 DEFAULTS = {
-    "target": default_target(),
     "results": "results",
     "studies": "config",
     "inventories": "inventories",
     "until": "",
+    "target": "",
 }
 for name, default in DEFAULTS.items() if workflow.is_main_process else ():
     os.environ[f"FSAGE_{name.upper()}"] = str(config.get(name, os.environ.get(f"FSAGE_{name.upper()}", default)))
 
-RESULTS = os.environ["FSAGE_RESULTS"]
+RESULTS, STUDIES = os.environ["FSAGE_RESULTS"], Path(os.environ["FSAGE_STUDIES"])
 
 try:
+    if not os.environ["FSAGE_TARGET"]:
+        os.environ["FSAGE_TARGET"] = target_of(sorted(path for path in STUDIES.glob("*.yaml") if path.stem in sys.argv))
     if end := window.closes():
         os.environ[window.UNTIL] = end.isoformat()  # "18:00" said today is not tomorrow's for a job that waited
     PLANS = load_plans(
-        Path(os.environ["FSAGE_STUDIES"]),
+        STUDIES,
         Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"],
         Path(RESULTS),
     )
@@ -85,7 +87,8 @@ MEASURING = []  # filled when this run takes the target's lease
 
 
 onstart:
-    if any(plan.missing for plan in ASKED.values()):
+    # a killed run whose jobs finished everything still holds the target
+    if any(plan.missing for plan in ASKED.values()) or runs.gone():
         shell("fsage hold")
         MEASURING.append(os.environ["FSAGE_TARGET"])
 

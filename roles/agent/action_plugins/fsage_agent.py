@@ -12,19 +12,20 @@ from __future__ import annotations
 import base64
 import ctypes
 import hashlib
-import io
 import json
 import os
 import shlex
 import signal
-import zipfile
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from fsage.agent.library import packed
+
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 HOME = "/var/lib/fsage"
+PYTHON = "/usr/bin/python3"
 NOT_INSTALLED = 97  # exit code of our own shell line, which the agent never gives
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -57,6 +58,7 @@ class ActionModule(ActionBase):
         question = {
             "target": self._variable("fsage_target", task_vars),
             "request": self._variable("fsage_request", task_vars),
+            "hosts": self._hosts(task_vars),
             **given["input"],
         }
         if not question["target"]:
@@ -77,15 +79,39 @@ class ActionModule(ActionBase):
     def _variable(self, name, task_vars):
         return self._templar.template(task_vars.get(name, {}))
 
+    def _hosts(self, task_vars):
+        """Clients, the launcher first, and servers, each with its name, its Python, and whether it is this machine."""
+        groups, variables = task_vars["groups"], task_vars["hostvars"]
+        launcher, clients = groups.get("launcher", []), groups.get("clients", [])
+        if launcher and (len(launcher) > 1 or launcher[0] not in clients):
+            raise AnsibleActionFail(
+                f"the group launcher has {', '.join(launcher)}: name one host of the group clients, which has "
+                f"{', '.join(clients)}; or none, for the first of them"
+            )
+        roles = {
+            "clients": [*launcher, *(name for name in clients if name not in launcher)],
+            "servers": groups.get("servers", []),
+        }
+
+        def host(name):
+            known = variables[name]
+            return {
+                "name": name,
+                "python": known.get("ansible_python_interpreter", PYTHON),
+                "local": known.get("ansible_connection") == "local",
+            }
+
+        return {role: [host(name) for name in names] for role, names in roles.items()}
+
     def _ask(self, verb, question, task_vars):
-        python = self._variable("ansible_python_interpreter", task_vars) or "/usr/bin/python3"
+        python = self._variable("ansible_python_interpreter", task_vars) or PYTHON
         check = ["--check"] if self._task.check_mode else []
         command = [str(python), "-S", "-m", "fsage.agent", *check, verb]  # -S: no packages, a quicker start
         stdin = json.dumps(question).encode()
         if self._connection.transport == "local":
             die_with_parent()
             return answer_of(verb, self._execute(agent_line(str(SOURCE), command), stdin))
-        code = packed(SOURCE)
+        code = packed()
         home, digest = question["target"].get("home") or HOME, hashlib.sha256(code).hexdigest()[:12]
         library = f"{home}/lib/fsage-{digest}.zip"
         line = f"[ -e {shlex.quote(library)} ] || exit {NOT_INSTALLED}; {agent_line(library, command)}"
@@ -157,13 +183,3 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == 1:
         os._exit(1)
-
-
-def packed(source):
-    """The agent as a zip that Python can run from; the same files give the same bytes."""
-    package = source / "fsage"
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in [package / "__init__.py", *sorted((package / "agent").rglob("*.py"))]:
-            archive.writestr(zipfile.ZipInfo(str(path.relative_to(source))), path.read_bytes())
-    return buffer.getvalue()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, images, lease, measure, outbox, probe, state, tune
+from fsage.agent import claim, images, lease, measure, outbox, probe, state, structure, tune
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts
@@ -36,10 +36,10 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
         return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'])}"}
 
 
-def of_step(verb: str, given: dict, check: bool) -> dict:
+def of_step(verb: str, given: dict, request: dict, check: bool) -> dict:
     """A verb on a step that `begin_…` announced."""
     stage, _, kind = verb.partition("_")
-    spec, request, step = given["target"], given["request"], given["step"]
+    spec, step = given["target"], given["step"]
     if check:
         return {"changed": True, "msg": f"would {kind or verb}"}
     if stage == "end":
@@ -58,8 +58,7 @@ VERBS: dict[str, Verb] = {
     "tune": tune.tune,
     "untune": tune.untune,
     "scrub": state.scrub,
-    "begin_populate": partial(state.begin, "populate"),
-    "begin_fragment": partial(state.begin, "fragment"),
+    **{f"begin_{kind}": partial(state.begin, kind) for kind in structure.kinds()},
     "osts": osts.look,
     "format_osts": format_osts,
     "evidence": state.evidence,
@@ -68,7 +67,7 @@ VERBS: dict[str, Verb] = {
     "acknowledge": outbox.acknowledge,
 }
 PR_SET_PDEATHSIG = 1  # prctl(2)
-ON_STEPS = ("populate", "fragment", "end_populate", "end_fragment")
+ON_STEPS = [f"{stage}{kind}" for kind in structure.kinds() for stage in ("", "end_")]
 
 
 def end_with_parent() -> None:
@@ -100,10 +99,11 @@ def main(arguments: list[str]) -> int:
     end_with_parent()
     given: dict[str, Any] = json.load(sys.stdin)
     try:
+        request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's
         if verb in ON_STEPS:
-            answer = of_step(verb, given, check)
+            answer = of_step(verb, given, request, check)
         else:
-            answer = VERBS[verb](given["target"], given.get("request") or {}, check)
+            answer = VERBS[verb](given["target"], request, check)
     except Refusal as refusal:
         answer, code = {"failed": True, "changed": False, "msg": str(refusal)}, 1
     except Failure as failure:

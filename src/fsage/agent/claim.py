@@ -14,9 +14,22 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import calibrate, declaration, directories, files, filesystems, iocost, journal, lease, loops, probe
+from fsage.agent import (
+    calibrate,
+    declaration,
+    directories,
+    files,
+    filesystems,
+    journal,
+    lease,
+    loops,
+    models,
+    probe,
+    seek,
+)
 from fsage.agent.declaration import GIB, MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts import meet
 from fsage.agent.lustre import target as lustre
 from fsage.agent.lustre import tunables
 from fsage.agent.shell import run
@@ -32,7 +45,7 @@ def claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
     spec = declaration.complete(spec)
     with _holding(spec, request, check):
-        return _claim(spec, check)
+        return _claim(spec, request, check)
 
 
 def release(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -48,7 +61,7 @@ def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> cont
     return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
 
 
-def _claim(spec: dict[str, Any], check: bool) -> dict[str, Any]:
+def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
     if known and known["phase"] == "claimed":
@@ -66,16 +79,20 @@ def _claim(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
+    if spec["launcher"] == "srun" and not shutil.which("srun"):
+        raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
+    names = [host["name"] for host in (request.get("hosts") or {}).get("clients", [])]
     if spec["kind"] != "loop":
-        return _claim_directory(spec, home, check)
-    return _claim_loop(spec, home, check)
+        meet(spec, request)
+        return _claim_directory(spec, home, check, names)
+    return _claim_loop(spec, home, check, names)
 
 
 def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     """Release a target that is held already."""
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
-    images = [image for image in _images(spec, known) if "ino" in image]
+    images = [image for image in _images(spec, known) if "ino" in image] + seek.disks(home)
     begun = bool(known)
     if spec["kind"] == "loop":
         begun |= any(loops.devices_of(image) for image in images)
@@ -98,7 +115,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
                 proof += lustre.unmark(spec, known)
         for image in images:
             for device in loops.devices_of(image):
-                _unmount_all(device)
+                filesystems.unmount_all(device)
         for image in images:
             for device in loops.devices_of(image):
                 _wipe(device, known)
@@ -134,7 +151,7 @@ def forget(spec: dict[str, Any]) -> None:
         home.rmdir()
 
 
-def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]:
+def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str]) -> dict[str, Any]:
     if os.geteuid() != 0:
         raise Refusal(
             f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename}; become root, or "
@@ -154,6 +171,8 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]
     for image in images:
         loops.verify(image)
     calibrate.room(spec, sum(image["bytes"] for image in images))  # refuses what cannot be before it begins
+    if why := models.why_refused(spec["device_model"]):
+        raise Refusal(f"target {spec['name']} is not claimed: {why}")
     if check:
         return {
             "changed": True,
@@ -161,6 +180,7 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]
         }
     ours = _new(
         spec,
+        hosts,
         [
             {
                 "image": image["image"],
@@ -192,14 +212,15 @@ def _set_up(target: Target) -> None:
     if declared or spec["amount_mib"] is None:
         raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"])
     lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
-    ours["device_model"] = _choose_model(declared, lower_mib_s, stores)
+    ours["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
     target.save()
+    target.attach()  # the model may offer another disk than the one that was calibrated
     target.make()
     try:
         target.model_in_place()
     except Refusal as why:  # found out only after a controller was moved
         undo(target.home)
-        ours["device_model"] = _none(str(why))
+        ours["device_model"] = models.none(str(why))
     _measure_empty(target)
     if ours["device_model"]["kind"] == "none":
         guess_mib_s = lower_mib_s
@@ -233,7 +254,7 @@ def _measure_empty(target: Target) -> None:
         target.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
 
 
-def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str, Any]:
+def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[str]) -> dict[str, Any]:
     place = Path(spec["directory"])
     directories.create(spec, check=True)  # refuses what is not ours to take
     if not place.is_dir():
@@ -245,6 +266,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str,
         return {"changed": True, "msg": f"would claim {place} ({capacity_bytes / GIB:.1f} GiB)"}
     ours = _new(
         spec,
+        hosts,
         [
             {
                 "directory": str(place),
@@ -256,7 +278,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str,
         ],
     )
     ours["capacity_bytes"] = capacity_bytes
-    ours["device_model"] = _none(f"kind {spec['kind']}: no device of its own")
+    ours["device_model"] = models.none(f"kind {spec['kind']}: no device of its own")
     if found:
         ours.update(lustre=found.noted, filesystem_state_known=found.alone)
     target = Target(spec, ours)
@@ -273,7 +295,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool) -> dict[str,
     return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": ours}
 
 
-def _new(spec: dict[str, Any], stores: list[dict[str, Any]]) -> dict[str, Any]:
+def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -> dict[str, Any]:
     uname = os.uname()
     return {
         "schema": 1,
@@ -287,30 +309,10 @@ def _new(spec: dict[str, Any], stores: list[dict[str, Any]]) -> dict[str, Any]:
         "stores": stores,
         "tools": probe.versions(),
         "tasks": tasks_of(spec),
+        "hosts": hosts,
+        "launcher": spec["launcher"],
         "filesystem_state_known": spec["kind"] == "loop",
     }
-
-
-def _choose_model(declared: dict[str, Any] | None, lower_mib_s: float, stores: int) -> dict[str, Any]:
-    """The model's parameters, fixed before anything is measured with it."""
-    if declared is None:
-        return _none("not declared")
-    if why := iocost.possible(declared):
-        return _none(why)
-    limit = int(MODEL_SHARE * lower_mib_s * MIB / stores)
-    bytes_per_s = min(declared["bytes_per_s"], limit)
-    return {
-        **declared,
-        "bytes_per_s": bytes_per_s,
-        "declared_bytes_per_s": declared["bytes_per_s"],
-        "why_none": None,
-        "label": f"modelled device (IOCost, {bytes_per_s / MIB:.0f} MiB/s, "
-        f"{declared['sequential_iops']} sequential and {declared['random_iops']} random I/Os a second)",
-    }
-
-
-def _none(why: str) -> dict[str, Any]:
-    return {"kind": "none", "label": "no device model", "why_none": why}
 
 
 def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -321,12 +323,6 @@ def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str
         if "image" in store:
             images.setdefault(store["image"], {**store["image_id"], "image": store["image"], "phase": "written"})
     return list(images.values())
-
-
-def _unmount_all(device: str) -> None:
-    for mount in reversed(filesystems.mounts()):
-        if mount.source.startswith("/dev/") and os.path.realpath(mount.source) == device:
-            filesystems.unmount(Path(mount.point))
 
 
 def _wipe(device: str, known: dict[str, Any] | None) -> None:

@@ -191,6 +191,13 @@ def unmount(point: Path) -> None:
         time.sleep(0.02)
 
 
+def unmount_all(device: str) -> None:
+    """Unmount a block device wherever it is mounted here."""
+    for mount in reversed(mounts()):
+        if mount.source.startswith("/dev/") and os.path.realpath(mount.source) == device:
+            unmount(Path(mount.point))
+
+
 def await_frees(point: Path) -> None:
     """Wait until XFS has freed what was deleted, which it does in the background, a sync or not.
 

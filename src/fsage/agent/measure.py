@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-import signal
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
 from contextlib import nullcontext
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import caches, outbox, token
-from fsage.agent.errors import Failure
+from fsage.agent.attend import measured_files
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
+from fsage.agent.hosts import Hosts, Lost, of
 from fsage.agent.lease import Watch, held
-from fsage.agent.lustre import cold, servers
+from fsage.agent.lustre import servers
 from fsage.agent.lustre import target as lustre
+from fsage.agent.shell import stop
 from fsage.agent.state import layout_record, look, opened, remove_measured
 from fsage.agent.target import Target
 from fsage.agent.trace import tracing
@@ -40,6 +44,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     was begun although the state is as asked. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
+    hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if check:
         return {
@@ -50,8 +55,8 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "lost": None,
             "stopped": None,
         }
-    with held(target.home, request) as lease:
-        visit = Visit(target, request, lease)
+    with held(target.home, request) as lease, contextlib.closing(Hosts(target.spec, target.claim, hosts)) as others:
+        visit = Visit(target, request, lease, others)
         lost = visit.enter() if cells else None
         measured, stopped = 0, None
         while not lost and not stopped and measured < len(cells):
@@ -77,6 +82,22 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
         }
 
 
+def hosts_of(target: Target, request: dict) -> dict[str, list[dict]]:
+    """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
+    hosts = of(request)
+    names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
+    if len(claimed) > 1 or len(names) > 1:
+        if names != claimed:
+            raise Refusal(
+                f"target {target.name} was claimed for the clients {', '.join(claimed) or 'none'}, and the inventory "
+                f"names {', '.join(names)}: a study's hosts stay the same. Name those again, or release the target and "
+                "claim it for these"
+            )
+        if target.kind == "loop":
+            raise Refusal(f"target {target.name} (kind: loop) is of one host: name one in the group clients")
+    return hosts
+
+
 def too_late(until: float | None, cell: dict) -> str | None:
     """Why a cell is not begun: it would not end before the site's window closes (seconds since 1970); or None."""
     if until is None or time.time() + cell["estimate_s"] <= until:
@@ -91,8 +112,8 @@ def too_late(until: float | None, cell: dict) -> str | None:
 class Visit:
     """One stay at a target in one state."""
 
-    def __init__(self, target: Target, request: dict, lease: dict | None) -> None:
-        self.target, self.request = target, request
+    def __init__(self, target: Target, request: dict, lease: dict | None, hosts: Hosts) -> None:
+        self.target, self.request, self.hosts = target, request, hosts
         self.mount = target.mounts[0]
         self.watch = Watch(target.home, request, lease)
         self.lustre: dict[str, Any] = target.spec["lustre"] or {}
@@ -181,6 +202,8 @@ class Visit:
         for phase in cell["phases"]:
             try:
                 dropped = self.drop_caches()
+            except Lost:
+                raise
             except Failure as warm:
                 return taken, f"{phase['name']}: {warm}"
             result = {
@@ -188,8 +211,11 @@ class Visit:
                 "argv": self.argv(phase),
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
+                **({"files": phase["files"]} if "files" in phase else {}),
             }
             result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
+            if dropped.get("hosts"):
+                result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
             if phase.get("reads") and dropped["cached_pages"]:
                 return (
@@ -197,7 +223,7 @@ class Visit:
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
                 )
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
-                result.update(self.run({**phase, "argv": result["argv"]}))
+                result.update(self.served({**phase, "argv": result["argv"]}))
             if trace:
                 result["trace"] = trace.noted
             if result["rc"] != 0:
@@ -242,19 +268,38 @@ class Visit:
         return None
 
     def drop_caches(self) -> dict:
-        """Make the target cold, and count the measured files' pages that are still in memory.
+        """Make the target cold on every host, and count the measured files' pages that are still in memory.
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
         (data, inodes, bitmaps) and leaves everybody else's caches alone.
         """
-        if self.lustre:
-            return cold.drop(self.lustre["fsname"], measured_files(self.target.mounts))
         if self.target.allocator_reset != "remount":
-            return caches.drop(measured_files(self.target.mounts))
+            return self.hosts.drop(self.target)
         began = time.monotonic()
         self.target.remount()
         cached = caches.cached_pages(measured_files(self.target.mounts))
         return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "umount and mount"}
+
+    def served(self, phase: dict) -> dict:
+        """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.
+
+        What listens stays for the next phase: to start `fio --server` takes longer than all else that we do for a cell.
+        """
+        with tempfile.TemporaryDirectory(prefix="fsage-") as folder:
+            for name, text in phase.get("files", {}).items():
+                (Path(folder) / name).write_text(text)
+            argv = [word.replace("{files}", folder) for word in phase["argv"]]
+            try:
+                if "serve" in phase:
+                    self.hosts.serve(phase["serve"])
+                result = self.run({**phase, "argv": argv})
+            except Lost:
+                raise
+            except Failure as why:
+                result = {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
+            if result["rc"] != 0:
+                self.hosts.end_service()
+            return result
 
     def run(self, phase: dict) -> dict:
         """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
@@ -283,6 +328,7 @@ class Visit:
                 except subprocess.TimeoutExpired:
                     if self.watch.orphaned():
                         raise Orphaned from None
+                    self.hosts.alive()
                     if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
                         late = True
                         stop(process)
@@ -315,6 +361,7 @@ class Visit:
             "began": began,
             "ended": utc_now(),
             "host": socket.gethostname(),
+            "hosts": [host["name"] for host in hosts_of(self.target, self.request)["clients"]],
             "kernel": platform.release(),
             "status": status,
             "why": why,
@@ -323,21 +370,3 @@ class Visit:
             "conditions": self.conditions,
             "phases": phases,
         }
-
-
-def measured_files(mounts: list[Path]) -> list[Path]:
-    """All files that the cell's commands have made."""
-    return sorted(path for mount in mounts for path in (mount / "measured").rglob("*") if path.is_file())
-
-
-def stop(process: subprocess.Popen) -> None:
-    """End a command with its children (it leads a session of its own)."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(timeout=2)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return

@@ -7,14 +7,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, files, iocost, space
+from fsage.agent import alike, declaration, files, iocost, models, space
 from fsage.agent.declaration import GIB
 from fsage.agent.errors import Refusal
-from fsage.agent.lustre import mounts, params
+from fsage.agent.lustre import mounts
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
 # smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
@@ -24,7 +23,9 @@ TOOLS = {
     "ior": ["ior", "-w", "-t", "1k", "-b", "1k", "-o", "ior"],
     "mdtest": ["mdtest", "-n", "1", "-d", "."],
     "mpirun": ["mpirun", "--version"],
+    "srun": ["srun", "--version"],
 }
+NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 NEEDED = {
     "loop": ("losetup", "blkid", "wipefs"),
     "ext4": ("mkfs.ext4",),
@@ -41,6 +42,8 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     found = versions()
     if not found["fio"]:
         missing.append("fio: nothing can be measured without it; install the package fio")
+    if spec["launcher"] == "srun" and not found["srun"]:
+        missing.append(NO_SRUN)
     good: list[Any] = []
     if spec["kind"] == "loop":
         if not root:
@@ -56,6 +59,8 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             good, bad = space.places(spec["image_dir"])
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
+            if why := models.why_refused(spec["device_model"]):
+                missing.append(why)
     elif spec["kind"] == "lustre":
         lacking = [f"{tool}: install the Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
         missing += lacking
@@ -71,27 +76,21 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     elif why := space.why_no_direct_io(parent):
         missing.append(f"{why}; declare a fsage_target.directory on another file system")
     model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
-    uname = os.uname()
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
     found_out = {
         "able": not missing,
         "missing": missing,
-        "root": root,
-        "host": uname.nodename,
-        "kernel": uname.release,
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "time": time.time(),
+        **alike.facts(spec),
         "tools": found,
-        "lustre": params.version() if spec["kind"] == "lustre" and shutil.which("lctl") else None,
         "io_controller": {"usable": model is None, "why_not": model},
         "places": [{"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good],
         "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},
     }
     return {
         "changed": False,
-        "msg": f"{uname.nodename} can hold a {spec['kind']} target"
+        "msg": f"{found_out['host']} can hold a {spec['kind']} target"
         if not missing
-        else f"{uname.nodename} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
+        else f"{found_out['host']} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
         "probe": found_out,
     }
 
@@ -107,7 +106,7 @@ def version_in(tool: str, said: str) -> str | None:
     >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
     '4.1.0+dev'
     """
-    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": ""}[tool]
+    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": "", "srun": ""}[tool]
     match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
     return match[1] if match else None
 

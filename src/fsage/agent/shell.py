@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -29,3 +30,16 @@ def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subproce
         said = (done.stderr or done.stdout).strip() or "(it said nothing)"
         raise Failure(f"`{command}` ended with status {done.returncode}: {said}")
     return done
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End a command with its children (it leads a session of its own)."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(timeout=2)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            return

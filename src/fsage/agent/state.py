@@ -46,19 +46,15 @@ def opened(spec: dict, request: dict, anywhere: bool = False) -> Target:
 def rest_of(done: list[dict], steps: list[dict]) -> list[dict] | None:
     """The steps that lead from `done` to `steps`, or None when only an empty target can get there.
 
-    A fragment step goes on from a smaller BB of the same generation and seed, for what BB deletes is
-    among what a larger BB deletes.
+    The last step done may be a smaller one of the kind that comes next, which goes on from there.
     """
     if done == steps[: len(done)]:
         return steps[len(done) :]
     head, last = done[:-1], done[-1]
     here = len(head)
-    if head != steps[:here] or here >= len(steps) or last["kind"] != "fragment":
+    if head != steps[:here] or here >= len(steps) or not structure.continues(last, steps[here]):
         return None
-    wider = steps[here]
-    if {**last, "percent": 0} == {**wider, "percent": 0} and wider["percent"] > last["percent"]:
-        return steps[here:]
-    return None
+    return steps[here:]
 
 
 def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
@@ -117,6 +113,8 @@ def settle(target: Target) -> None:
 def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
     """The token, and the next step when it is of `kind`. Raises Refusal when there is no way on from where it is."""
     now, why = look(target)
+    if goes_on(now, request):
+        return now, now["step"] if now["step"]["kind"] == kind else None
     if why:
         raise Refusal(f"cannot {kind} target {target.name}: {why}; run scrub.yml with the same request first")
     rest = rest_of(now["done"], request["steps"])
@@ -128,11 +126,26 @@ def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
     return now, rest[0] if rest and rest[0]["kind"] == kind else None
 
 
+def goes_on(now: dict, request: dict) -> bool:
+    """Whether a step that was interrupted is done to its end, not begun again from an empty target.
+
+    So it is where several clients had begun it, for one that is lost must not cost the others' work. They make their
+    files at the same time, so that the layout is another each time; what one client alone makes is always the same,
+    and would not be if it were made in two goes.
+    """
+    if now.get("phase") != token.BUILDING or now.get("clients", 1) < 2 or request.get("reuse", "nested") != "nested":
+        return False
+    rest = rest_of(now["done"], request["steps"])
+    return bool(rest and rest[0] == now["step"])
+
+
 def scrub(spec: dict, request: dict, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
     target = opened(spec, request)
     with held(target.home, request):
         now, why = look(target, whole=True)
+        if goes_on(now, request):
+            return {"changed": False, "msg": f"target {target.name}: {now['step']['kind']} goes on"}
         rest = None if why else rest_of(now["done"], request["steps"])
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
             return {
@@ -194,10 +207,11 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind} on target {target.name}"}
-        said = f"{kind} generation {step['generation']} to {step['percent']}% on target {target.name}"
+        said, sharded = f"{structure.of(step).said(step)} on target {target.name}", structure.of(step).SHARDED
         if not check:
-            token.changed(target.mounts[0], now, phase=token.BUILDING, step=step)
-        return {"changed": True, "due": True, "step": step, "msg": said}
+            clients = len((request.get("hosts") or {}).get("clients", ["alone"])) if sharded else 1
+            token.changed(target.mounts[0], now, phase=token.BUILDING, step=step, clients=clients)
+        return {"changed": True, "due": True, "step": step, "sharded": sharded, "msg": said}
 
 
 def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
@@ -213,12 +227,7 @@ def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Resul
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
 
-        if kind == "populate":
-            count = structure.populate(target.mounts, step, target.capacity_bytes, shard, go_on)
-        else:
-            made = next(s for s in now["done"] if s["kind"] == "populate" and s["generation"] == step["generation"])
-            total = structure.file_sizes(made["percent"], tuple(made["file_bytes"]), target.capacity_bytes)
-            count = structure.fragment(target.mounts, step, len(total), shard, go_on)
+        count = structure.of(step).work(target, step, now["done"], shard, go_on)
         return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
 
 
@@ -230,7 +239,7 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         if not now or now.get("step") != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
         before = now["done"]
-        if before and before[-1]["kind"] == kind == "fragment" and before[-1]["generation"] == step["generation"]:
+        if before and structure.continues(before[-1], step):
             before = before[:-1]
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes)
@@ -239,9 +248,7 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
-            raise Failure(
-                f"populate: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)"
-            )
+            raise Failure(f"{kind}: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)")
         return {
             "changed": True,
             "msg": f"{kind}: {ready['files']} files, digest {ready['digest']}",

@@ -1,14 +1,15 @@
 """The table's schema: what each column holds, in which unit, and since which version.
 
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
-first; 2, columns `structure` and `amount_mib`. A new version only adds columns, so an older table is still read.
+first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes` and
+`measured_extents_of_size`. A new version only adds columns, so an older table is still read.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class Column(NamedTuple):
@@ -39,6 +40,8 @@ COLUMNS = {
     "transfer_size_bytes": Column("Int64", "bytes of one transfer"),
     "iteration": Column("Int64", "which of the repetitions, from 1"),
     "structure": Column("Int64", "which of several layouts of the same structure, from 1; missing: there is one", 2),
+    "reference": Column("str", "state that this one is compared with, where its recipe names one", 3),
+    "axes": Column("str", "the state's levels on the axes of its recipe, JSON; paf has columns of its own", 3),
     "params": Column("str", "all parameters but the iteration, JSON with sorted keys"),
     # in which state it really was taken
     "capacity_percent_achieved": Column("float64", "share of the capacity that was filled, all generations"),
@@ -70,6 +73,9 @@ COLUMNS = {
         "float64",
         "share of their blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole",
         2,
+    ),
+    "measured_extents_of_size": Column(
+        "str", "their extents by size, JSON: from so many bytes to below twice that, how many", 3
     ),
     # how
     "began": Column("str", "when, ISO 8601, UTC"),

@@ -75,6 +75,8 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "transfer_size_bytes": params.get("transfer_size"),
         "iteration": params.get("iteration"),
         "structure": nominal.get("structure"),
+        "reference": nominal.get("reference"),
+        "axes": _text(nominal.get("axes")),
         "params": _text(varied),
         **_achieved(layout),
         "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],
@@ -118,7 +120,8 @@ OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "mean_extent_bytes",
 def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
     """Extents of the cell's own files, as its first phase with a map left them."""
     extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
-    return {f"measured_{key}": extents.get(key) for key in OF_EXTENTS}
+    of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
+    return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
 
 
 @cache

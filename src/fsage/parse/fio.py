@@ -4,6 +4,8 @@ Traps that this reader knows (all seen with fio 3.33):
 - a worker killed by SIGKILL: rc 0, error 0 and a note on stderr only;
 - a run stopped by a signal: valid JSON, error 0;
 - text before the document (`fio: pid=..., err=28/...`), or several documents (`--status-interval`);
+- with `--client`, options that a server refuses or a directory that it lacks: rc 0 and no job, the reason as text;
+  a client that was lost: the others' jobs as if nothing were, with rc 1; one that does not listen: fio never ends;
 - an I/O error leaves bytes and a bandwidth of the part that went well beside `error`.
 """
 
@@ -26,9 +28,13 @@ class FioTransfer(Transfer):
 
 @dataclass(frozen=True)
 class FioRun:
-    """One run of fio: what all its jobs together wrote and read (None: nothing), the options it echoes."""
+    """One run of fio: what all its jobs together wrote and read (None: nothing), the options it echoes.
+
+    `jobs` are their names. With `--client` every job of every client is one of them.
+    """
 
     version: str
+    jobs: tuple[str, ...]
     write: FioTransfer | None
     read: FioTransfer | None
     options: Mapping[str, str]
@@ -41,7 +47,7 @@ def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
     runtime in whole milliseconds.
     """
     before, document, after = _split(stdout)
-    said = [line for line in before.splitlines() if line.startswith("fio: ")]
+    said = [line for line in before.splitlines() if re.match(r"(<\S+> )?fio: |client: ", line)]
     said += [line for line in stderr.splitlines() if not line.startswith("note: ")]
     check_end("fio", rc, said)
     if document is None:
@@ -71,16 +77,25 @@ def _split(stdout: str) -> tuple[str, dict | None, str]:
 
 
 def _values(document: dict) -> FioRun:
-    jobs = document["jobs"]
+    jobs = document["jobs"] if "jobs" in document else _of_clients(document["client_stats"])
     for job in jobs:
         if job["error"] != 0:
             raise BadOutput(f"fio's job {job['jobname']} reports error {job['error']} (an errno)")
     return FioRun(
         version=document["fio version"],
+        jobs=tuple(job["jobname"] for job in jobs),
         write=_transfer([job["write"] for job in jobs]),
         read=_transfer([job["read"] for job in jobs]),
         options={**document.get("global options", {}), **jobs[0]["job options"]},
     )
+
+
+def _of_clients(stats: list[dict]) -> list[dict]:
+    """The clients' own jobs; the line of them all together, which has no options, is left out."""
+    jobs = [job for job in stats if "job options" in job]
+    if not jobs:
+        raise BadOutput("no client of fio reports a job")
+    return jobs
 
 
 def _transfer(parts: list[dict]) -> FioTransfer | None:

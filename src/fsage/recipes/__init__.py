@@ -22,8 +22,8 @@ class State(NamedTuple):
 
     `name` is safe as a file name. States of one `population` share its populate and come one after the other,
     each reached by deleting more. `axes` are the levels that `only`, `exclude` and `compare` speak of;
-    `nominal` goes into the records. `parts` are the steps at nominal file sizes (`steps()` gives those of a
-    target), `playbooks` what brings them about.
+    `nominal` goes into the records: of it `axes` are numbers for figures, `reference` names the state to compare with.
+    `parts` are the steps at nominal file sizes (`steps()` gives those of a target), `playbooks` what brings them about.
     """
 
     name: str
@@ -37,7 +37,7 @@ class State(NamedTuple):
         """Return the steps of a request: file sizes scaled to whole 4 KiB, `seed` where none is named."""
         steps = []
         for part in self.parts:
-            step = {**part, "seed": seed if part["seed"] is None else part["seed"]}
+            step = {**part, "seed": seed} if part.get("seed", seed) is None else dict(part)
             if "file_bytes" in part:
                 step["file_bytes"] = [_scaled(size_bytes, scale_file_size) for size_bytes in part["file_bytes"]]
             steps.append(step)

@@ -6,7 +6,10 @@ import json
 
 import pandas as pd
 
-AXES = ["state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "params"]
+AXES = [
+    *("state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes"),
+    *("reference", "axes", "params"),
+]
 """What was asked: samples of one group are alike in all of these."""
 SETTING = {
     "kernel": "kernel",

@@ -40,9 +40,9 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     - `n`, `median`, its interval `low`, `high` with its `level`, `mean`, `cov`: of the samples
     - `flags`: iterations that lie far off, and why
     - `trend_p`: of a trend over time in the group, adjusted over all groups; none with several structures
-    - `clean`: the unfragmented state of lowest capacity with the same file size and parameters under the same
-      conditions, if there; `to_clean`: the Ratio to it; `p_exploratory`: of the difference, adjusted over all rows
-      (false-discovery control), or none and `p_why`
+    - `clean`: the state that the recipe names (`reference`), else the unfragmented one of lowest capacity with the same
+      file size, with the same parameters under the same conditions, if there; `to_clean`: the Ratio to it;
+      `p_exploratory`: of the difference, adjusted over all rows (false-discovery control), or none and `p_why`
     """
     frame = labelled(samples(frame))
     names = measures(frame)
@@ -102,17 +102,23 @@ def _flags(column: pd.Series, cells: pd.Series) -> list[str]:
 
 
 def _clean(table: pd.DataFrame) -> dict[tuple, dict[str, Any]]:
-    """The row that each REFERENCE is compared with; of several layouts of that state the commonest."""
-    whole = table[table["fragmentation_percent"] == 0]
+    """The row that each REFERENCE is compared with, by `_key`; of several layouts of that state the commonest."""
+    named = table[table["state"] == table["reference"]].sort_values("main", kind="stable")
+    whole = table[(table["fragmentation_percent"] == 0) & table["reference"].isna()]
     whole = whole.sort_values(["capacity_percent", "main"], ascending=[False, True], kind="stable")
-    return {tuple(row[name] for name in REFERENCE): row for row in whole.to_dict("records")}
+    return {_key(row): row for part in (named, whole) for row in part.to_dict("records")}
+
+
+def _key(row: dict[str, Any]) -> tuple:
+    named = row["reference"] if isinstance(row["reference"], str) else None
+    return (named, *(None if pd.isna(row[name]) else row[name] for name in REFERENCE))
 
 
 def _compared(
     row: dict[str, Any], clean: dict[tuple, dict[str, Any]]
 ) -> tuple[str | None, statistics.Ratio | None, statistics.Test | None]:
     """Name of the clean state, and the row against it; nothing against itself."""
-    reference = clean.get(tuple(row[name] for name in REFERENCE))
+    reference = clean.get(_key(row))
     if reference is None:
         return None, None, None
     if reference["state"] == row["state"]:

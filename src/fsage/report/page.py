@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,6 @@ from fsage.report.groups import samples, summarise
 from fsage.report.headline import comparisons, layout_sentences, published_sentences, stamp
 from fsage.report.render import template
 from fsage.report.section import Data, Section
-
-DRAWN = ("paf",)
-"""Recipes with a package of their own here, whose SECTIONS draw them; any other has the tables only."""
 
 
 def build(
@@ -97,7 +94,9 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     from fsage.report import drift, layout, traces
 
     recipe = next(iter(data.frame["recipe"].dropna()), None)
-    of_recipe = importlib.import_module(f"fsage.report.{recipe}").SECTIONS if recipe in DRAWN else ()
+    # A recipe may have a package here of its name, whose SECTIONS draw it; any other has the tables only.
+    drawn = recipe is not None and importlib.util.find_spec(f"fsage.report.{recipe}") is not None
+    of_recipe = importlib.import_module(f"fsage.report.{recipe}").SECTIONS if drawn else ()
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
     return draw(
         [

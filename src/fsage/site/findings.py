@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import alike
 from fsage.site.look import Host, Site
 from fsage.target import Target
 
-SKEW_S = 2.0
-"""Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""
 MUST_HAVE_HOSTS = ("clients",)
-ALIKE = {"kernel": "kernel", "memory_bytes": "memory, GiB", "tools": "versions of tools", "lustre": "version of Lustre"}
-"""What the clients must have in common for their numbers to belong together."""
 
 
 def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[str]:
     """All that must be mended before `target` is used; `others` are the targets of other inventories, by folder."""
-    said = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site), *_unlike(site)]
+    said = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
+    said += alike.differences({host.name: host.answer for host in site.of("clients") if host.answer})
     return [*said, *_servers(site, target), *_shared(target, others)]
 
 
@@ -43,34 +41,10 @@ def _unable(site: Site) -> list[str]:
 
 def _clocks(site: Site) -> list[str]:
     """Each host's clock against ours, at the moment when its answer came."""
-    said = []
+    said: list[str] = []
     for host in site.hosts:
         if host.answer and host.answered_at is not None:
-            ahead_s = host.answer["time"] - host.answered_at
-            if abs(ahead_s) > SKEW_S:
-                which = "ahead of" if ahead_s > 0 else "behind"
-                said.append(
-                    f"the clock of {host.name} is {abs(ahead_s):.0f} s {which} this machine's (at most {SKEW_S:g} s): "
-                    "synchronise it, or leases and records disagree about what came first"
-                )
-    return said
-
-
-def _unlike(site: Site) -> list[str]:
-    """Where clients differ in what must be alike."""
-    said = []
-    clients = [host for host in site.of("clients") if host.answer]
-    for key, what in ALIKE.items():
-        by_value: dict[str, list[str]] = {}
-        for host in clients:
-            value = _answer(host).get(key)
-            shown = (
-                round(value / 2**30) if key == "memory_bytes" and value else value
-            )  # no two nodes have the same to the byte
-            by_value.setdefault(str(shown), []).append(host.name)
-        if len(by_value) > 1:
-            each = "; ".join(f"{', '.join(names)}: {value}" for value, names in sorted(by_value.items()))
-            said.append(f"clients differ in {what}: {each}")
+            said += alike.skews(host.name, host.answer["time"], host.answered_at, host.answered_at)
     return said
 
 

@@ -14,19 +14,20 @@ Metrics = dict[str, float | int]
 
 # The cheapest start and end (measured): no clock calibration, threads in place of processes, no progress timer. No
 # statistics of disks: it fails a run when somebody else's device goes while fio looks through sysfs.
-FIO = (
-    "fio",
-    "--output-format=json",
-    "--clocksource=clock_gettime",
-    "--thread",
-    "--eta=never",
-    "--disk_util=0",
-)
+FRONT = ("fio", "--output-format=json", "--eta=never")
+FIO = (*FRONT, "--clocksource=clock_gettime", "--thread", "--disk_util=0")
+FIO_PORT = 8765  # where `fio --server` listens
+MPI_PROGRAM = {"openmpi": "mpirun", "mpich": "mpirun", "srun": "srun"}
+
+
+def hosts(claim: Mapping) -> list[str]:
+    """Names of the clients that measure together; none: the launcher alone."""
+    return claim.get("hosts", [])
 
 
 def tasks(claim: Mapping) -> int:
-    """How many tasks run at a time."""
-    return claim.get("tasks", 1)
+    """How many tasks run at a time, on all clients."""
+    return claim.get("tasks", 1) * max(1, len(hosts(claim)))
 
 
 def directories(claim: Mapping, separator: str) -> str:
@@ -45,12 +46,12 @@ def directories(claim: Mapping, separator: str) -> str:
 
 
 def choose_tool(asked: str, mpi_tool: str, claim: Mapping) -> str:
-    """`fio` or `mpi_tool`, as asked; `auto` is `mpi_tool` where it is installed, with mpirun, else fio.
+    """`fio` or `mpi_tool`, as asked; `auto` is `mpi_tool` where it is installed, with what launches it, else fio.
 
     `ValueError` if what was asked for is not on the target's hosts.
     """
     there = [name for name, version in claim["tools"].items() if version]
-    needs = {mpi_tool: {mpi_tool, "mpirun"}, "fio": {"fio"}}
+    needs = {mpi_tool: {mpi_tool, MPI_PROGRAM[launcher(claim)]}, "fio": {"fio"}}
     tool = asked if asked != "auto" else mpi_tool if needs[mpi_tool] <= set(there) else "fio"
     if missing := sorted(needs[tool].difference(there)):
         raise ValueError(
@@ -60,32 +61,77 @@ def choose_tool(asked: str, mpi_tool: str, claim: Mapping) -> str:
     return tool
 
 
+def launcher(claim: Mapping) -> str:
+    """`openmpi`, `mpich` or `srun`."""
+    return claim.get("launcher", "openmpi")
+
+
 def mpirun(claim: Mapping) -> list[str]:
-    """The launcher in front of IOR and mdtest. Its output is not tagged: not every MPI knows how to."""
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(tasks(claim))]
+    """The launcher in front of IOR and mdtest: as many tasks on each client, host after host.
+
+    Its output is not tagged: not every MPI knows how to. What a site's network needs is set as MPI itself reads it on
+    the launcher, e.g. `OMPI_MCA_btl_tcp_if_include`.
+    """
+    each, names, count = claim.get("tasks", 1), hosts(claim), tasks(claim)
+    several = len(names) > 1
+    if launcher(claim) == "srun":
+        nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}", f"--ntasks-per-node={each}"]
+        return ["srun", "--mpi=pmix", "--overlap", *(nodes if several else []), f"--ntasks={count}"]
+    if launcher(claim) == "mpich":
+        where = ["-hosts", ",".join(names), "-ppn", str(each)]
+        return ["mpirun", *(where if several else []), "-np", str(count)]
+    where = ["--host", ",".join(f"{name}:{each}" for name in names)]
+    return ["mpirun", "--allow-run-as-root", "--oversubscribe", *(where if several else []), "-np", str(count)]
 
 
-def fio_argv(claim: Mapping, *options: str) -> list[str]:
-    """A run of fio with one job per task; what a task makes is named `measured.<task>.<file>`."""
-    return [
-        *FIO,
-        "--name=measured",
+def launched_tasks(argv: Sequence[str]) -> int:
+    """How many tasks a command of `mpirun` starts."""
+    given = [word.partition("=")[2] for word in argv if word.startswith("--ntasks=")]
+    return int(given[0] if given else argv[argv.index("-np") + 1])
+
+
+def fio_phase(claim: Mapping, *options: str) -> dict:
+    """What a phase runs: fio with one job per task; what a task makes is named `measured.<task>.<file>`.
+
+    On several clients it is a job file for each (fio sends only files), which a `fio --server` there works at, all
+    beginning together; files are then named `measured.<host>.<task>.<file>`.
+    """
+    options = (
         f"--directory={directories(claim, ':')}",
-        f"--numjobs={tasks(claim)}",
+        f"--numjobs={claim.get('tasks', 1)}",
         "--group_reporting",
         *options,
-    ]
+    )
+    names = hosts(claim)
+    if len(names) < 2:
+        return {"argv": [*FIO, "--name=measured", *options]}
+    job = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], "--unique_filename=0", *options)]
+    return {
+        "argv": [*FRONT, *(word for name in names for word in (f"--client={name}", f"{{files}}/{name}"))],
+        "files": {name: "\n".join([f"[measured.{name}]", *job, ""]) for name in names},
+        "serve": {"argv": ["fio", "--server"], "port": FIO_PORT},
+    }
 
 
-def options_of(argv: Sequence[str]) -> dict[str, str]:
-    """`--key=value` words of a fio command line."""
-    return dict(word[2:].split("=", 1) for word in argv if word.startswith("--") and "=" in word)
+def options_of(phase: Mapping) -> dict[str, str]:
+    """`key=value` options of a phase of fio, of each client where there are several."""
+    words = [word.removeprefix("--") for word in phase["argv"] if word.startswith("--")]
+    for job in phase.get("files", {}).values():
+        words += job.splitlines()
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def fio_tasks(phase: Mapping) -> int:
+    """How many tasks a phase of fio has, on all clients."""
+    return int(options_of(phase)["numjobs"]) * len(phase.get("files", ["alone"]))
 
 
 def read_fio(phase: Mapping) -> fio.FioRun:
     """What fio left of a phase, after checking that it is of this command."""
     run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
-    asked = options_of(phase["argv"])
+    asked, clients = options_of(phase), phase.get("files", {})
+    if clients and sorted(run.jobs) != sorted(f"measured.{name}" for name in clients):
+        raise BadOutput(f"of the clients {', '.join(clients)} fio reports {', '.join(run.jobs) or 'none'}")
     # fio echoes what it was given, some of it in a form of its own: these come back as they were.
     for option in ("rw", "ioengine", "directory", "size", "bs", "nrfiles", "numjobs", "direct", "loops"):
         if option in asked and run.options.get(option) != asked[option]:

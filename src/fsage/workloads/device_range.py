@@ -76,7 +76,7 @@ def read(observation: Mapping) -> Outcome:
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
     asked_bytes = int(asked["size"]) * int(asked.get("loops", 1))

@@ -56,7 +56,7 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     tool = _shared.choose_tool(params.tool, "mdtest", claim)
     make = _mdtest if tool == "mdtest" else _fio
     return [
-        {"name": operation, "argv": make(params, claim, operation), "reads": operation == "stat"}
+        {"name": operation, **make(params, claim, operation), "reads": operation == "stat"}
         for operation in params.operations
     ]
 
@@ -84,8 +84,8 @@ def read(observation: Mapping) -> Outcome:
     return _shared.judge(observation, Params, lambda params: params.operations, _judge)
 
 
-def _fio(params: Params, claim: Mapping, operation: str) -> list[str]:
-    return _shared.fio_argv(
+def _fio(params: Params, claim: Mapping, operation: str) -> dict:
+    return _shared.fio_phase(
         claim,
         f"--ioengine={OPERATIONS[operation][0]}",
         f"--nrfiles={params.files_per_task}",
@@ -96,10 +96,10 @@ def _fio(params: Params, claim: Mapping, operation: str) -> list[str]:
     )
 
 
-def _mdtest(params: Params, claim: Mapping, operation: str) -> list[str]:
+def _mdtest(params: Params, claim: Mapping, operation: str) -> dict:
     places = _shared.directories(claim, "@")
     options = ["-n", str(params.files_per_task), "-F", "-u", OPERATIONS[operation][1]]
-    return [*_shared.mpirun(claim), "mdtest", *options, "-d", places]
+    return {"argv": [*_shared.mpirun(claim), "mdtest", *options, "-d", places]}
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
@@ -112,10 +112,10 @@ def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
 
 def _judge_fio(phase: Mapping) -> tuple[int, float, int]:
     """Files, seconds, files asked for."""
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
     if not run.read or run.write or asked["ioengine"] != OPERATIONS[phase["name"]][0]:
         raise BadOutput(f"fio ran {asked['ioengine']} and moved data, or did nothing")
-    return run.read.operations, run.read.seconds, int(asked["nrfiles"]) * int(asked["numjobs"])
+    return run.read.operations, run.read.seconds, int(asked["nrfiles"]) * _shared.fio_tasks(phase)
 
 
 def _judge_mdtest(phase: Mapping) -> tuple[int, float, int]:
@@ -123,7 +123,7 @@ def _judge_mdtest(phase: Mapping) -> tuple[int, float, int]:
     argv, row = phase["argv"], OPERATIONS[phase["name"]][2]
     if run.iterations != 1 or set(run.per_s) != {row}:
         raise BadOutput(f"mdtest did {', '.join(run.per_s)} {run.iterations} times, not {row} once")
-    asked_tasks, asked_files = (int(argv[argv.index(option) + 1]) for option in ("-np", "-n"))
+    asked_tasks, asked_files = _shared.launched_tasks(argv), int(argv[argv.index("-n") + 1])
     if run.tasks != asked_tasks:
         raise BadOutput(f"{run.tasks} tasks ran of {asked_tasks} asked for")
     return run.files, run.files / run.per_s[row], asked_tasks * asked_files

@@ -22,7 +22,8 @@ class Params(BaseModel):
 
     `passes`: how often the file is gone over, where the amount is too little for a sample of a second; what
     the target's claim says if not given. The first pass of a write allocates, later ones write over what is
-    there: samples of different passes are not comparable.
+    there: samples of different passes are not comparable. `amount_percent`: what all tasks together move, as a share of
+    the target's capacity in place of the claim's amount.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,6 +35,7 @@ class Params(BaseModel):
     phases: tuple[Literal["write", "read"], ...] = ("write", "read")
     direct: bool = True
     passes: int | None = Field(default=None, ge=1)
+    amount_percent: float | None = Field(default=None, gt=0, le=100)
 
     @field_validator("phases")
     @classmethod
@@ -60,10 +62,10 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     for name in _steps(params):
         reads = name == "read"
         if tool == "ior":
-            argv = _ior(params, claim, block_bytes, reads)
+            command = {"argv": _ior(params, claim, block_bytes, reads)}
         else:
-            argv = _fio(params, claim, block_bytes, reads, passes)
-        phases.append({"name": name, "argv": argv, "reads": reads})
+            command = _fio(params, claim, block_bytes, reads, passes)
+        phases.append({"name": name, **command, "reads": reads})
     return phases
 
 
@@ -101,6 +103,14 @@ def _passes(params: Params, claim: Mapping) -> int:
 
 
 def _block_bytes(params: Params, claim: Mapping) -> int:
+    if params.amount_percent:
+        share = claim["capacity_bytes"] * params.amount_percent / 100 / _shared.tasks(claim)
+        if not (block_bytes := int(share) // params.transfer_size * params.transfer_size):
+            raise ValueError(
+                f"amount_percent: {params.amount_percent}% of the target are {share:.0f} bytes a task, less than one "
+                f"transfer of {params.transfer_size}"
+            )
+        return block_bytes
     block_bytes = claim["amount_mib"] * MIB
     if block_bytes % params.transfer_size:
         raise ValueError(
@@ -111,23 +121,22 @@ def _block_bytes(params: Params, claim: Mapping) -> int:
     return block_bytes
 
 
-def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes: int) -> list[str]:
-    argv = _shared.fio_argv(
-        claim,
+def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes: int) -> dict:
+    options = [
         f"--rw={'read' if reading else 'write'}",
         f"--size={block_bytes}",
         f"--bs={params.transfer_size}",
         f"--direct={int(params.direct)}",
         "--ioengine=psync",
         "--fallocate=none",
-    )
+    ]
     if passes > 1:
-        argv.append(f"--loops={passes}")
+        options.append(f"--loops={passes}")
     if reading:
-        argv.append("--allow_file_create=0")  # fio would make a missing file, and then read that
+        options.append("--allow_file_create=0")  # fio would make a missing file, and then read that
     elif not params.direct:
-        argv.append("--end_fsync=1")
-    return argv
+        options.append("--end_fsync=1")
+    return _shared.fio_phase(claim, *options)
 
 
 def _ior(params: Params, claim: Mapping, block_bytes: int, reading: bool) -> list[str]:
@@ -153,18 +162,18 @@ def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
 
 
 def _judge_fio(params: Params, phase: Mapping) -> Transfer:
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase["argv"])
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if done is None or other:
         raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
-    asked_bytes = int(asked["size"]) * int(asked["numjobs"]) * int(asked.get("loops", 1))
+    asked_bytes = int(asked["size"]) * _shared.fio_tasks(phase) * int(asked.get("loops", 1))
     _check(params, int(asked["bs"]), done, asked_bytes)
     return done
 
 
 def _judge_ior(params: Params, phase: Mapping) -> Transfer:
     run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
-    asked_tasks, block_bytes = (int(argv[argv.index(option) + 1]) for option in ("-np", "-b"))
+    asked_tasks, block_bytes = _shared.launched_tasks(argv), int(argv[argv.index("-b") + 1])
     # The echo is the only sign of O_DIRECT. The paths come last and are left out: an echo may be cut there.
     options = " ".join(argv[argv.index("ior") + 1 : argv.index("-o")])
     if f" {options} -o" not in run.command:

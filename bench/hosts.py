@@ -1,0 +1,89 @@
+"""What a cell costs beyond its I/O commands on four SSH hosts: check, cold caches on all, start and end of the visit.
+
+The hosts are namespaces of this machine (tests/testbed), so that four caches are dropped one after another by one
+kernel; the target is a directory that they share. Goal: at most 1 s a cell.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+sys.path += [str(TESTS / "testbed"), str(TESTS / "behaviour"), str(TESTS / "cluster")]
+
+from cluster_project import ClusterProject  # noqa: E402
+from project import make_project  # noqa: E402
+from testbed import Testbed  # noqa: E402
+
+CELLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+PARTS = ("check", "drop", "run", "clean")
+STUDY = {"states__capacity": [30], "states__fragmentation": [0], "cells__iterations": CELLS, "headline": []}
+
+
+def main() -> None:
+    """Measure one state's cells by one play; print seconds a cell."""
+    with tempfile.TemporaryDirectory(prefix="fsage-bed-", dir="/tmp") as bed, Testbed(Path(bed) / "bed") as testbed:
+        place = Path(tempfile.mkdtemp(prefix="fsage-bench-", dir="/var/tmp"))
+        try:
+            measure(testbed, place)
+        finally:
+            shutil.rmtree(place)
+
+
+def measure(testbed: Testbed, place: Path) -> None:
+    """Bring the target about, then measure."""
+    spec = {
+        "name": "shared",
+        "kind": "directory",
+        "directory": str(place / "target"),
+        "home": str(place / "home"),
+        "budget_gib": 1,
+        "scale": {"file_size": 0.125, "tasks": 1},
+        "amount_mib": 8,
+    }
+    made = make_project(place / "clone", spec)
+    made.write_study(cells__transfer_size=["4M"], **STUDY)
+    hosts = {"launcher": [], "clients": testbed.hosts, "servers": []}
+    groups = {group: {"hosts": dict.fromkeys(names)} for group, names in hosts.items()}
+    (made.root / "inventories/shared/hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    project = ClusterProject(made.root, made.spec, {**made.env, "HOME": str(testbed.folder)}, testbed)
+    done(project, "local_target.yml", "claim.yml", "-e", "claim_copy=results/targets/shared.json")
+    asked = project.fsage("request", "small", "30.00@8M", "--cells")
+    assert asked.returncode == 0, asked.stderr
+    (project.root / "request.json").write_text(asked.stdout)
+    done(project, "scrub.yml", "populate.yml", "-e", "@request.json")
+    began = time.monotonic()
+    done(project, "measure.yml", "-e", "@request.json")
+    play_s = time.monotonic() - began
+    with tarfile.open(json.loads(asked.stdout)["fsage_request"]["bundle"]) as bundle:
+        cells = [json.load(bundle.extractfile(one)) for one in bundle if one.name != "INDEX.json"]
+    assert len(cells) == CELLS and {cell["status"] for cell in cells} == {"done"}
+    own = [cell["seconds"] for cell in cells]
+    run_s, cells_s = (sum(one[name] for one in own) for name in ("run", "total"))
+    print(f"{len(testbed.hosts)} hosts, {CELLS} cells, {run_s / CELLS:.2f} s of commands each; beyond these")
+    print(f"{(cells_s - run_s) / CELLS:.2f} s a cell, {(play_s - run_s) / CELLS:.2f} s with the play's start and end.")
+    print("Medians inside a cell:")
+    for one in own:
+        one["serve"] = one["total"] - sum(one[name] for name in PARTS)
+    for name in (*PARTS, "serve"):
+        print(f"  {name:5} {statistics.median(one[name] for one in own):.3f} s")
+
+
+def done(project: ClusterProject, *words: str) -> None:
+    """Run playbooks."""
+    ran = project.playbook(*words)
+    if ran.returncode:
+        raise SystemExit(ran.stdout + ran.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The agent on a host beside the launcher: for one visit it does what the launcher says, a JSON line each.
+
+The first line says where it is (`target`, `claim`, `role`: client or server) and is answered by what this host is, by
+all that it can do as long as the target is not claimed. Every later one says what to `do`. Each is answered by one
+line; what could not be done is answered by {"failed": sentence}. When the launcher's connection ends,
+so does all that was started here.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fsage.agent import alike, caches, probe
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import cold
+from fsage.agent.service import Service, serving
+from fsage.agent.state import opened
+from fsage.agent.target import Target
+
+SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
+
+
+class Attendant:
+    """What a host can be told to do."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        spec, claim, client = given["target"], given["claim"], given["role"] == "client"
+        self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
+        self.service: Service | None = None
+        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else alike.facts(spec)
+
+    def do(self, do: str, **given: Any) -> dict[str, Any]:
+        """Do one of the following."""
+        works: dict[str, Callable[..., dict]] = {"drop": self.drop, "serve": self.serve, "end": self.end}
+        return works[do](**given)
+
+    def drop(self) -> dict[str, Any]:
+        """Make this host's caches cold; caches.drop's answer."""
+        return drop_of(self.target) if self.target else caches.drop_all()
+
+    def serve(self, service: dict) -> dict[str, Any]:
+        """Have it listen here."""
+        self.service = serving(self.service, service)
+        return {}
+
+    def end(self) -> dict[str, Any]:
+        """Stop it."""
+        if self.service:
+            self.service.end()
+        self.service = None
+        return {}
+
+
+def drop_of(target: Target) -> dict[str, Any]:
+    """Make a client's caches of a target that several share cold; caches.drop's answer."""
+    lustre = target.spec["lustre"]
+    files = measured_files(target.mounts)
+    return cold.drop(lustre["fsname"], files) if lustre else caches.drop(files)
+
+
+def measured_files(mounts: list[Path]) -> list[Path]:
+    """All files that a cell's commands have made."""
+    return sorted(path for mount in mounts for path in (mount / "measured").rglob("*") if path.is_file())
+
+
+def main() -> None:
+    """Answer line after line until the launcher goes."""
+    attendant: Attendant | None = None
+    try:
+        while line := next_line(sys.stdin.buffer):
+            given = json.loads(line)
+            try:
+                if attendant is None:
+                    attendant = Attendant(given)
+                    answer = attendant.hello
+                else:
+                    answer = attendant.do(**given)
+            except (Failure, Refusal, OSError) as why:
+                answer = {"failed": str(why)}
+            print(json.dumps(answer), flush=True)
+    finally:
+        if attendant:
+            attendant.end()
+
+
+def next_line(stream: BinaryIO) -> bytes:
+    """The launcher's next line; nothing when it has gone, or said nothing for SILENCE_S."""
+    if not stream.peek(0) and not select.select([stream], [], [], SILENCE_S)[0]:  # type: ignore[attr-defined]
+        return b""
+    return stream.readline()

@@ -1,0 +1,211 @@
+"""The other hosts of a measurement: an agent on each while the visit lasts, which does what the launcher says.
+
+The launcher starts it over SSH, as its own user, as MPI does; the agent itself comes over the connection, so that it is
+the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.agent.attend.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from fsage.agent import alike, probe
+from fsage.agent.attend import drop_of
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.library import packed
+from fsage.agent.service import Service, serving
+from fsage.agent.target import Target
+
+# A host that is lost without a word is noticed within 15 seconds.
+SSH = (
+    "ssh",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=10",
+    "-o",
+    "ServerAliveInterval=5",
+    "-o",
+    "ServerAliveCountMax=3",
+)
+BOOT = (
+    "import os, sys; read = sys.stdin.buffer; fd = os.memfd_create('fsage'); "
+    "open(fd, 'wb', closefd=False).write(read.read(int(read.readline()))); "
+    "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent import attend; attend.main()"
+)
+PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
+
+
+class Lost(Failure):
+    """A host has gone; nothing more can be measured."""
+
+
+class Host:
+    """One other host: `{"name", "python", "local"}` as the inventory has it, and its role."""
+
+    def __init__(self, host: dict, role: str) -> None:
+        self.name, self.role = host["name"], role
+        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
+        command = shlex.join(["exec", host["python"], "-S", "-c", BOOT])
+        self.process = subprocess.Popen(
+            ["sh", "-c", command] if host["local"] else [*SSH, self.name, command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
+            start_new_session=True,
+        )
+        self.met, self.pending = False, b""
+
+    def give(self, content: bytes) -> None:
+        """Send bytes."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):  # the answer, which never comes, tells why
+            self.process.stdin.write(content)
+            self.process.stdin.flush()
+
+    def tell(self, what: dict[str, Any]) -> None:
+        """Send a line that is to be answered."""
+        self.give(json.dumps(what).encode() + b"\n")
+
+    def answer(self) -> dict[str, Any]:
+        """The answer to what was told first of all that is not yet answered. Raises Lost."""
+        assert self.process.stdout
+        deadline = time.monotonic() + PATIENCE_S
+        while b"\n" not in self.pending:
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            more = self.process.stdout.read1() if ready else b""  # type: ignore[attr-defined]
+            if not more:
+                what = "was lost" if self.met else "does not answer"
+                raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {PATIENCE_S:.0f} s'}")
+            self.pending += more
+        self.met = True
+        line, _, self.pending = self.pending.partition(b"\n")
+        return json.loads(line)
+
+    def why(self) -> str:
+        """The last line that ssh, or Python there, said."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+        self.said.seek(0)
+        return self.said.read().strip().rpartition("\n")[2] or "its connection was closed"
+
+    def end(self) -> None:
+        """Close the connection: the agent ends, and what it started."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+        self.process.kill()
+        self.process.wait()
+        self.said.close()
+
+
+def of(request: dict[str, Any]) -> dict[str, list[dict]]:
+    """The hosts of a request: clients, of whom the first launches, and servers."""
+    return request.get("hosts") or {"clients": [{"name": os.uname().nodename}], "servers": []}
+
+
+def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
+    """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
+    Hosts(spec, None, of(request)).close()
+
+
+class Hosts:
+    """All hosts beside this one: those of `hosts["clients"]` after the first, and `hosts["servers"]`.
+
+    Raises Refusal unless each is reached, its clock goes as ours, and clients are alike; before there is a claim, also
+    where a client lacks something. What each client is, this one too, is in `alike`.
+    """
+
+    def __init__(self, spec: dict[str, Any], claim: dict | None, hosts: dict[str, list[dict]]) -> None:
+        self.service: Service | None = None
+        self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
+        self.servers = [Host(host, "server") for host in hosts["servers"]]
+        self.others = [*self.clients, *self.servers]
+        code = packed() if self.others else b""
+        try:
+            for host in self.others:
+                host.give(f"{len(code)}\n".encode() + code)
+            where = {"target": spec, "claim": claim["id"] if claim else None}
+            asked_at = time.time()
+            answers = self._all(self.others, lambda host: {**where, "role": host.role})
+            heard_at = time.time()
+        except Failure as why:
+            self.close()
+            raise Refusal(
+                f"{why}; nothing was touched. {os.uname().nodename} launches, and reaches every host as `ssh HOST` does"
+            ) from why
+        here = alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
+        self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
+        wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
+        wrong += [f"{host.name} (servers): no root" for host in self.servers if not answers[host.name]["root"]]
+        wrong += [said for name, one in answers.items() for said in alike.skews(name, one["time"], asked_at, heard_at)]
+        if wrong := wrong + alike.differences(self.seen):
+            self.close()
+            raise Refusal(f"{'; '.join(wrong)}; nothing was touched")
+
+    def close(self) -> None:
+        """End the agents."""
+        for host in self.others:
+            host.end()
+        if self.service:
+            self.service.end()
+
+    def alive(self) -> None:
+        """Raises Lost when a host has gone."""
+        for host in self.others:
+            if host.process.poll() is not None:
+                raise Lost(f"host {host.name} was lost: {host.why()}")
+
+    def drop(self, target: Target) -> dict[str, Any]:
+        """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
+
+        Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
+        """
+        began = time.monotonic()
+        for host in self.clients:
+            host.tell({"do": "drop"})
+        here = drop_of(target)
+        there = self._answers(self.clients)
+        every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
+        return {
+            **here,
+            "seconds": time.monotonic() - began,
+            "cached_pages": here["cached_pages"] + sum(one["cached_pages"] for one in there.values()),
+            "hosts": every,
+        }
+
+    def serve(self, service: dict) -> None:
+        """Have `service` (fsage.agent.service) listen on every client, this one too, from now on."""
+        self.service = serving(self.service, service)
+        self._all(self.clients, lambda _: {"do": "serve", "service": service})
+
+    def end_service(self) -> None:
+        """Stop it everywhere, that the next phase may begin with a new one."""
+        if self.service:
+            self.service.end()
+            self.service = None
+            self._all(self.clients, lambda _: {"do": "end"})
+
+    def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict]:
+        """Tell every host `what(host)`, then wait for all answers."""
+        hosts = list(hosts)
+        for host in hosts:
+            host.tell(what(host))
+        return self._answers(hosts)
+
+    def _answers(self, hosts: Iterable[Host]) -> dict[str, dict]:
+        answers = {host.name: host.answer() for host in hosts}
+        for name, answer in answers.items():
+            if "failed" in answer:
+                raise Failure(f"{name}: {answer['failed']}")
+        return answers

@@ -1,0 +1,83 @@
+"""Preallocation: files written at once in pieces of a size fill the target, and are then deleted one by one.
+
+Of each size there is a state `clean`, nothing on the target, and one for each count of deleted files.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fsage.recipes import State
+from fsage.sizes import format_size
+from fsage.strict import Levels, Problem, Size, Strict, refuse
+
+CLEAN = "clean"
+
+
+class States(Strict):
+    """Block `states:` of a study: every preallocation size with every count of deleted files, and each size clean."""
+
+    recipe: Literal["prealloc"] = "prealloc"
+    preallocation_size: Annotated[tuple[Size, ...], Levels()] = Field(
+        description="what the allocator gives a file at a time; the target's scale does not apply"
+    )
+    deleted: Annotated[tuple[Annotated[int, Field(ge=1, le=999, strict=True)], ...], Levels()] = Field(
+        description="how many of the files are deleted when it is measured"
+    )
+    files: Annotated[int, Field(ge=2, le=999)] = Field(20, description="how many files fill the target")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of the order of deleting; null: drawn once")
+    reuse: Literal["nested", "fresh"] = Field("nested", description="nested: more are deleted from fewer")
+    filler: Literal["fallocate", "together"] = Field(
+        "fallocate",
+        description="fallocate: pieces in turns, laid out exactly; together: written at once, the servers place them",
+    )
+
+    @model_validator(mode="after")
+    def _enough_files(self) -> States:
+        if (most := max(self.deleted)) > self.files:
+            refuse([Problem(("deleted",), f"{most} is more than the {self.files} files that there are")])
+        return self
+
+
+def expand(states: States) -> list[State]:
+    """Return each size's states: clean, then with more and more files deleted."""
+    return [
+        _state(states, size_bytes, deleted)
+        for size_bytes in states.preallocation_size
+        for deleted in (0, *sorted(states.deleted))
+    ]
+
+
+def _state(states: States, size_bytes: int, deleted: int) -> State:
+    size = format_size(size_bytes)
+    free_percent = 100 * deleted / states.files if deleted else 100.0
+    nominal = {
+        "recipe": "prealloc",
+        "reference": f"{size}.{CLEAN}",
+        "axes": {"preallocation_bytes": size_bytes, "deleted": deleted, "files": states.files},
+        "fullness_percent": 100 - free_percent,
+    }
+    intermingle = {
+        "kind": "intermingle",
+        "generation": 1,
+        "files": states.files,
+        "granularity_bytes": size_bytes,
+        "method": states.filler,
+    }
+    thin = {"kind": "thin", "generation": 1, "deleted": deleted, "seed": states.seed}
+    parts = (intermingle, thin) if deleted else ()
+    axes: dict[str, Any] = {"preallocation_size": size_bytes, "deleted": deleted}
+    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
+    name = f"{size}.{f'{deleted:02d}' if deleted else CLEAN}"
+    return State(name, size if deleted else name, axes, nominal, parts, playbooks)
+
+
+def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+    """Return what `steps` made of a target, e.g. 20 files in turns of 1M, 3 deleted (seed 67005)."""
+    if not steps:
+        return CLEAN
+    made, *rest = steps
+    text = f"{made['files']} files in turns of {format_size(made['granularity_bytes'])}"
+    return text + "".join(f", {one['deleted']} deleted (seed {one['seed']})" for one in rest)
