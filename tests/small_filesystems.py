@@ -47,21 +47,10 @@ class Small:
         fcntl.ioctl(fd, FS_IOC_SHUTDOWN, struct.pack("=L", SHUTDOWN_NOLOGFLUSH))
         os.close(fd)
 
-    def remount(self) -> bool:
-        """Mount anew what has reached the device; whether its log had to be cleared first.
-
-        Of XFS (Linux 6.18) recovery sometimes stops at the inode of a temporary file of xfs_fsr, as it was in between.
-        """
+    def remount(self) -> None:
+        """Mount anew what has reached the device."""
         filesystems.unmount(self.point)
-        try:
-            self.mount()
-            return False
-        except subprocess.CalledProcessError:
-            if self.filesystem != "xfs":
-                raise
-            subprocess.run(["xfs_repair", "-L", str(self.image)], check=True, capture_output=True)
-            self.mount()
-            return True
+        self.mount()
 
     def check(self) -> None:
         """Assert that it is clean; it must not be mounted."""
@@ -72,13 +61,13 @@ class Small:
 
 
 @contextlib.contextmanager
-def small(filesystem: str, point: Path, size_mib: int = 320) -> Iterator[Small]:
+def small(filesystem: str, point: Path, *options: str) -> Iterator[Small]:
     """A new file system, mounted at `point`; in the end it is unmounted, must be found clean, and is deleted."""
     with tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}small-", dir="/var/tmp") as folder:
         made = Small(filesystem, Path(folder) / f"fsage-{PREFIX}small", point)
         made.image.touch()
-        os.truncate(made.image, size_mib * MIB)
-        subprocess.run([*MAKE[filesystem], str(made.image)], check=True, capture_output=True)
+        os.truncate(made.image, 320 * MIB)
+        subprocess.run([*MAKE[filesystem], *options, str(made.image)], check=True, capture_output=True)
         point.mkdir()
         made.mount()
         try:

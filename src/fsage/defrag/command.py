@@ -21,6 +21,8 @@ from fsage.defrag.tables import of_look
 from fsage.evidence.terminal import drawn
 from fsage.sizes import round_size
 
+LONGEST_S = 1_000_000
+
 
 def fragments(
     paths: Sequence[Path],
@@ -69,6 +71,8 @@ def _device(look: Look, seek_ms: float | None, rate_mb_s: float | None) -> Devic
 def rewrite_files(paths: Sequence[Path], folder: Path, time_limit_s: float, in_earnest: bool) -> int:
     """Defragment files, or say what would be done; the exit status: 0 when all of it was done. Raises ValueError."""
     _take_any_name()
+    if not 0 <= time_limit_s <= LONGEST_S:
+        raise ValueError(f"--time-limit-s {time_limit_s}: allowed are 0 to {LONGEST_S} seconds")
     try:
         for path in paths:
             if path.exists() and (why := guard.of_place(path)):
@@ -80,7 +84,10 @@ def rewrite_files(paths: Sequence[Path], folder: Path, time_limit_s: float, in_e
             print(f"fsage: not looked at: {look.unmapped} files, the last {look.unmapped_last}", file=sys.stderr)
         if not look.in_pieces:
             print(f"nothing to do: none of {look.all.files} files is in more extents than it has to be")
-        elif not in_earnest:
+        for mount in sorted({filesystems.mount_of(one.path) for one in look.in_pieces}):
+            if risk := guard.risk(mount):
+                print(f"fsage: warning: {risk}", file=sys.stderr)
+        if look.in_pieces and not in_earnest:
             _say_what_would_be_done(look)
             return 1
         good = _say(rewrite(look, folder, time_limit_s))

@@ -40,7 +40,7 @@ def _all(found: dict[str, Any]) -> Table:
             ["", f"{device['statement']}; no forecast"],
         ]
     else:
-        rows.append(["gain", f"not told: {found['device_absent']}"])
+        rows.append(["no gain is told", found["device_absent"]])
     if found["unmapped"]["files"]:
         rows.append(["not seen", f"{found['unmapped']['files']:,} files, the last {found['unmapped']['last']}"])
     if found["truncated"]:
