@@ -19,7 +19,7 @@ def of_look(found: dict[str, Any]) -> Iterator[Table]:
     )
     if found["worst"]:
         title = f"The worst {len(found['worst'])} of {found['files_in_pieces']:,} files in more extents than need be"
-        yield Table(title, ["file", "extents", "need", "bytes", "gain at most", "speed-up at most"], _worst(found))
+        yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], _worst(found))
 
 
 def _all(found: dict[str, Any]) -> Table:
@@ -53,10 +53,9 @@ def _worst(found: dict[str, Any]) -> list[list[str]]:
         [
             one["path"],
             f"{one['extents']:,}",
-            f"{one['ideal_extents']:,}",
             round_size(one["bytes"]),
             "-" if one["gain_s_at_most"] is None else f"{one['gain_s_at_most']:.3g} s",
-            "-" if one["speedup_at_most"] is None else f"{one['speedup_at_most']:.3g} x",
+            "-" if one["speedup_at_most"] is None else f"{one['speedup_at_most']:.3g}",
         ]
         for one in found["worst"]
     ]
