@@ -50,7 +50,7 @@ def test_defaults_and_specification_say_the_same(role: str) -> None:
     path = ROOT / "roles" / role / "defaults" / "main.yml"
     defaults = yaml.safe_load(path.read_text()) if path.exists() else {}
     own = {key: option for key, option in specification(role).items() if key not in SHARED}
-    assert defaults == {key: option["default"] for key, option in own.items()}
+    assert defaults == {key: option["default"] for key, option in own.items() if not option.get("required")}
     assert all(key.startswith(f"{role}_") for key in own)
 
 
@@ -59,8 +59,9 @@ def test_readme_names_every_variable_and_the_playbook(role: str) -> None:
     text = (ROOT / "roles" / role / "README.md").read_text()
     assert [key for key in specification(role) if f"`{key}`" not in text] == []
     playbooks = [name for name in PLAYBOOKS if f"role: {role}\n" in (ROOT / name).read_text()]
-    assert len(playbooks) == 1
-    assert re.search(rf"^ansible-playbook (\w+\.yml )*{playbooks[0]}", text, re.M)
+    assert playbooks
+    for name in playbooks:
+        assert re.search(rf"^ansible-playbook (\w+\.yml )*{name}", text, re.M), name
 
 
 def ansible(inventory: Path, *words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -182,7 +183,21 @@ def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:
     (inventory / "hosts.yml").write_text("all: {hosts: {one: {ansible_connection: local}}}\n")
     ran = ansible(inventory, "release.yml")
     assert ran.returncode != 0
-    assert "clients" in ran.stderr
+    assert "launcher" in ran.stderr
+    empty = {group: {"hosts": {}} for group in ("launcher", "clients", "servers")}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": empty}}))
+    ran = ansible(inventory, "evidence.yml")
+    assert ran.returncode != 0
+    assert (
+        "group clients has no host: name at least one in the inventory's hosts.yml; nothing was touched" in ran.stderr
+    )
+
+
+@pytest.mark.parametrize("inventory", ["local", "directory", "lustre"])
+def test_every_group_is_there_and_says_what_it_is_for(inventory: str) -> None:
+    said = re.findall(r"^ +(\w+): *#", text := (ROOT / "inventories" / inventory / "hosts.yml").read_text(), re.M)
+    said += re.findall(r"#.*\n +(\w+):\n", text)
+    assert {"launcher", "clients", "servers", "mds", "oss"} <= set(said)
 
 
 def test_a_misspelt_target_and_an_unclaimed_one_are_refused(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from corpus import BY_NAME
 from pydantic import ValidationError
 
 from fsage import workloads
+from fsage.agent import containers
 from fsage.parse import MIB
-from fsage.workloads import metadata, sequential
+from fsage.workloads import _shared, metadata, sequential
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 FIO_ONLY = {"fio": "fio-3.33", "ior": None, "mdtest": None, "mpirun": None}
@@ -32,7 +33,7 @@ METADATA = {"workload": "metadata", "files_per_task": 50, "iteration": 1}
 
 
 def test_workloads_are_found_by_name():
-    assert workloads.names() == ["device_range", "metadata", "sequential"]
+    assert workloads.names() == ["device_range", "file_read", "metadata", "sequential"]
     for name in workloads.names():
         module = workloads.load(name)
         assert all(hasattr(module, part) for part in ("Params", "commands", "read", "seconds", "bytes_written"))
@@ -76,7 +77,7 @@ def test_fio_writes_and_reads_in_processes_of_their_own():
         ({}, {"tools": ALL}, "mpirun --allow-run-as-root --oversubscribe -np 2 ior ", " -r -k "),
         ({}, {"tools": ALL}, " -t 4194304 -b 33554432 -w -k --posix.odirect -o ", " --posix.odirect "),
         ({}, {"tools": {**ALL, "ior": "IOR-4.1.0+dev"}}, " --posix.odirect ", " --posix.odirect "),
-        ({}, {"tools": {**ALL, "ior": "IOR-3.2.1"}}, " -w -k -B -o ", " -r -k -B -o "),
+        ({}, {"tools": {**ALL, "ior": "3.2.1"}}, " -w -k -B -o ", " -r -k -B -o "),
         ({"direct": False}, {"tools": ALL}, " -w -e -k -o ", " -r -k -o /m/0/measured/f@/m/1/measured/f"),
         ({"tool": "fio"}, {"tools": ALL}, "fio ", "fio "),
     ],
@@ -85,6 +86,53 @@ def test_options_follow_parameters_and_claim(change, claim, in_write, in_read):
     write, read = arguments({**SEQUENTIAL, **change}, {**CLAIM, **claim})
     assert in_write in write
     assert in_read in read
+
+
+IOR_READ = "ior -v -F -t 4194304 -b 33554432 -r -k --posix.odirect -o /m/0/measured/f@/m/1/measured/f"
+FOUR = {"hosts": ["c2", "c1", "c3", "c4"], "tasks": 16}
+IB = {"launcher_options": ["--mca", "btl_tcp_if_include", "ib0"]}
+
+
+@pytest.mark.parametrize(
+    ("claim", "launched"),
+    [
+        ({}, "mpirun --allow-run-as-root --oversubscribe -np 2"),
+        ({"launcher": "mpich"}, "mpirun -np 2"),
+        ({"launcher": "srun"}, "srun --mpi=pmix --overlap --ntasks=2"),
+        (FOUR, "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 -np 64"),
+        (
+            {**FOUR, **IB},
+            "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 "
+            "--mca btl_tcp_if_include ib0 -np 64",
+        ),
+        ({**FOUR, "launcher": "mpich"}, "mpirun -hosts c2,c1,c3,c4 -ppn 16 -np 64"),
+        (
+            {**FOUR, "launcher": "srun", "launcher_options": ["--mpi=pmi2"]},
+            "srun --mpi=pmix --overlap --nodes=4 --nodelist=c2,c1,c3,c4 --ntasks-per-node=16 --mpi=pmi2 --ntasks=64",
+        ),
+    ],
+)
+def test_ior_and_mdtest_are_launched_on_all_clients(claim, launched):
+    claim = {**CLAIM, "tools": {**ALL, "srun": "22.05.8"}, **claim}
+    write, read = arguments(SEQUENTIAL, claim)
+    assert write.startswith(f"{launched} ior ") and read == f"{launched} {IOR_READ}"
+    assert [line.partition(" mdtest ")[0] for line in arguments({**METADATA, "files_per_task": 5}, claim)] == [
+        launched
+    ] * 3
+    assert _shared.launched_tasks(read.split()) == int(launched.replace("=", " ").split()[-1])
+
+
+def test_fio_is_a_client_of_its_servers_on_all_clients():
+    write, read = sequential.commands(SEQUENTIAL, {**CLAIM, **FOUR})
+    assert write["argv"] == [
+        *("fio", "--output-format=json", "--eta=never", "--client=c2", "{files}/c2", "--client=c1", "{files}/c1"),
+        *("--client=c3", "{files}/c3", "--client=c4", "{files}/c4"),
+    ]
+    assert write["serve"] == read["serve"] == {"argv": ["fio", "--server"], "port": 8765}
+    assert list(read["files"]) == FOUR["hosts"]
+    lines = read["files"]["c3"].splitlines()
+    assert lines[0] == "[measured.c3]"
+    assert {"rw=read", "numjobs=16", "directory=/m/0/measured:/m/1/measured", "size=33554432"} <= set(lines)
 
 
 def test_a_cell_that_only_reads_prepares_its_files():
@@ -103,6 +151,7 @@ def test_a_cell_that_only_reads_prepares_its_files():
         ({"transfer_size": 64 * MIB}, {}, "67108864 does not divide"),
         ({"tool": "ior"}, {}, r"tool: ior needs ior and mpirun, not found .*there are fio\)"),
         ({"tool": "ior"}, {"tools": {**ALL, "mpirun": None}}, "needs mpirun, not found"),
+        ({"tool": "ior"}, {"tools": ALL, "launcher": "srun"}, "needs srun, not found when the target was claimed"),
         ({}, {"tools": {"fio": None}}, "tool: auto needs fio, not found .*there are none"),
         ({"passes": 2}, {"tools": ALL}, "passes: 2 needs fio"),
         ({}, {"stores": [{"mount": "/m:0"}]}, "/m:0/measured holds ':'"),
@@ -187,6 +236,13 @@ def test_a_sequential_cell(observed):
     assert metrics["write_bytes"] == metrics["read_bytes"] == 64 * MIB
     for phase in ("write", "read"):
         assert metrics[f"{phase}_bw_mib_s"] * metrics[f"{phase}_seconds"] == pytest.approx(64)
+
+
+def test_a_cell_in_a_container_is_judged_alike(observed):
+    inside = copy.deepcopy(observed)
+    for phase in inside["phases"]:
+        phase["argv"] = [*containers.command("fio", "/images", ["/m/0"]), *phase["argv"][1:]]
+    assert sequential.read(inside) == sequential.read(observed)
 
 
 @needs_fio
@@ -336,8 +392,9 @@ def ior_cell(write="ior-3.3.0/w-only-nokeep", claim=CLAIM, **params):
     return {"status": "done", "params": params, "phases": [recorded(write, "write", params, claim)]}
 
 
-def test_ior():
-    outcome = sequential.read(ior_cell())
+@pytest.mark.parametrize("images", [None, "/images"])
+def test_ior(images):
+    outcome = sequential.read(ior_cell(claim={**CLAIM, "containers": images}))
     assert outcome == workloads.Outcome(
         "valid", None, {"write_bw_mib_s": 5867.61, "write_seconds": 0.01091, "write_bytes": 64 * MIB}
     )
@@ -374,8 +431,9 @@ def test_ior_of_another_command():
     assert "not of this command" in sequential.read(cell).why
 
 
-def mdtest_cell(version, **change):
-    claim, params = {**CLAIM, "free_inodes_empty": None, "tools": ALL}, {**METADATA, "files_per_task": 1000}
+def mdtest_cell(version, images=None, **change):
+    claim = {**CLAIM, "free_inodes_empty": None, "tools": ALL, "containers": images}
+    params = {**METADATA, "files_per_task": 1000}
     names = {"create": "phase-C", "stat": "phase-T", "remove": "phase-r", **change}
     return {
         "status": "done",
@@ -387,8 +445,9 @@ def mdtest_cell(version, **change):
 @pytest.mark.parametrize(
     ("version", "create_per_s"), [("3.3.0", 94448.64), ("4.0.0", 114843.218), ("main", 124316.192)]
 )
-def test_mdtest(version, create_per_s):
-    outcome = metadata.read(mdtest_cell(version))
+@pytest.mark.parametrize("images", [None, "/images"])
+def test_mdtest(version, create_per_s, images):
+    outcome = metadata.read(mdtest_cell(version, images))
     assert outcome.status == "valid", outcome.why
     assert outcome.metrics["create_per_s"] == pytest.approx(create_per_s)
     assert outcome.metrics["create_files"] == outcome.metrics["stat_files"] == 2000

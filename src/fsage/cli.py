@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fsage import job, results, runs
+from fsage import job, partitions, results, runs
 from fsage import request as requests
 from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
@@ -124,8 +124,13 @@ def visit(
 
 
 @app.command()
-def claim(context: typer.Context) -> None:
+def claim(
+    context: typer.Context,
+    partition: Annotated[str, typer.Option(help="Slurm's, which must be there before anything is changed")] = "",
+) -> None:
     """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
+    if partition:
+        partitions.check(partition)
     target = context.obj.target()
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)

@@ -49,6 +49,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
             "nominal": state.nominal,
             "run": run["run"] if run else None,
             "holder": run,
+            "slurm_job": os.environ.get("SLURM_JOB_ID"),  # of which what srun launches is a step
             "claim": plan.claim["id"] if plan.claim else None,
             "until": end.timestamp() if end else None,
             "tuning": plan.study.tuning,

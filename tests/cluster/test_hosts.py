@@ -1,8 +1,9 @@
-"""Four clients over SSH, one of them the launcher: caches cold on all, fio on all, files made by all."""
+"""Four hosts over SSH: three clients, of which one launches, and a server. The inventory is `testbed`."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,34 +13,47 @@ import pytest
 import yaml
 from cluster_project import ClusterProject
 from project import make_project
-from testbed import Testbed
+from testbed import Testbed, wait_for
 
 from fsage.agent import structure
+from fsage.workloads import _shared
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
-CLIENTS = ["n1", "n2", "n3"]
+GROUPS = {"launcher": ["n2"], "clients": ["n1", "n2", "n3"], "servers": ["n4"]}
+IN_ORDER = ["n2", "n1", "n3"]
+STATE = "30.50@8M"
 SMALL = {"states__capacity": [30], "states__fragmentation": [50], "cells__transfer_size": ["4M"], "headline": []}
 
 
-@pytest.fixture
-def shared(testbed: Testbed, tmp_path: Path) -> Iterator[ClusterProject]:
-    """A project whose target is a directory that all hosts share; n2 launches, n4 serves. Claimed."""
-    place = Path(tempfile.mkdtemp(prefix="fsage-test-shared-", dir="/var/tmp"))
-    spec = {
-        "name": "shared",
+def target(place: Path) -> dict:
+    """A target that is a directory of `place`."""
+    return {
+        "name": "testbed",
         "kind": "directory",
         "directory": str(place / "target"),
         "home": str(place / "home"),
-        "budget_gib": 0.5,
+        "budget_gib": 0.25,
         "scale": {"file_size": 0.125, "tasks": 2},
         "amount_mib": 8,
     }
-    made = make_project(tmp_path / "clone", spec)
-    groups = {"launcher": ["n2"], "clients": CLIENTS, "servers": ["n4"]}
-    hosts = {group: {"hosts": dict.fromkeys(names)} for group, names in groups.items()}
-    (made.root / "inventories/shared/hosts.yml").write_text(yaml.safe_dump({"all": {"children": hosts}}))
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for targets, on a file system that serves O_DIRECT."""
+    with tempfile.TemporaryDirectory(prefix="fsage-test-", dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def shared(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProject]:
+    """A project whose target is a directory that all hosts share. Claimed."""
+    place = Path(tempfile.mkdtemp(prefix="fsage-test-", dir="/var/tmp"))
+    made = make_project(tmp_path_factory.mktemp("hosts") / "clone", target(place))
     project = ClusterProject(made.root, made.spec, {**made.env, "HOME": str(testbed.folder)}, testbed)
-    ran = project.playbook("local_target.yml", "claim.yml", "-e", "claim_copy=results/targets/shared.json")
+    project.write_study(**SMALL)
+    write_hosts(project)
+    ran = project.playbook("local_target.yml", "claim.yml", "-e", "claim_copy=results/targets/testbed.json")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     yield project
     released = project.playbook("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent")
@@ -47,33 +61,47 @@ def shared(testbed: Testbed, tmp_path: Path) -> Iterator[ClusterProject]:
     shutil.rmtree(place)
 
 
-def request(project: ClusterProject, state: str) -> str:
-    """The words that give a playbook the request for a state of the study."""
-    made = project.fsage("request", "small", state)
+def write_hosts(project: ClusterProject, **changed: list[str]) -> None:
+    """Write inventories/testbed/hosts.yml."""
+    groups = {group: {"hosts": dict.fromkeys(names)} for group, names in {**GROUPS, **changed}.items()}
+    text = yaml.safe_dump({"all": {"children": groups}})
+    (project.root / "inventories/testbed/hosts.yml").write_text(text)
+
+
+def request(project: ClusterProject) -> str:
+    """The words that give a playbook the request for STATE and its cells."""
+    made = project.fsage("request", "small", STATE)
     assert made.returncode == 0, made.stderr
     (project.root / "request.json").write_text(made.stdout)
     return "@request.json"
 
 
-def fillers(place: Path) -> dict[str, tuple[int, int]]:
-    """Bytes and inode of each file of the structure."""
-    found = structure.fillers(place)
+def fillers(place: str) -> dict[str, tuple[int, int]]:
+    """Bytes and inode of each file of the structure, by its path."""
+    found = structure.fillers(Path(place))
     return {f"{Path(one.path).parent.name}/{one.name}": (one.stat().st_size, one.stat().st_ino) for one in found}
 
 
-def test_a_study_with_fio_on_three_clients(shared: ClusterProject) -> None:
-    shared.write_study(**SMALL)
+def test_a_study_with_fio_on_three_clients_has_the_cells_of_one_machine(
+    shared: ClusterProject, place: Path, tmp_path: Path
+) -> None:
+    here = make_project(tmp_path / "here", target(place))
+    here.write_study(**SMALL)
+    beside = here.start("snakemake", "small")
     ran = shared.snakemake("small")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    records = shared.records()
-    assert len(records) == 2
-    for record in records.values():
-        assert (record["status"], record["why"]) == ("valid", None)
-        assert (record["host"], record["hosts"]) == ("n2", ["n2", "n1", "n3"])
+    assert beside.wait(timeout=240) == 0, (here.root / "started.log").read_text()
+    records, local = shared.records(), here.records()
+    assert len(records) == 2 and records.keys() == local.keys()
+    for name, record in records.items():
+        for key in ("params", "nominal", "order", "kind", "structure", "status", "why"):
+            assert record[key] == local[name][key], f"{name}: {key}"
+        assert record["layout"]["generations"] == local[name]["layout"]["generations"]
+        assert (record["host"], record["hosts"]) == ("n2", IN_ORDER)
         assert record["metrics"]["write_bytes"] == record["metrics"]["read_bytes"] == 3 * 2 * 8 << 20
         for phase in record["phases"]:
             assert phase["argv"][:3] == ["fio", "--output-format=json", "--eta=never"]
-            assert [word for word in phase["argv"] if "client" in word] == [f"--client={n}" for n in record["hosts"]]
+            assert [word for word in phase["argv"] if "client" in word] == [f"--client={n}" for n in IN_ORDER]
             assert phase["cached_pages"] == 0
             dropped = phase["cache_drop_hosts"]
             assert {name: one["method"] for name, one in dropped.items()} == dict.fromkeys(
@@ -81,35 +109,34 @@ def test_a_study_with_fio_on_three_clients(shared: ClusterProject) -> None:
             )
             assert dropped["n1"]["cached_pages"] == dropped["n3"]["cached_pages"] == 0
             assert "cached_pages" not in dropped["n4"], "a server has no files of ours"
+    sizes = [{name: size for name, (size, _) in fillers(one.spec["directory"]).items()} for one in (shared, here)]
+    assert sizes[0] == sizes[1]
     assert not list((Path(shared.spec["directory"]) / "measured").iterdir())
+    released = here.playbook("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent")
+    assert released.returncode == 0, released.stdout + released.stderr
 
 
-def test_another_set_of_hosts_is_refused(shared: ClusterProject) -> None:
-    shared.write_study(**SMALL)
-    path = shared.root / "inventories/shared/hosts.yml"
-    hosts = yaml.safe_load(path.read_text())
-    del hosts["all"]["children"]["clients"]["hosts"]["n3"]
-    path.write_text(yaml.safe_dump(hosts))
-    ran = shared.snakemake("small")
-    assert ran.returncode != 0
-    assert "was claimed for the clients n2, n1, n3, and the inventory names n2, n1" in ran.stdout + ran.stderr
-    hosts["all"]["children"]["launcher"]["hosts"] = {"n4": None}
-    path.write_text(yaml.safe_dump(hosts))
-    ran = shared.playbook("release.yml", "--check")
-    assert "the group launcher has n4: name one host of the group clients, which has n1, n2" in " ".join(
-        (ran.stdout + ran.stderr).split()
-    )
-    hosts["all"]["children"]["launcher"]["hosts"] = {"n2": None}
-    path.write_text(yaml.safe_dump(hosts))
+def test_other_hosts_than_those_of_the_claim_are_refused(shared: ClusterProject) -> None:
+    asked = request(shared)
+    for changed, said in (
+        ({"clients": ["n1", "n2"]}, "was claimed for the clients n2, n1, n3, and the inventory names n2, n1"),
+        ({"launcher": ["n4"]}, "the group launcher has n4: name one host of the group clients, which has n1, n2, n3"),
+        ({"servers": ["n4", "n5"]}, "host n5 does not answer: ssh: Could not resolve hostname n5"),
+    ):
+        write_hosts(shared, **changed)
+        ran = shared.playbook("measure.yml", "-e", asked)
+        assert ran.returncode != 0
+        assert said in " ".join((ran.stdout + ran.stderr).split())
+    write_hosts(shared)
 
 
 def test_a_host_that_is_lost_fails_the_step_and_its_share_is_made_by_the_next_run(shared: ClusterProject) -> None:
     assert shared.testbed
-    shared.write_study(**SMALL)
-    asked = request(shared, "30.50@8M")
+    asked = request(shared)
     steps = json.loads((shared.root / "request.json").read_text())["fsage_request"]["steps"]
     capacity_bytes = json.loads((shared.home / "claim.json").read_text())["capacity_bytes"]
-    place = Path(shared.spec["directory"])
+    place = shared.spec["directory"]
+    (Path(place) / ".fsage/token.json").write_text("torn\n")
     assert shared.playbook("scrub.yml", "-e", asked).returncode == 0
     for playbook, done in (("populate.yml", steps[:1]), ("fragment.yml", steps)):
         whole = structure.expected(done, capacity_bytes)
@@ -130,3 +157,37 @@ def test_a_host_that_is_lost_fails_the_step_and_its_share_is_made_by_the_next_ru
         }
         fewer, more = (before, after) if playbook == "populate.yml" else (after, before)
         assert fewer.items() <= more.items(), "what the others did stays"
+
+
+@pytest.mark.long
+def test_a_host_that_is_lost_amid_a_cell_costs_that_cell(shared: ClusterProject) -> None:
+    assert shared.testbed
+    shared.write_study(**{**SMALL, "cells__iterations": 5})
+    run = shared.start("snakemake", "small")
+    outbox = shared.home / "outbox"
+    log = shared.root / "started.log"
+    wait_for(lambda: len(list(outbox.rglob("*.json"))) >= 1 or run.poll() is not None, 120, f"a cell; see {log}")
+    shared.testbed.power_off("n3")
+    assert run.wait(timeout=120) != 0
+    assert "host n3 was lost" in " ".join(log.read_text().split())
+    before = shared.taken()
+    shared.testbed.power_on("n3")
+    shared.testbed.wait_until_idle("n3")
+    ran = shared.snakemake("small")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert before.items() <= shared.taken().items()
+    assert [record["status"] for record in shared.records().values()] == ["valid"] * 5
+    shared.write_study(**SMALL)
+
+
+def test_srun_starts_a_step_of_the_job_on_each_client(testbed: Testbed) -> None:
+    claim = {"hosts": ["n3", "n1"], "tasks": 2, "launcher": "srun", "launcher_options": ["--mpi=none"]}
+    wanted = ["--nodes=2", "--nodelist=n1,n3", "--ntasks-per-node=2"]
+    job = testbed.run("sbatch", "--parsable", *wanted, "--output=/dev/null", "--wrap=sleep 60").strip()
+    wait_for(lambda: job in testbed.jobs("running"), 30, "the job")
+    try:
+        step = [*_shared.mpirun(claim), "sh", "-c", "echo $SLURM_JOB_ID $(hostname)"]
+        said = testbed.run("ssh", "n2", shlex.join([f"SLURM_JOB_ID={job}", *step]))
+    finally:
+        testbed.run("scancel", job)
+    assert sorted(said.splitlines()) == [f"{job} n1", f"{job} n1", f"{job} n3", f"{job} n3"]

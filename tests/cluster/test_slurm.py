@@ -67,14 +67,19 @@ def test_the_profile_as_typed_gives_the_cells_of_a_local_run(cluster: ClusterPro
     assert_each_cell_once(cluster, 4)
 
 
-def test_a_wrong_partition_is_said_in_a_sentence(cluster: ClusterProject) -> None:
+def test_what_slurm_does_not_have_is_said_in_a_sentence(cluster: ClusterProject) -> None:
+    """A partition before anything is changed, the rest when a job is submitted."""
     cluster.write_study(**SMALLER)
-    ran = cluster.run(
-        *SLURM[:-1], "--default-resources", "slurm_partition=nope", "mem_mb=100", "runtime=5", "--", "small"
-    )
+    wanted = [*SLURM[:-1], "--default-resources", "runtime=5"]
+    ran = cluster.run(*wanted, "mem_mb=100", "slurm_partition=nope", "--", "small")
+    assert ran.returncode != 0 and "Traceback" not in ran.stderr
+    assert "Slurm has no partition nope; it has batch: name one" in " ".join(ran.stderr.split())
+    assert not list(cluster.home.rglob("*.json")) and not Path(cluster.spec["image_dir"]).exists()
+
+    ran = cluster.run(*wanted, "mem_mb=900000", "slurm_partition=batch", "--", "small")
     assert ran.returncode != 0 and "Traceback" not in ran.stderr
     assert "fsage: visit_small_1: SLURM sbatch failed." in ran.stderr
-    assert "invalid partition specified: nope" in ran.stderr
+    assert "Memory specification can not be satisfied" in ran.stderr
     assert not cluster.record_files()
 
 

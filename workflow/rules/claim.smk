@@ -10,5 +10,7 @@ rule claim_target:
         target=1,
     message:
         "Claim and calibrate the target"
+    params:
+        partition=lambda wildcards, resources: resources.get("slurm_partition", ""),
     shell:
-        "fsage claim"
+        "fsage claim --partition={params.partition:q}"

@@ -11,6 +11,7 @@ import json
 import os
 import select
 import shlex
+import shutil
 import subprocess
 import tempfile
 import time
@@ -116,7 +117,10 @@ def of(request: dict[str, Any]) -> dict[str, list[dict]]:
 
 def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
     """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
-    Hosts(spec, None, of(request)).close()
+    if spec["launcher"] == "srun" and not shutil.which("srun"):
+        raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
+    if spec["kind"] != "loop":  # that is of one host
+        Hosts(spec, None, of(request)).close()
 
 
 class Hosts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import platform
 import socket
@@ -14,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, outbox, token
+from fsage.agent import caches, containers, outbox, token
 from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, utc_now
@@ -30,6 +31,7 @@ from fsage.agent.trace import tracing
 
 PHASE_TIMEOUT_S = 900.0
 LOOK_EVERY_S = 0.2
+WARM_ATTEMPTS = 3
 
 
 class Orphaned(Exception):
@@ -44,6 +46,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     was begun although the state is as asked. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
+    containers.verify(target.claim)
     hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if check:
@@ -135,6 +138,7 @@ class Visit:
             "allocator_reset": self.target.allocator_reset,
             "tunables": read_json(self.target.home / "tunables.json") or {},
             "tools": self.target.claim["tools"],
+            "images": self.target.claim.get("images", {}),
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
         }
@@ -201,7 +205,7 @@ class Visit:
         taken: list[dict] = []
         for phase in cell["phases"]:
             try:
-                dropped = self.drop_caches()
+                dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
             except Lost:
                 raise
             except Failure as warm:
@@ -217,7 +221,7 @@ class Visit:
             if dropped.get("hosts"):
                 result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
-            if phase.get("reads") and dropped["cached_pages"]:
+            if phase.get("reads") and dropped["cached_pages"] and not phase.get("warm"):
                 return (
                     taken,
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
@@ -267,18 +271,32 @@ class Visit:
         self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
         return None
 
-    def drop_caches(self) -> dict:
-        """Make the target cold on every host, and count the measured files' pages that are still in memory.
+    def found_warm(self, phase: dict) -> dict:
+        """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
+        began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
+        whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
+        for _ in range(WARM_ATTEMPTS):
+            if (cached := caches.cached_pages(paths)) >= whole:
+                return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "none: from memory"}
+            caches.bring_in(paths)
+        raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
+
+    def drop_caches(self, phase: dict) -> dict:
+        """Make the target cold on every host, and count the pages of what is measured that are still in memory.
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
         (data, inodes, bitmaps) and leaves everybody else's caches alone.
         """
-        if self.target.allocator_reset != "remount":
-            return self.hosts.drop(self.target)
         began = time.monotonic()
-        self.target.remount()
-        cached = caches.cached_pages(measured_files(self.target.mounts))
-        return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "umount and mount"}
+        if self.target.allocator_reset != "remount":
+            dropped = self.hosts.drop(self.target)
+        else:
+            self.target.remount()
+            cached = caches.cached_pages(measured_files(self.target.mounts))
+            dropped = {"cached_pages": cached, "method": "umount and mount"}
+        of_state = caches.cached_pages([Path(path) for path in phase.get("reads_files", ())])
+        cached = dropped["cached_pages"] + of_state
+        return {**dropped, "seconds": time.monotonic() - began, "cached_pages": cached}
 
     def served(self, phase: dict) -> dict:
         """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.
@@ -301,6 +319,11 @@ class Visit:
                 self.hosts.end_service()
             return result
 
+    def allocation(self, argv: list[str]) -> dict[str, str]:
+        """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
+        job = self.request.get("slurm_job")
+        return {"SLURM_JOB_ID": job} if job and argv[0] == "srun" else {}
+
     def run(self, phase: dict) -> dict:
         """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
         began = time.monotonic()
@@ -313,7 +336,7 @@ class Visit:
                 text=True,
                 errors="replace",
                 cwd=self.mount / "measured",
-                env={**os.environ, "LC_ALL": "C", **phase.get("env", {})},
+                env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
                 start_new_session=True,
                 preexec_fn=self.target.enter_model(),
             )

@@ -83,6 +83,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "layout_digest": layout.get("digest"),
         "filler_files": layout.get("filler_files"),
         "filler_extents": layout.get("filler_extents"),
+        "notes": _text(layout.get("notes") or None),
         "state_known": layout.get("state_known", True),
         "rebuilt": record["check"].get("rebuilt"),
         "epoch": record["check"].get("epoch"),
@@ -96,6 +97,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "amount_mib": conditions.get("amount_mib"),
         "tunables": _text(conditions.get("tunables") or {}),
         "tools": _text(conditions.get("tools") or {}),
+        "images": _text(conditions.get("images") or None),
         "commands": "; ".join(_typed(tuple(phase["argv"])) for phase in record["phases"]),
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, ValidationError
 
+from fsage.agent import containers
 from fsage.parse import BadOutput, fio
 from fsage.workloads import Outcome
 
@@ -14,7 +15,7 @@ Metrics = dict[str, float | int]
 
 # The cheapest start and end (measured): no clock calibration, threads in place of processes, no progress timer. No
 # statistics of disks: it fails a run when somebody else's device goes while fio looks through sysfs.
-FRONT = ("fio", "--output-format=json", "--eta=never")
+FRONT = ("--output-format=json", "--eta=never")
 FIO = (*FRONT, "--clocksource=clock_gettime", "--thread", "--disk_util=0")
 FIO_PORT = 8765  # where `fio --server` listens
 MPI_PROGRAM = {"openmpi": "mpirun", "mpich": "mpirun", "srun": "srun"}
@@ -67,21 +68,21 @@ def launcher(claim: Mapping) -> str:
 
 
 def mpirun(claim: Mapping) -> list[str]:
-    """The launcher in front of IOR and mdtest: as many tasks on each client, host after host.
+    """The launcher in front of IOR and mdtest: as many tasks on each client; then the site's own options for it.
 
-    Its output is not tagged: not every MPI knows how to. What a site's network needs is set as MPI itself reads it on
-    the launcher, e.g. `OMPI_MCA_btl_tcp_if_include`.
+    Its output is not tagged: not every MPI knows how to. With srun they are a step of the job that visits the target
+    (fsage.request), so that no cell waits in a queue.
     """
     each, names, count = claim.get("tasks", 1), hosts(claim), tasks(claim)
-    several = len(names) > 1
+    several, site = len(names) > 1, claim.get("launcher_options", [])
     if launcher(claim) == "srun":
         nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}", f"--ntasks-per-node={each}"]
-        return ["srun", "--mpi=pmix", "--overlap", *(nodes if several else []), f"--ntasks={count}"]
+        return ["srun", "--mpi=pmix", "--overlap", *(nodes if several else []), *site, f"--ntasks={count}"]
     if launcher(claim) == "mpich":
         where = ["-hosts", ",".join(names), "-ppn", str(each)]
-        return ["mpirun", *(where if several else []), "-np", str(count)]
+        return ["mpirun", *(where if several else []), *site, "-np", str(count)]
     where = ["--host", ",".join(f"{name}:{each}" for name in names)]
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", *(where if several else []), "-np", str(count)]
+    return ["mpirun", "--allow-run-as-root", "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
 
 
 def launched_tasks(argv: Sequence[str]) -> int:
@@ -104,13 +105,19 @@ def fio_phase(claim: Mapping, *options: str) -> dict:
     )
     names = hosts(claim)
     if len(names) < 2:
-        return {"argv": [*FIO, "--name=measured", *options]}
+        return {"argv": [*containers.start(claim, "fio"), *FIO, "--name=measured", *options]}
     job = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], "--unique_filename=0", *options)]
+    client = [*containers.start(claim, "fio", "{files}"), *FRONT]
     return {
-        "argv": [*FRONT, *(word for name in names for word in (f"--client={name}", f"{{files}}/{name}"))],
+        "argv": [*client, *(word for name in names for word in (f"--client={name}", f"{{files}}/{name}"))],
         "files": {name: "\n".join([f"[measured.{name}]", *job, ""]) for name in names},
-        "serve": {"argv": ["fio", "--server"], "port": FIO_PORT},
+        "serve": {"argv": [*containers.start(claim, "fio"), "--server"], "port": FIO_PORT},
     }
+
+
+def is_fio(argv: Sequence[str]) -> bool:
+    """Whether a command runs fio, and not IOR or mdtest; launcher and container may stand before the tool."""
+    return "fio" in argv
 
 
 def options_of(phase: Mapping) -> dict[str, str]:

@@ -1,0 +1,85 @@
+"""The hosts of a measurement: each is asked before anything is changed, and what stands in the way is said."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from fsage.agent import alike, claim, images
+from fsage.agent.errors import Refusal
+
+# Another host is a Python of this machine that was told something else than the truth.
+BOOT = "#!{python}\nimport os, sys, time\n{lie}\nexec(sys.argv[-1])\n"
+TRUTH = ""
+LATE = "now = time.time; time.time = lambda: now() + 90"
+OTHER_KERNEL = "here = os.uname(); os.uname = lambda: os.uname_result((*here[:2], '0.1', *here[3:]))"
+NO_ROOT = "os.geteuid = lambda: 1000"
+
+
+def another(place: Path, name: str, lie: str) -> dict:
+    """A host of an inventory, at which `lie` holds."""
+    python = place / name
+    python.write_text(BOOT.format(python=sys.executable, lie=lie))
+    python.chmod(0o755)
+    return {"name": name, "python": str(python), "local": True}
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "said"),
+    [
+        (TRUTH, TRUTH, None),
+        (LATE, TRUTH, f"s ahead of {os.uname().nodename}'s (at most 2 s)"),
+        (TRUTH, LATE.replace("+", "-"), f"s behind {os.uname().nodename}'s"),
+        (OTHER_KERNEL, TRUTH, f"clients differ in kernel: n2: 0.1; n1: {os.uname().release}"),
+        ("os.environ['PATH'] = '/none'", TRUTH, "n2 lacks fio: nothing can be measured without it"),
+        ("sys.exit('no shell for you')", TRUTH, "host n2 does not answer: no shell for you; nothing was touched"),
+        (TRUTH, NO_ROOT, "oss1 (servers): no root"),
+    ],
+)
+@pytest.mark.root
+def test_hosts_are_asked_before_the_first_change(tmp_path, client, server, said):
+    spec = {"name": "t", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
+    request = {
+        "hosts": {
+            "clients": [{"name": "n1"}, another(tmp_path, "n2", client)],
+            "servers": [another(tmp_path, "oss1", server)],
+        }
+    }
+    if said is None:
+        assert images.create(spec, request, True)["changed"]
+    else:
+        with pytest.raises(Refusal) as refused:
+            images.create(spec, request, False)
+        assert said in str(refused.value) and "nothing was touched" in str(refused.value)
+    assert not (tmp_path / "t").exists() and not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("kind", ["directory", "loop"])
+def test_a_launcher_that_is_not_there_is_missed_before_the_first_change(tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    spec = {"name": "t", "kind": kind, "launcher": "srun", "home": str(tmp_path / "home")}
+    for verb in images.create, claim.claim:
+        with pytest.raises(Refusal, match=r"lacks srun: fsage_target.launcher names it; .*; nothing was touched"):
+            verb({**spec, "directory": str(tmp_path / "t"), "amount_mib": 8}, {}, False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slow_answer_is_no_wrong_clock():
+    assert alike.skews("n2", 130.0, asked_at=100.0, heard_at=160.0) == []
+
+
+def test_networks_are_compared_by_the_speeds_of_devices_that_are_up(tmp_path):
+    for name, device, speed in (
+        ("ib0", True, "200000"),
+        ("eth0", True, "10000"),
+        ("veth1", False, "1"),
+        ("e1", True, "-1"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "speed").write_text(f"{speed}\n")
+        if device:
+            (tmp_path / name / "device").mkdir()
+    assert alike.network_mbit_s(tmp_path) == [10000, 200000]
