@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +22,8 @@ MAKE = {
     "xfs": ["mkfs.xfs", "-q"],
     "btrfs": ["mkfs.btrfs", "-q"],
 }
+FS_IOC_SHUTDOWN = 0x8004587D  # of ext4 and XFS; linux/fs.h has no name for it that both had from the beginning
+SHUTDOWN_NOLOGFLUSH = 2
 CHECK = {
     "ext4": ["e2fsck", "-fn"],
     "xfs": ["xfs_repair", "-n"],
@@ -27,33 +31,69 @@ CHECK = {
 }
 
 
-@contextlib.contextmanager
-def mounted(filesystem: str, point: Path, size_mib: int = 320) -> Iterator[Path]:
-    """A new file system, mounted at `point`; in the end it is unmounted, and must be found clean and is deleted."""
-    with tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}small-", dir="/var/tmp") as folder:
-        image = Path(folder) / f"fsage-{PREFIX}small"
-        image.touch()
-        os.truncate(image, size_mib * MIB)
-        subprocess.run([*MAKE[filesystem], str(image)], check=True, capture_output=True)
-        point.mkdir()
-        subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
-        try:
-            yield point
-        finally:
-            filesystems.unmount(point)
-        checked = subprocess.run([*CHECK[filesystem], str(image)], capture_output=True, text=True, check=False)
+class Small:
+    """A file system in an image, mounted at `point`."""
+
+    def __init__(self, filesystem: str, image: Path, point: Path) -> None:
+        self.filesystem, self.image, self.point = filesystem, image, point
+
+    def mount(self, options: str = "loop") -> None:
+        """Mount it."""
+        subprocess.run(["mount", "-o", options, str(self.image), str(self.point)], check=True)
+
+    def shut_down(self) -> None:
+        """Let nothing more reach the device, as when the power goes; for ext4 and XFS."""
+        fd = os.open(self.point, os.O_RDONLY)
+        fcntl.ioctl(fd, FS_IOC_SHUTDOWN, struct.pack("=L", SHUTDOWN_NOLOGFLUSH))
+        os.close(fd)
+
+    def remount(self) -> None:
+        """Mount anew what has reached the device."""
+        filesystems.unmount(self.point)
+        self.mount()
+
+    def check(self) -> None:
+        """Assert that it is clean; it must not be mounted."""
+        checked = subprocess.run(
+            [*CHECK[self.filesystem], str(self.image)], capture_output=True, text=True, check=False
+        )
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def fragmented(path: Path, pieces: int, piece_bytes: int = 1 << 16, content: bytes | None = None) -> Path:
-    """Make a file of so many pieces: laid out in turns with a second file, which then goes, and written over."""
-    size, between = pieces * piece_bytes, path.with_name(f"{path.name}.between")
-    with open(path, "wb") as file, open(between, "wb") as other:
-        for offset in range(0, size, piece_bytes):
-            os.posix_fallocate(file.fileno(), offset, piece_bytes)
-            os.posix_fallocate(other.fileno(), offset, piece_bytes)
-        file.write(content or os.urandom(size))
-        file.flush()
-        os.fsync(file.fileno())
-    between.unlink()
-    return path
+@contextlib.contextmanager
+def small(filesystem: str, point: Path, *options: str) -> Iterator[Small]:
+    """A new file system, mounted at `point`; in the end it is unmounted, must be found clean, and is deleted."""
+    with tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}small-", dir="/var/tmp") as folder:
+        made = Small(filesystem, Path(folder) / f"fsage-{PREFIX}small", point)
+        made.image.touch()
+        os.truncate(made.image, 320 * MIB)
+        subprocess.run([*MAKE[filesystem], *options, str(made.image)], check=True, capture_output=True)
+        point.mkdir()
+        made.mount()
+        try:
+            yield made
+        finally:
+            filesystems.unmount(point)
+        made.check()
+
+
+def fragmented(pieces: dict[Path, int], piece_bytes: int = 1 << 14) -> list[Path]:
+    """Make files of so many pieces: each laid out in turns with a second file, and written over.
+
+    The second files go when all are made, or the next file would fill their places.
+    """
+    for path, number in pieces.items():
+        with open(path, "wb") as file, open(_between(path), "wb") as other:
+            for offset in range(0, number * piece_bytes, piece_bytes):
+                os.posix_fallocate(file.fileno(), offset, piece_bytes)
+                os.posix_fallocate(other.fileno(), offset, piece_bytes)
+            file.write(os.urandom(number * piece_bytes))
+            file.flush()
+            os.fsync(file.fileno())
+    for path in pieces:
+        _between(path).unlink()
+    return list(pieces)
+
+
+def _between(path: Path) -> Path:
+    return path.with_name(f"{path.name}.between")

@@ -8,7 +8,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_filesystems import MIB, fragmented, mounted
+from small_filesystems import MIB, fragmented, small
 
 from fsage.agent import defragment, fiemap, fragmentation
 from fsage.agent.errors import Refusal
@@ -16,17 +16,17 @@ from fsage.agent.fiemap import Extent
 
 
 @pytest.fixture(scope="module", params=["ext4", "xfs", "btrfs"])
-def small(request, tmp_path_factory):
-    with mounted(request.param, tmp_path_factory.mktemp("small") / "mnt") as point:
-        yield request.param, point
+def mounted(request, tmp_path_factory):
+    with small(request.param, tmp_path_factory.mktemp("small") / "mnt") as made:
+        yield made.filesystem, made.point
 
 
 @pytest.mark.root
-def test_a_whole_file_system_is_defragmented_worst_first(small):
-    filesystem, point = small
+def test_a_whole_file_system_is_defragmented_worst_first(mounted):
+    filesystem, point = mounted
     folder = point / "whole"
     folder.mkdir()
-    held = {path: path.read_bytes() for path in (fragmented(folder / f"f{n}", 20 * n, 1 << 14) for n in (1, 2, 3))}
+    held = {path: path.read_bytes() for path in fragmented({folder / f"f{n}": 20 * n for n in (1, 2, 3)})}
     (folder / "also f3").hardlink_to(folder / "f3")
     (folder / "contiguous").write_bytes(os.urandom(MIB))
     (folder / "empty").touch()
@@ -46,9 +46,9 @@ def test_a_whole_file_system_is_defragmented_worst_first(small):
 
 
 @pytest.mark.root
-def test_the_time_limit_is_kept_and_what_was_left_is_said(small):
-    filesystem, point = small
-    path = fragmented(point / "large", 800, 1 << 14)
+def test_the_time_limit_is_kept_and_what_was_left_is_said(mounted):
+    filesystem, point = mounted
+    (path,) = fragmented({point / "large": 800})
     held = path.read_bytes()
     for limit_s, words in ((0, "not begun, the time was over"), (0.003, "when the time was over")):
         done = defragment.defragment([path], filesystem, limit_s)
@@ -65,8 +65,9 @@ def test_the_time_limit_is_kept_and_what_was_left_is_said(small):
 
 @pytest.mark.root
 def test_a_file_for_which_no_free_run_is_long_enough(tmp_path):
-    with mounted("xfs", tmp_path / "mnt") as point:
-        path = fragmented(point / "large", 512, 1 << 15)
+    with small("xfs", tmp_path / "mnt") as made:
+        point = made.point
+        (path,) = fragmented({point / "large": 512}, 1 << 15)
         fillers = []
         with pytest.raises(OSError, match="No space"):
             while True:  # every other megabyte, up to the end

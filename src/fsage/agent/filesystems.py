@@ -52,7 +52,7 @@ def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
         left, _, right = line.partition(" - ")
         _, _, device, root, point, options = left.split(" ")[:6]
         kind, source, super_options = right.split(" ")[:3]
-        found.append(Mount(device, _plain(root), _plain(point), kind, _plain(source), options, super_options))
+        found.append(Mount(device, plain(root), plain(point), kind, plain(source), options, super_options))
     return found
 
 
@@ -296,6 +296,6 @@ def _users(point: Path) -> str:
     return f"; held by process {', '.join(holders[:3])}" if holders else ""
 
 
-def _plain(field: str) -> str:
-    """Undo the octal escapes of /proc/*/mountinfo."""
+def plain(field: str) -> str:
+    """Undo the octal escapes of /proc/*/mountinfo and /proc/swaps."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

@@ -23,7 +23,7 @@ def show(layout: dict[str, Any], console: Console) -> None:
             console.print(f"[{strip(store['bitmap']['free_share'])}]  █ in use", markup=False)
         for table in tables(store):
             console.print(Text(f"\n{table.title}", "bold"))
-            console.print(_drawn(table))
+            console.print(drawn(table))
     console.print(f"(taken in {layout['seconds']:.2f} s)")
 
 
@@ -37,10 +37,11 @@ def strip(free_share: list[float], columns: int = STRIP_COLUMNS) -> str:
     return "".join(SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)] for share in shares)
 
 
-def _drawn(table: Table) -> RichTable:
+def drawn(table: Table) -> RichTable:
+    """One table, without lines between its rows."""
     drawn = RichTable(box=box.SIMPLE_HEAD, show_header=any(table.columns), pad_edge=False)
     for number, column in enumerate(table.columns):
-        drawn.add_column(Text(column), justify="right" if number and table.numbers else "left")
+        drawn.add_column(Text(column), justify="right" if number and table.numbers else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*map(Text, row))
     return drawn

@@ -1,0 +1,121 @@
+"""How the files below some paths lie: in how many extents, which are worst, what defragmenting would gain at most."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsage.agent import fiemap, fragmentation
+from fsage.agent.fragmentation import Fragmentation
+from fsage.agent.walk import regular_files
+from fsage.defrag.bound import STATEMENT, Device, Longest
+
+SCHEMA = 1
+
+
+class Found(NamedTuple):
+    """A file in more extents than it has to be."""
+
+    file: Fragmentation
+    path: Path
+
+
+class Look:
+    """Files, each under the first of its names, counted as they come; those in pieces are kept, worst first."""
+
+    def __init__(self, paths: Sequence[Path], files_at_most: int) -> None:
+        """Look at files, and at all below directories, each on its own file system only. Raises ValueError.
+
+        Nothing is changed, and nothing synchronised: what the kernel has not placed yet is not seen.
+        """
+        self.all = fragmentation.NONE
+        self.classes: dict[int, Fragmentation] = {}  # by power of two of the number of extents; -1: none
+        self.in_pieces: list[Found] = []
+        self.longest = Longest()
+        self.unmapped, self.unmapped_last = 0, ""
+        seen: set[tuple[int, int]] = set()
+        try:
+            found = itertools.chain.from_iterable(map(_files, paths))
+            for path in itertools.islice(found, files_at_most):
+                self._add(path, seen)
+            self.truncated = next(found, None) is not None
+        except OSError as error:
+            raise ValueError(f"{error.filename}: {error.strerror}") from error
+        if self.unmapped and not self.all.files:
+            raise ValueError(f"no file's extents can be told (FIEMAP); the last: {self.unmapped_last}")
+        self.in_pieces.sort(key=lambda one: (-one.file.excess, one.path))
+
+    def _add(self, path: Path, seen: set[tuple[int, int]]) -> None:
+        try:
+            stat = os.stat(path)
+            if (stat.st_dev, stat.st_ino) in seen:
+                return
+            seen.add((stat.st_dev, stat.st_ino))
+            extents = fiemap.extents(path, synchronise=False)
+        except OSError as error:
+            self.unmapped, self.unmapped_last = self.unmapped + 1, f"{path}: {error.strerror}"
+            return
+        one = fragmentation.of_file(extents)
+        self.all = self.all.plus(one)
+        power = one.extents.bit_length() - 1
+        self.classes[power] = self.classes.get(power, fragmentation.NONE).plus(one)
+        self.longest.add(path, extents)
+        if one.excess:
+            self.in_pieces.append(Found(one, path))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The files that a path stands for; one that is named has to be there (OSError)."""
+    if os.path.isdir(path):
+        return regular_files(path)
+    os.stat(path)
+    return iter([path])
+
+
+# What `fsage fragments` can order by: the number of jumps, which is what cold reading could gain in time, or how many
+# times as fast it could become.
+ORDERS: dict[str, Callable[[Fragmentation, Device], float]] = {
+    "extents": lambda file, _: file.excess,
+    "ratio": lambda file, device: device.ratio(file),
+}
+
+
+def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[str, Any]:
+    """What was found, with a bound on what cold reading from beginning to end would gain.
+
+    all: Fragmentation.summary; histogram: from_extents (to below twice that), files, extents, bytes; files_in_pieces:
+    their number; worst: so many of them; device: seek_s, bytes_per_s, source, statement. `all` and each of the worst
+    have read_s_at_most, gain_s_at_most, speedup_at_most. `device` may be the reason why there is none: then these are
+    None, and device_absent has the reason. Not seen: unmapped (files, last), truncated (there are more files).
+    """
+    known = device if isinstance(device, Device) else None
+    in_order = look.in_pieces
+    if known:
+        in_order = sorted(in_order, key=lambda one: (-ORDERS[order](one.file, known), one.path))
+    return {
+        "schema": SCHEMA,
+        "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "all": {**look.all.summary(), **_gain(look.all, known)},
+        "histogram": [
+            {"from_extents": 1 << power if power >= 0 else 0, **of._asdict()}
+            for power, of in sorted(look.classes.items())
+        ],
+        "files_in_pieces": len(look.in_pieces),
+        "worst": [{"path": str(one.path), **one.file.summary(), **_gain(one.file, known)} for one in in_order[:worst]],
+        "device": {**vars(known), "statement": STATEMENT} if known else None,
+        "device_absent": None if known else device,
+        "unmapped": {"files": look.unmapped, "last": look.unmapped_last},
+        "truncated": look.truncated,
+    }
+
+
+def _gain(file: Fragmentation, device: Device | None) -> dict[str, float | None]:
+    return {
+        "read_s_at_most": device.read_s(file) if device else None,
+        "gain_s_at_most": device.gain_s(file) if device else None,
+        "speedup_at_most": device.ratio(file) if device else None,
+    }
