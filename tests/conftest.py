@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import claim, filesystems, images, iocost, journal, loops
+from fsage.agent import claim, filesystems, images, iocost, journal, loops, seek
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
@@ -74,12 +74,16 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def traces(name: str) -> list[str]:
-    """Loop devices, mounts, control groups and images whose names begin with a target's name."""
+    """Loop devices, mounts, control groups, images and who serves them, whose names begin with a target's name."""
     found = [f"mount {m.point}" for m in filesystems.mounts() if f"/{name}" in m.point]
     found += [f"group {group}" for group in iocost.groups() if group.startswith(iocost.PREFIX + name)]
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
-        if f"/fsage-{name}" in (path := backing.read_text(encoding="utf-8").strip()):
+        path = backing.read_text(encoding="utf-8").strip()
+        if f"/fsage-{name}" in path or f"/{name}" in path:
             found.append(f"/dev/{backing.parts[3]} on {path}")
+    for process in Path("/proc").glob("[0-9]*"):
+        words = seek._parameters(int(process.name)) or []
+        found += [f"process {process.name} ({word})" for word in words if f"/fsage-{name}" in word]
     return found + [str(path) for path in Path("/var/tmp").glob(f"fsage-test-{name}*")]
 
 

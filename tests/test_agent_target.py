@@ -418,7 +418,9 @@ def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
         ({"size_gib": "16"}, "size_gib is '16'"),
         ({"amount_mib": 0.5}, "amount_mib is 0.5"),
         ({"device_model": {"bytes_per_second": 1}}, "did you mean 'bytes_per_s'"),
-        ({"device_model": {"kind": "flakey"}}, "iocost is allowed"),
+        ({"device_model": {"kind": "flakey"}}, "'flakey': allowed are iocost, seek"),
+        ({"device_model": {"kind": "seek", "random_iops": 1}}, "has no key 'random_iops'"),
+        ({"device_model": {"kind": "seek", "seek_s": 0}}, "seek_s is 0: a positive number"),
     ],
 )
 def test_a_wrong_declaration_is_refused(change: Spec, message: str, tmp_path: Path) -> None:

@@ -348,8 +348,8 @@ def test_an_axis_that_a_state_has_not_matches_nothing(load):
 # Refusals: file, key path, value, what is allowed, the nearest.
 
 TOP = (
-    "name, title, question, states, cells, sentinels, passes, traces, only, exclude, tuning, order_seed, headline, "
-    "compare"
+    "name, title, question, target, states, cells, sentinels, passes, traces, only, exclude, tuning, order_seed, "
+    "headline, compare"
 )
 STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notation, structures"
 
@@ -364,7 +364,7 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
         ("order_seed", "x", "order_seed: 'x' is not a whole number"),
         ("tuning", {"max_dirty_mb": [1]}, "tuning.max_dirty_mb: [1] is not a single value"),
         ("states", 5, "states: 5 is not a block of keys"),
-        ("states.recipe", "pfa", "states.recipe: 'pfa' is not allowed; did you mean 'paf'? allowed: paf"),
+        ("states.recipe", "pfa", "states.recipe: 'pfa' is not allowed; did you mean 'paf'? allowed: paf, prealloc"),
         ("states.capacty", 5, f"states.capacty: unknown key; did you mean 'capacity'? allowed: {STATES}"),
         ("states.capacity", [10, 10], "states.capacity[1]: 10 is there twice"),
         (
@@ -545,7 +545,7 @@ def test_a_study_that_is_not_there_names_those_that_are():
         load_study(CONFIG / "serie1.yaml")
     assert str(caught.value) == (
         f"{CONFIG}/serie1.yaml: there is no study 'serie1' in {CONFIG}; did you mean 'series1'? "
-        "there are: quickstart, series1, series2"
+        "there are: prealloc, quickstart, series1, series2"
     )
     with pytest.raises(StudyError, match="cannot be read: Is a directory"):
         load_study(CONFIG)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -24,16 +24,6 @@ class Scale(Strict):
 
     file_size: Annotated[float, Field(gt=0, le=1)] = 1.0
     tasks: Positive = 1  # on each client
-
-
-class DeviceModel(Strict):
-    """The kernel's IOCost model laid over a loop device (Documentation/admin-guide/cgroup-v2.rst, IO)."""
-
-    kind: Literal["iocost"]
-    bytes_per_s: Positive
-    sequential_iops: Positive
-    random_iops: Positive
-    allow_moving: list[str] = Field(default_factory=list)
 
 
 class Lustre(Strict):
@@ -67,7 +57,7 @@ class Target(Strict):
     amount_mib: Positive | None = None
     launcher: Literal["openmpi", "mpich", "srun"] = "openmpi"
     launcher_options: list[str] = Field(default_factory=list)
-    device_model: DeviceModel | None = None
+    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.declaration.MODEL_DEFAULTS
     lustre: Lustre | None = None
 
     @model_validator(mode="after")

@@ -19,9 +19,9 @@ SMALLER = {"states__capacity": [30], "cells__transfer_size": ["4M"], "headline":
 
 
 def observed(project: Project) -> int:
-    """Cells measured so far, fetched or not."""
-    waiting = list((project.home / "outbox").rglob("*.json"))
-    return len(waiting) + len(list((project.root / "results" / "raw").rglob("*.json")))
+    """How many times a cell was measured so far, fetched or not: what was fetched may wait for its acknowledgement."""
+    places = project.home / "outbox", project.root / "results" / "raw"
+    return len({(path.parent.name, path.name) for place in places for path in place.rglob("*.json")})
 
 
 def started(project: ClusterProject, cells: int) -> tuple[subprocess.Popen, str]:

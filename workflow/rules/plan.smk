@@ -87,7 +87,8 @@ MEASURING = []  # filled when this run takes the target's lease
 
 
 onstart:
-    if any(plan.missing for plan in ASKED.values()):
+    # a killed run whose jobs finished everything still holds the target
+    if any(plan.missing for plan in ASKED.values()) or runs.gone():
         shell("fsage hold")
         MEASURING.append(os.environ["FSAGE_TARGET"])
 

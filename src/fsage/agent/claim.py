@@ -14,7 +14,19 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import calibrate, declaration, directories, files, filesystems, iocost, journal, lease, loops, probe
+from fsage.agent import (
+    calibrate,
+    declaration,
+    directories,
+    files,
+    filesystems,
+    journal,
+    lease,
+    loops,
+    models,
+    probe,
+    seek,
+)
 from fsage.agent.declaration import GIB, MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import meet
@@ -78,7 +90,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     """Release a target that is held already."""
     home = declaration.home_of(spec)
     known = files.read_json(home / "claim.json")
-    images = [image for image in _images(spec, known) if "ino" in image]
+    images = [image for image in _images(spec, known) if "ino" in image] + seek.disks(home)
     begun = bool(known)
     if spec["kind"] == "loop":
         begun |= any(loops.devices_of(image) for image in images)
@@ -101,7 +113,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
                 proof += lustre.unmark(spec, known)
         for image in images:
             for device in loops.devices_of(image):
-                _unmount_all(device)
+                filesystems.unmount_all(device)
         for image in images:
             for device in loops.devices_of(image):
                 _wipe(device, known)
@@ -157,6 +169,8 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str])
     for image in images:
         loops.verify(image)
     calibrate.room(spec, sum(image["bytes"] for image in images))  # refuses what cannot be before it begins
+    if why := models.why_refused(spec["device_model"]):
+        raise Refusal(f"target {spec['name']} is not claimed: {why}")
     if check:
         return {
             "changed": True,
@@ -196,14 +210,15 @@ def _set_up(target: Target) -> None:
     if declared or spec["amount_mib"] is None:
         raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"])
     lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
-    ours["device_model"] = _choose_model(declared, lower_mib_s, stores)
+    ours["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
     target.save()
+    target.attach()  # the model may offer another disk than the one that was calibrated
     target.make()
     try:
         target.model_in_place()
     except Refusal as why:  # found out only after a controller was moved
         undo(target.home)
-        ours["device_model"] = _none(str(why))
+        ours["device_model"] = models.none(str(why))
     _measure_empty(target)
     if ours["device_model"]["kind"] == "none":
         guess_mib_s = lower_mib_s
@@ -261,7 +276,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
         ],
     )
     ours["capacity_bytes"] = capacity_bytes
-    ours["device_model"] = _none(f"kind {spec['kind']}: no device of its own")
+    ours["device_model"] = models.none(f"kind {spec['kind']}: no device of its own")
     if found:
         ours.update(lustre=found.noted, filesystem_state_known=found.alone)
     target = Target(spec, ours)
@@ -299,28 +314,6 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
     }
 
 
-def _choose_model(declared: dict[str, Any] | None, lower_mib_s: float, stores: int) -> dict[str, Any]:
-    """The model's parameters, fixed before anything is measured with it."""
-    if declared is None:
-        return _none("not declared")
-    if why := iocost.possible(declared):
-        return _none(why)
-    limit = int(MODEL_SHARE * lower_mib_s * MIB / stores)
-    bytes_per_s = min(declared["bytes_per_s"], limit)
-    return {
-        **declared,
-        "bytes_per_s": bytes_per_s,
-        "declared_bytes_per_s": declared["bytes_per_s"],
-        "why_none": None,
-        "label": f"modelled device (IOCost, {bytes_per_s / MIB:.0f} MiB/s, "
-        f"{declared['sequential_iops']} sequential and {declared['random_iops']} random I/Os a second)",
-    }
-
-
-def _none(why: str) -> dict[str, Any]:
-    return {"kind": "none", "label": "no device model", "why_none": why}
-
-
 def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Every image of this target with an identity: those `create` noted, and those the claim names."""
     created = files.read_json(declaration.home_of(spec) / "images.json") or {"images": []}
@@ -329,12 +322,6 @@ def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str
         if "image" in store:
             images.setdefault(store["image"], {**store["image_id"], "image": store["image"], "phase": "written"})
     return list(images.values())
-
-
-def _unmount_all(device: str) -> None:
-    for mount in reversed(filesystems.mounts()):
-        if mount.source.startswith("/dev/") and os.path.realpath(mount.source) == device:
-            filesystems.unmount(Path(mount.point))
 
 
 def _wipe(device: str, known: dict[str, Any] | None) -> None:

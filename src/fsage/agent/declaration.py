@@ -33,12 +33,15 @@ DEFAULTS: dict[str, Any] = {
     "budget_gib": 2,
     "lustre": None,
 }
-MODEL_DEFAULTS: dict[str, Any] = {
-    "kind": "iocost",
-    "bytes_per_s": 380_000_000,
-    "sequential_iops": 20_000,
-    "random_iops": 100,
-    "allow_moving": [],
+MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
+    "iocost": {
+        "kind": "iocost",
+        "bytes_per_s": 380_000_000,
+        "sequential_iops": 20_000,
+        "random_iops": 100,
+        "allow_moving": [],
+    },
+    "seek": {"kind": "seek", "bytes_per_s": 300_000_000, "seek_s": 0.005},
 }
 LUSTRE_DEFAULTS: dict[str, Any] = {
     "fsname": None,
@@ -79,12 +82,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
             _positive(f"fsage_target.{key}", full[key], whole=key in ("stores", "amount_mib"))
     full["scale"] = {**DEFAULTS["scale"], **full["scale"]}
     if full["device_model"] is not None:
-        _known("fsage_target.device_model", full["device_model"], MODEL_DEFAULTS)
-        model = full["device_model"] = {**MODEL_DEFAULTS, **full["device_model"]}
-        if model["kind"] != "iocost":
-            raise Refusal(f"fsage_target.device_model.kind is {model['kind']!r}: iocost is allowed, or no device_model")
-        for key in ("bytes_per_s", "sequential_iops", "random_iops"):
-            _positive(f"fsage_target.device_model.{key}", model[key], whole=True)
+        full["device_model"] = _device_model(full["device_model"])
     if full["kind"] == "lustre":
         full["lustre"] = _lustre(full)
     elif full["lustre"] is not None:
@@ -107,6 +105,22 @@ def home_of(spec: dict[str, Any]) -> Path:
 def tasks_of(spec: dict[str, Any]) -> int:
     """How many processes a measurement has on each client."""
     return max(1, int(spec["scale"]["tasks"]))
+
+
+def _device_model(given: dict[str, Any]) -> dict[str, Any]:
+    """The key `device_model`, complete."""
+    kind = given.get("kind", "iocost") if isinstance(given, dict) else given
+    if not isinstance(given, dict) or kind not in MODEL_DEFAULTS:
+        raise Refusal(
+            f"fsage_target.device_model.kind is {kind!r}: allowed are {', '.join(MODEL_DEFAULTS)}, or no device_model"
+        )
+    defaults = MODEL_DEFAULTS[kind]
+    _known("fsage_target.device_model", given, defaults)
+    model = {**defaults, **given}
+    for key, usual in defaults.items():
+        if isinstance(usual, (int, float)):
+            _positive(f"fsage_target.device_model.{key}", model[key], whole=isinstance(usual, int))
+    return model
 
 
 def _lustre(full: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,9 @@ FS_IOC_FIEMAP = 0xC020660B
 FIEMAP_FLAG_SYNC = 0x1
 FIEMAP_EXTENT_LAST = 0x1
 FIEMAP_EXTENT_UNKNOWN = 0x2  # not placed yet
+FIEMAP_EXTENT_ENCODED = 0x8  # compressed or encrypted
 FIEMAP_EXTENT_UNWRITTEN = 0x800
+FIEMAP_EXTENT_SHARED = 0x2000  # with another file, or a snapshot
 HEADER = struct.Struct("=QQLLLL")
 EXTENT = struct.Struct("=QQQQQLLLL")
 BATCH = 128
@@ -32,7 +35,25 @@ def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
 
     Raises OSError.
     """
-    found: list[Extent] = []
+    return merged(
+        [
+            Extent(logical, physical, length, bool(flags & FIEMAP_EXTENT_UNWRITTEN))
+            for logical, physical, length, flags in _records(path, synchronise)
+            if not flags & FIEMAP_EXTENT_UNKNOWN
+        ]
+    )
+
+
+def flags(path: str | Path) -> int:
+    """All FIEMAP_EXTENT flags that any extent of `path` has. Raises OSError."""
+    found = 0
+    for *_, of_extent in _records(path, synchronise=False):
+        found |= of_extent
+    return found
+
+
+def _records(path: str | Path, synchronise: bool) -> Iterator[tuple[int, int, int, int]]:
+    """Logical and physical offset, length and flags of each extent, as the kernel has them."""
     asked = FIEMAP_FLAG_SYNC if synchronise else 0
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -44,13 +65,12 @@ def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
             mapped = HEADER.unpack_from(buffer)[3]
             for i in range(mapped):
                 logical, physical, length, _, _, flags, *_ = EXTENT.unpack_from(buffer, HEADER.size + i * EXTENT.size)
-                if not flags & FIEMAP_EXTENT_UNKNOWN:
-                    found.append(Extent(logical, physical, length, bool(flags & FIEMAP_EXTENT_UNWRITTEN)))
+                yield logical, physical, length, flags
                 start = logical + length
                 if flags & FIEMAP_EXTENT_LAST:
-                    return merged(found)
+                    return
             if not mapped:
-                return merged(found)
+                return
     finally:
         os.close(fd)
 

@@ -62,6 +62,15 @@ def mounted_at(point: Path | str) -> Mount | None:
     return here[-1] if here else None
 
 
+def mount_of(path: Path) -> Mount:
+    """The uppermost mount that a file or directory is on. Raises Failure."""
+    place = path.resolve()
+    for point in (place, *place.parents):
+        if mount := mounted_at(point):
+            return mount
+    raise Failure(f"nothing is mounted at {path} or above it")
+
+
 def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
     """mount(2): the options as they stand. mount(8) would merge in what fstab and the kernel say."""
     if _libc.mount(source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode()) != 0:
@@ -180,6 +189,13 @@ def unmount(point: Path) -> None:
         if code != errno.EBUSY or time.monotonic() > deadline:
             raise Failure(f"unmounting {point}: {os.strerror(code)}{_users(point) if code == errno.EBUSY else ''}")
         time.sleep(0.02)
+
+
+def unmount_all(device: str) -> None:
+    """Unmount a block device wherever it is mounted here."""
+    for mount in reversed(mounts()):
+        if mount.source.startswith("/dev/") and os.path.realpath(mount.source) == device:
+            unmount(Path(mount.point))
 
 
 def await_frees(point: Path) -> None:

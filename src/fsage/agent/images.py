@@ -14,12 +14,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, declaration, directories, files, lease, loops, space
+from fsage.agent import claim, declaration, directories, files, lease, loops, seek, space
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts import meet
 from fsage.agent.loops import CLEAR
 from fsage.agent.lustre import target as lustre
+from fsage.agent.target import Target
 
 STEP_BYTES = 64 * MIB
 FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000
@@ -52,6 +53,8 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     if known and all(image["phase"] == "written" for image in known["images"]):
         for image in known["images"]:
             loops.verify(image)
+        if files.read_json(declaration.home_of(spec) / "claim.json"):
+            return _of_a_claim(spec, known, check)
         if all(loops.device_of(image) for image in known["images"]):
             return {
                 "changed": False,
@@ -102,6 +105,19 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         "images": known["images"],
         "devices": devices,
     }
+
+
+def _of_a_claim(spec: dict[str, Any], known: dict[str, Any], check: bool) -> dict[str, Any]:
+    """The images of a claimed target, attached again if need be as its device model has it."""
+    home = declaration.home_of(spec)
+    target = Target(spec, files.read_json(home / "claim.json"))
+    attached = sum(len(loops.devices_of(disk)) for disk in [*known["images"], *seek.disks(home)])
+    if target.claim["phase"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
+        return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}
+    if not check:
+        target.attach()
+    msg = "; ".join(target.notes) or f"would attach the images of {spec['name']} again"
+    return {"changed": True, "msg": msg, "images": known["images"]}
 
 
 def remove(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:

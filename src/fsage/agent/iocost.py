@@ -17,6 +17,7 @@ from typing import Any
 
 from fsage.agent import files, filesystems, journal
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.model import MIB, Model
 
 PREFIX = "fsage-"
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
@@ -27,6 +28,31 @@ GROUP_PATIENCE_S = 5.0  # what a killed command started may still end a transfer
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
+
+
+class Iocost(Model):
+    """The cost of each request on the loop device, charged to the target's control group."""
+
+    @staticmethod
+    def why_not(declared: dict[str, Any]) -> str | None:
+        """See `possible`."""
+        return possible(declared)
+
+    @staticmethod
+    def label(parameters: dict[str, Any]) -> str:
+        """Rates in both ways."""
+        return (
+            f"modelled device (IOCost, {parameters['bytes_per_s'] / MIB:.0f} MiB/s, "
+            f"{parameters['sequential_iops']} sequential and {parameters['random_iops']} random I/Os a second)"
+        )
+
+    def put(self, devices: list[str]) -> dict[str, Any]:
+        """See the function `put`."""
+        return put(self.home, self.name, devices, self.claimed)
+
+    def entering(self) -> Callable[[], None]:
+        """Into the target's control group."""
+        return entering(self.name)
 
 
 def possible(declared: dict[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import alike, declaration, files, iocost, space
+from fsage.agent import alike, declaration, files, iocost, models, space
 from fsage.agent.declaration import GIB
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import mounts
@@ -59,6 +59,8 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             good, bad = space.places(spec["image_dir"])
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
+            if why := models.why_refused(spec["device_model"]):
+                missing.append(why)
     elif spec["kind"] == "lustre":
         lacking = [f"{tool}: install the Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
         missing += lacking

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, directories, files, filesystems, iocost, loops
+from fsage.agent import declaration, directories, files, filesystems, loops, models
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import target as lustre
+from fsage.agent.model import Model
 
 
 class Target:
@@ -32,6 +33,11 @@ class Target:
     def capacity_bytes(self) -> int:
         """Free bytes of the empty target, as the claim has them."""
         return int(self.claim["capacity_bytes"])
+
+    @property
+    def model(self) -> Model:
+        """The device model as the claim has it."""
+        return models.claimed(self.home, self.name, self.claim)
 
     @property
     def allocator_reset(self) -> str:
@@ -89,26 +95,25 @@ class Target:
             directories.verify(self.mounts[0], self.claim)
 
     def enter_model(self) -> Callable[[], None] | None:
-        """A `preexec_fn` that moves the child into the model's control group; None without a model."""
-        return iocost.entering(self.name) if self._has_model() else None
+        """A `preexec_fn` that puts the child under the device model; None where that needs nothing."""
+        return self.model.entering()
 
     def model_in_place(self) -> dict[str, Any] | None:
-        """The device model as read back from the kernel, put in place before if it was not; or None."""
-        if not self._has_model():
-            return None
-        return iocost.put(self.home, self.name, self.devices, self.claim["device_model"])
+        """The device model as read back, put in place before if it was not; or None."""
+        return self.model.put(self.devices)
 
     def save(self) -> None:
         """Write the claim durably."""
         files.write_json(self.home / "claim.json", self.claim)
 
     def attach(self) -> None:
-        """Attach the images; fill in `devices`."""
+        """Attach the images, or what the device model offers in their place; fill in `devices`."""
+        self.devices = []
         for store in self.claim["stores"]:
-            image = {**store["image_id"], "image": store["image"]}
-            if not loops.devices_of(image):
-                self.notes.append(f"attached {store['image']}")
-            self.devices.append(loops.attach(image))
+            disk = self.model.disk(store)
+            if not loops.devices_of(disk):
+                self.notes.append(f"attached {disk['image']}")
+            self.devices.append(loops.attach(disk))
 
     def mount(self) -> None:
         """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
@@ -173,9 +178,6 @@ class Target:
         if len(self.devices) != len(self.mounts):
             raise Failure(f"target {self.name} is not attached")
         return [(store, self.devices[i], self.mounts[i]) for i, store in enumerate(self.claim["stores"])]
-
-    def _has_model(self) -> bool:
-        return self.claim.get("device_model", {}).get("kind") == "iocost"
 
 
 def open_target(spec: dict[str, Any]) -> Target:

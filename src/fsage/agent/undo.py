@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fsage.agent import files, iocost, journal, trace
+from fsage.agent import files, iocost, journal, seek, trace
 
-UNDO = {**iocost.UNDO, **trace.UNDO}
+UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO}
 
 
 def undo(home: Path) -> list[str]:

@@ -1,8 +1,8 @@
 """The table's schema: what each column holds, in which unit, and since which version.
 
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
-first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference` and `axes`. A new version only
-adds columns, so an older table is still read.
+first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes` and
+`measured_extents_of_size`. A new version only adds columns, so an older table is still read.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ COLUMNS = {
         "float64",
         "share of their blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole",
         2,
+    ),
+    "measured_extents_of_size": Column(
+        "str", "their extents by size, JSON: from so many bytes to below twice that, how many", 3
     ),
     # how
     "began": Column("str", "when, ISO 8601, UTC"),

@@ -120,7 +120,8 @@ OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "mean_extent_bytes",
 def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
     """Extents of the cell's own files, as its first phase with a map left them."""
     extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
-    return {f"measured_{key}": extents.get(key) for key in OF_EXTENTS}
+    of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
+    return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
 
 
 @cache

@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from fsage.agent.evidence import ext4, layout, xfs
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
 from fsage.agent.shell import run
+from fsage.agent.walk import regular_files
 from fsage.evidence import texts
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
@@ -92,7 +92,7 @@ def _of_unmounted(device: str) -> Store:
 
 
 def _of_directory(directory: Path, files_at_most: int) -> Store:
-    mount = _mount_of(directory)
+    mount = filesystems.mount_of(directory)
     if mount.type != "lustre":
         store = layout.of_mount(mount.type, mount.source, Path(mount.point))
     elif ":/" in mount.source:
@@ -103,18 +103,9 @@ def _of_directory(directory: Path, files_at_most: int) -> Store:
     return store
 
 
-def _mount_of(directory: Path) -> filesystems.Mount:
-    """The uppermost mount that the directory is on."""
-    place = directory.resolve()
-    for point in (place, *place.parents):
-        if mount := filesystems.mounted_at(point):
-            return mount
-    raise Failure("nothing is mounted at it or above it")
-
-
 def _add_files(store: Store, directory: Path, files_at_most: int) -> None:
     layouts, unmapped, last = FileLayouts(os.statvfs(directory).f_frsize), 0, ""
-    found = _files(directory, os.stat(directory).st_dev)
+    found = regular_files(directory)
     for path in itertools.islice(found, files_at_most):
         try:
             layouts.add(fiemap.extents(path, synchronise=False))
@@ -130,18 +121,3 @@ def _add_files(store: Store, directory: Path, files_at_most: int) -> None:
         store.source["files"] += f"; {unmapped} files could not be mapped, the last {last}"
     if next(found, None):
         store.source["files"] += f"; the first {files_at_most} files only (--files)"
-
-
-def _files(directory: Path, device: int) -> Iterator[Path]:
-    """Regular files below a directory, as they come, on its own file system only."""
-
-    def same(path: str, is_kind: Callable[[int], bool]) -> bool:
-        try:
-            found = os.lstat(path)
-        except OSError:  # it has gone
-            return False
-        return found.st_dev == device and is_kind(found.st_mode)
-
-    for folder, folders, names in os.walk(directory):
-        folders[:] = [name for name in folders if same(os.path.join(folder, name), stat.S_ISDIR)]
-        yield from (Path(folder, name) for name in names if same(os.path.join(folder, name), stat.S_ISREG))

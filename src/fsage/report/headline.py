@@ -38,19 +38,24 @@ class Comparison:
         return measure_label(self.measure)[0] + "s"
 
     @property
+    def opening(self) -> str:
+        """The label as a sentence begins with it; units keep their capitals."""
+        return self.label[:1].upper() + self.label[1:]
+
+    @property
     def sentence(self) -> str:
         """E.g. '...: at 80.00 writes reach 0.71x of 10.00 (0.69-0.73, 96.8%, n=5+5), a loss of 29% (...).'"""
         result, loss = self.ratio, self.ratio.loss_percent
         if result.value is None or loss is None:
             pair = f"{self.what} at {self.state} against {self.against}"
-            return f"{self.label.capitalize()}: {pair} are not known ({result.why})."
+            return f"{self.opening}: {pair} are not known ({result.why})."
         if result.interval:
             interval = f"{result.interval.low:.2f}-{result.interval.high:.2f}, {result.interval.level:.1%}, "
         else:
             interval = "no interval, "
         reach = f"at {self.state} {self.what} reach {result.value:.2f}x of {self.against}"
         n = f"n={result.n}+{result.n_reference}"
-        return f"{self.label.capitalize()}: {reach} ({interval}{n}), {self.verdict}."
+        return f"{self.opening}: {reach} ({interval}{n}), {self.verdict}."
 
     @property
     def signed(self) -> str:

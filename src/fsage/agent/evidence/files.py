@@ -24,17 +24,22 @@ class FileLayouts:
         self._files = self._bytes = self._behind = self._counted = 0
         self._numbers_only = False
         self._extents_per_file: Counter[int] = Counter()
+        self._extents_of_size: Counter[int] = Counter()
 
     def add(self, extents: list[Extent]) -> None:
         """Count one file; its extents in logical order.
 
         Neighbours in file and on the device are one extent, written or not: some tools join them, others do not.
         """
-        runs, length, logical_end, physical_end = 0, 0, -1, -1
+        lengths: list[int] = []
+        logical_end, physical_end = -1, -1
         for extent in extents:
-            runs += extent.logical != logical_end or extent.physical != physical_end
-            length += extent.length
+            if extent.logical != logical_end or extent.physical != physical_end:
+                lengths.append(0)
+            lengths[-1] += extent.length
             logical_end, physical_end = extent.logical + extent.length, extent.physical + extent.length
+        runs, length = len(lengths), sum(lengths)
+        self._extents_of_size.update(1 << one.bit_length() - 1 for one in lengths if one)
         self._files += 1
         self._bytes += length
         self._extents_per_file[runs] += 1
@@ -53,8 +58,9 @@ class FileLayouts:
         """One entry of the key `files` of a store's summary.
 
         bytes: those that have a place on the device, None where they were not told. extents_per_file: number of extents
-        (as text) -> files. mean_extent_bytes: None also where there is no extent. layout_score: None also where no file
-        has two blocks, or the size of a block is not known.
+        (as text) -> files. extents_of_size: from so many bytes to below twice that (as text) -> extents.
+        mean_extent_bytes: None also where there is no extent. layout_score: None also where no file has two blocks, or
+        the size of a block is not known.
         """
         extents = sum(number * files for number, files in self._extents_per_file.items())
         known = not self._numbers_only
@@ -64,5 +70,6 @@ class FileLayouts:
             "extents": extents,
             "mean_extent_bytes": self._bytes / extents if extents and known else None,
             "layout_score": self._behind / self._counted if self._counted and known else None,
+            "extents_of_size": {str(size): number for size, number in sorted(self._extents_of_size.items())},
             "extents_per_file": {str(number): files for number, files in sorted(self._extents_per_file.items())},
         }

@@ -1,0 +1,41 @@
+"""A target's device model: what it may do to a target, and the model that does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MIB = 1 << 20
+
+
+class Model:
+    """No model: each store's loop device is attached to the image itself."""
+
+    required = False  # whether a target that declares it is refused where it cannot be had
+
+    def __init__(self, home: Path, name: str, claimed: dict[str, Any]) -> None:
+        """Of the target `name` whose home this is; `claimed` are the parameters that its claim fixed."""
+        self.home, self.name, self.claimed = home, name, claimed
+
+    @staticmethod
+    def why_not(declared: dict[str, Any]) -> str | None:
+        """Why this machine cannot have it; None when it can."""
+        return None
+
+    @staticmethod
+    def label(parameters: dict[str, Any]) -> str:
+        """What every figure says of numbers that were taken under it."""
+        return "no device model"
+
+    def disk(self, store: dict[str, Any]) -> dict[str, Any]:
+        """The file that the store's loop device is attached to, made to be there: path, dev, ino and bytes."""
+        return {**store["image_id"], "image": store["image"]}
+
+    def put(self, devices: list[str]) -> dict[str, Any] | None:
+        """Have it in place on each loop device; its parameters and what was read back, or None without a model."""
+        return None
+
+    def entering(self) -> Callable[[], None] | None:
+        """A `preexec_fn` for whatever is measured under the model; None where it needs none."""
+        return None

@@ -1,0 +1,229 @@
+"""A disk that charges for seeks: one file, offered through FUSE, each request as slow as on a spinning disk.
+
+    python3 -m fsage.agent.seekdisk BACKING MOUNT BYTES_PER_S SEEK_S
+
+serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted, in a process of its own: the command itself ends as
+soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and the mount's source names it.
+
+There is one arm: requests are served one after the other; each takes its bytes at the rate, and a seek before them when
+it does not begin where the last one ended (reads and writes alike). The time is kept by deadlines that follow from each
+other, so that what the server itself costs is hidden behind them as long as it is less. BACKING is read and written
+with O_DIRECT.
+
+Speaks the kernel's protocol on /dev/fuse itself (include/uapi/linux/fuse.h, version 7.31): a file, a directory and
+ten kinds of request need no library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import stat
+import struct
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fsage.agent.filesystems import mount_call
+
+MAJOR, MINOR = 7, 31
+MAX_REQUEST_BYTES = 1 << 20  # 256 pages: the most that FUSE moves at once
+PAGE_BYTES = 4096
+ROOT, DISK = 1, 2  # inode numbers
+NAME = b"disk"
+FUSE = "/dev/fuse"
+SOURCE = "fsage-seekdisk-"  # of the mount; the number of the process follows
+PR_SET_TIMERSLACK, PR_SET_IO_FLUSHER = 29, 57  # prctl(2)
+
+LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC = 1, 2, 3, 4, 14, 15, 16, 17, 18, 20
+FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, DESTROY, BATCH_FORGET = 25, 26, 27, 28, 29, 36, 38, 42
+UNANSWERED = (FORGET, INTERRUPT, BATCH_FORGET)
+
+FUSE_ASYNC_READ, FUSE_BIG_WRITES, FUSE_ASYNC_DIO, FUSE_MAX_PAGES = 1 << 0, 1 << 5, 1 << 15, 1 << 22
+FOPEN_DIRECT_IO = 1 << 0
+ATTRIBUTES_VALID_S = 3600
+
+IN_HEADER = struct.Struct("<IIQQIIIHH")  # len opcode unique nodeid uid gid pid total_extlen padding
+OUT_HEADER = struct.Struct("<IiQ")  # len error unique
+INIT_IN = struct.Struct("<IIII")  # major minor max_readahead flags
+INIT_OUT = struct.Struct("<IIIIHHIIHHI28x")  # … max_write time_gran max_pages map_alignment flags2
+ATTR = struct.Struct(
+    "<QQQQQQIIIIIIIIII"
+)  # ino size blocks atime mtime ctime (ns: 3) mode nlink uid gid rdev blksize flags
+ATTR_OUT = struct.Struct("<QII")  # valid valid_nsec dummy
+ENTRY_OUT = struct.Struct("<QQQQII")  # nodeid generation entry_valid attr_valid (nsec: 2)
+OPEN_OUT = struct.Struct("<QIi")  # fh open_flags backing_id
+RW_IN = struct.Struct("<QQIIQII")  # fh offset size flags lock_owner flags padding
+WRITE_OUT = struct.Struct("<II")  # size padding
+STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree bsize namelen frsize padding
+
+
+class Arm:
+    """Where the arm is and until when it is busy: what the next request costs, in seconds."""
+
+    def __init__(self, bytes_per_s: float, seek_s: float) -> None:
+        self.bytes_per_s, self.seek_s = bytes_per_s, seek_s
+        self.position_bytes = 0
+        self.busy_until_s = 0.0
+
+    def deadline_s(self, now_s: float, offset_bytes: int, length_bytes: int) -> float:
+        """The moment at which a request that arrived at `now_s` is done; the arm is at its end then.
+
+        One that goes on where the last ended may come late by the time of a request: a disk's own buffer streams on
+        meanwhile. Without this, the way through the kernel would be added to each.
+        """
+        if offset_bytes == self.position_bytes:
+            begin_s = max(self.busy_until_s, now_s - MAX_REQUEST_BYTES / self.bytes_per_s)
+        else:
+            begin_s = max(self.busy_until_s, now_s) + self.seek_s
+        self.busy_until_s = begin_s + length_bytes / self.bytes_per_s
+        self.position_bytes = offset_bytes + length_bytes
+        return self.busy_until_s
+
+
+class Disk:
+    """Serves the requests of one mount."""
+
+    def __init__(self, backing: Path, arm: Arm) -> None:
+        self.arm = arm
+        self.backing = os.open(backing, os.O_RDWR | os.O_DIRECT)
+        fcntl.lockf(self.backing, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.size_bytes = os.fstat(self.backing).st_size
+        self.buffer = mmap.mmap(-1, MAX_REQUEST_BYTES)  # page-aligned, as O_DIRECT asks
+        self.answers: dict[int, Callable[[int, memoryview], bytes]] = {
+            INIT: self.init,
+            LOOKUP: self.lookup,
+            GETATTR: self.getattr,
+            SETATTR: self.getattr,
+            OPEN: lambda node, body: OPEN_OUT.pack(0, FOPEN_DIRECT_IO, 0),
+            OPENDIR: lambda node, body: OPEN_OUT.pack(0, 0, 0),
+            READDIR: lambda node, body: b"",
+            READ: self.read,
+            WRITE: self.write,
+            STATFS: self.statfs,
+            FSYNC: self.fsync,
+            **dict.fromkeys((RELEASE, RELEASEDIR, FLUSH, DESTROY), lambda node, body: b""),
+        }
+
+    def serve(self, device: int) -> None:
+        """Answer until the file system is unmounted."""
+        request = bytearray(MAX_REQUEST_BYTES + PAGE_BYTES)
+        while True:
+            try:
+                length = os.readv(device, [request])
+            except OSError as error:
+                if error.errno == errno.ENODEV:  # unmounted
+                    return
+                if error.errno in (errno.ENOENT, errno.EINTR, errno.EAGAIN):  # taken back meanwhile
+                    continue
+                raise
+            _, opcode, unique, node, *_ = IN_HEADER.unpack_from(request)
+            if opcode in UNANSWERED:
+                continue
+            body, failure = b"", 0
+            answer = self.answers.get(opcode)
+            try:
+                if answer is None:
+                    raise OSError(errno.ENOSYS, "not offered")
+                body = answer(node, memoryview(request)[IN_HEADER.size : length])
+            except OSError as error:
+                failure = error.errno or errno.EIO
+            try:
+                os.writev(device, [OUT_HEADER.pack(OUT_HEADER.size + len(body), -failure, unique), body])
+            except FileNotFoundError:  # interrupted meanwhile: nobody waits for it
+                continue
+
+    def init(self, node: int, body: memoryview) -> bytes:
+        _major, _minor, readahead, offered = INIT_IN.unpack_from(body)
+        flags = offered & (FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_ASYNC_DIO | FUSE_MAX_PAGES)
+        pages = MAX_REQUEST_BYTES // PAGE_BYTES
+        return INIT_OUT.pack(MAJOR, MINOR, readahead, flags, 64, 48, MAX_REQUEST_BYTES, 1, pages, 0, 0)
+
+    def attributes(self, node: int) -> bytes:
+        if node not in (ROOT, DISK):
+            raise OSError(errno.ENOENT, "no such file")
+        mode, size = (stat.S_IFDIR | 0o700, 0) if node == ROOT else (stat.S_IFREG | 0o600, self.size_bytes)
+        return ATTR.pack(node, size, size // 512, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, PAGE_BYTES, 0)
+
+    def lookup(self, node: int, body: memoryview) -> bytes:
+        if node != ROOT or bytes(body).rstrip(b"\0") != NAME:
+            raise OSError(errno.ENOENT, "no such file")
+        valid = ATTRIBUTES_VALID_S
+        return ENTRY_OUT.pack(DISK, 0, valid, valid, 0, 0) + self.attributes(DISK)
+
+    def getattr(self, node: int, body: memoryview) -> bytes:
+        return ATTR_OUT.pack(ATTRIBUTES_VALID_S, 0, 0) + self.attributes(node)
+
+    def statfs(self, node: int, body: memoryview) -> bytes:
+        return STATFS_OUT.pack(self.size_bytes // PAGE_BYTES, 0, 0, 2, 0, PAGE_BYTES, 255, PAGE_BYTES, 0)
+
+    def fsync(self, node: int, body: memoryview) -> bytes:
+        os.fdatasync(self.backing)
+        return b""
+
+    def read(self, node: int, body: memoryview) -> bytes:
+        _, offset, size, *_ = RW_IN.unpack_from(body)
+        deadline = self.arm.deadline_s(time.monotonic(), offset, size)
+        got = os.preadv(self.backing, [memoryview(self.buffer)[:size]], offset)
+        _sleep_until(deadline)
+        return self.buffer[:got]
+
+    def write(self, node: int, body: memoryview) -> bytes:
+        _, offset, size, *_ = RW_IN.unpack_from(body)
+        deadline = self.arm.deadline_s(time.monotonic(), offset, size)
+        self.buffer[:size] = body[RW_IN.size : RW_IN.size + size]
+        done = os.pwritev(self.backing, [memoryview(self.buffer)[:size]], offset)
+        _sleep_until(deadline)
+        return WRITE_OUT.pack(done, 0)
+
+
+def _sleep_until(deadline_s: float) -> None:
+    left = deadline_s - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+
+
+def serve(backing: str, point: str, arm: Arm, mounted: Callable[[], None]) -> None:
+    """Mount at `point`, call `mounted`, and serve until unmounted."""
+    disk = Disk(Path(backing), arm)
+    device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
+    mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
+    with contextlib.suppress(PermissionError):  # a container may keep it from us
+        os.setpriority(os.PRIO_PROCESS, 0, -20)  # a disk does not wait for a processor, whoever started it
+    prctl = ctypes.CDLL(None).prctl
+    # Timers of the kernel may be late by 50 us otherwise: as long as a small request takes.
+    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
+    prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0)  # memory that we need must not be made free by writing to ourselves
+    mounted()
+    disk.serve(device)
+
+
+def main(backing: str, point: str, bytes_per_s: str, seek_s: str) -> None:
+    """Leave a process that serves the disk, and return when it is mounted; exit status 1 if it cannot be."""
+    ready, tell = os.pipe()
+    if os.fork():
+        os.close(tell)
+        sys.exit(0 if os.read(ready, 1) else 1)
+    os.setsid()  # ends by being unmounted, whoever is interrupted meanwhile
+
+    def mounted() -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        os.write(tell, b"!")
+        os.close(tell)
+
+    try:
+        serve(backing, point, Arm(float(bytes_per_s), float(seek_s)), mounted)
+    except OSError as error:
+        sys.exit(f"{backing} cannot be served at {point}: {error}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

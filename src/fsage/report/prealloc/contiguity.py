@@ -1,0 +1,87 @@
+"""How the measured files lay: their mean extent over fullness, and the sizes of their extents."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+import pandas as pd
+
+from fsage.figures import Line, Panel, bars_panel, line_panel
+from fsage.report.conditions import labelled
+from fsage.report.groups import samples, size_label
+from fsage.report.prealloc.rows import FULLNESS, aged, rows_of
+from fsage.report.section import Data, Section
+
+
+def contiguity(data: Data) -> Section | None:
+    """Mean extent of the measured files over fullness, a line a preallocation size."""
+    rows, mine = aged(rows_of(data)), _measured(data)
+    rows = rows[rows["measure"] == rows["measure"].iloc[0]] if len(rows) else rows
+    medians = (mine.groupby("state")["measured_mean_extent_bytes"].median() / (1 << 20)).dropna()
+    points = rows[rows["state"].isin(medians.index)]
+    if points["x"].nunique() < 2:
+        return None
+    points = points.assign(
+        median=points["state"].map(medians),
+        low=float("nan"),
+        high=float("nan"),
+        n=float("nan"),
+        samples=[[] for _ in range(len(points))],
+    )
+    panel = line_panel(
+        "Mean extent of the measured files",
+        [Line(str(size), part) for size, part in points.groupby("size", sort=False)],
+        FULLNESS,
+        "mean extent, MiB",
+        data.stamp,
+        y_limits=(0.0, 1.1 * points["median"].max()),
+    )
+    text = "Medians over the iterations. A file that is written into what one deleted file left takes its pieces."
+    return Section("Contiguity of what was measured", text, [panel])
+
+
+def extent_sizes(data: Data) -> Section | None:
+    """Histogram of the extents of the measured files: each size clean, fullest and emptiest."""
+    rows, mine = rows_of(data), _measured(data)
+    panels = []
+    for size, part in rows.groupby("size", sort=False):
+        filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
+        states = [*part.loc[part["deleted"] == 0, "state"].unique(), *dict.fromkeys([*filled[:1], *filled[-1:]])]
+        found = {state: _classes(mine.loc[mine["state"] == state, "measured_extents_of_size"]) for state in states}
+        found = {state: classes for state, classes in found.items() if classes}
+        if found:
+            panels.append(_histogram(str(size), found, data.stamp))
+    text = "The share of the measured files' bytes, about, by the size of the extent that they lay in; all iterations."
+    return Section("Sizes of the measured extents", text, panels) if panels else None
+
+
+def _measured(data: Data) -> pd.DataFrame:
+    mine = labelled(samples(data.frame))
+    return mine[mine["main"]]
+
+
+def _classes(texts: Iterable[str]) -> Counter[int]:
+    """Size class in bytes -> extents, over all iterations."""
+    classes: Counter[int] = Counter()
+    for text in texts:
+        if isinstance(text, str):
+            classes.update({int(size): number for size, number in json.loads(text).items()})
+    return classes
+
+
+def _histogram(size: str, found: dict[str, Counter[int]], stamp: str) -> Panel:
+    seen = {one for classes in found.values() for one in classes}
+    sizes = [1 << power for power in range(int(math.log2(min(seen))), int(math.log2(max(seen))) + 1)]
+    # The middle of a class is about 1.5 times its lower end, the same factor in all: it does not change a share.
+    weights = {state: {one: one * classes[one] for one in sizes} for state, classes in found.items()}
+    return bars_panel(
+        f"Extents of the measured files, preallocation of {size}",
+        [size_label(one) for one in sizes],
+        {state: [100 * by[one] / sum(by.values()) for one in sizes] for state, by in weights.items()},
+        "size of an extent, from (each class up to twice that)",
+        "share of the measured bytes, %",
+        stamp,
+    )

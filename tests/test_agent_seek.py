@@ -1,0 +1,174 @@
+"""The device model `seek` on a real loop device: claimed, read back, killed, found again, ended."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsage.agent import calibrate, claim, files, filesystems, images, journal, loops, seek, seekdisk
+from fsage.agent.declaration import MIB
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.target import Target, open_target
+
+pytestmark = pytest.mark.root
+Spec = dict[str, Any]
+SEEK_S = 0.004
+PIECE = 64 << 10
+
+
+@pytest.fixture(scope="module")
+def spec(module_target: Spec) -> Iterator[Spec]:
+    """A claimed target on a disk that charges for seeks."""
+    if why := seek.Seek.why_not({}):
+        pytest.skip(why)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibrate, "BACKING_MIB", 64)
+        module_target["device_model"] = {"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": SEEK_S}
+        images.create(module_target, {}, False)
+        claim.claim(module_target, {}, False)
+        yield module_target
+
+
+def server(target: Target) -> int:
+    pid = seek.server_of(target.claim["stores"][0]["image"])
+    assert pid
+    return pid
+
+
+def seconds(path: Path, offsets: list[int], length: int) -> float:
+    """What it takes to read `length` bytes at each offset, past the page cache."""
+    descriptor, buffer = os.open(path, os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, length)
+    began = time.monotonic()
+    try:
+        for offset in offsets:
+            assert os.preadv(descriptor, [buffer], offset) == length
+        return time.monotonic() - began
+    finally:
+        os.close(descriptor)
+
+
+def test_scattered_reads_pay_for_their_seeks_and_sequential_ones_for_their_bytes(spec: Spec) -> None:
+    target = open_target(spec)
+    file, total = target.mounts[0] / "file", 32 * MIB
+    file.write_bytes(bytes(total))
+    os.sync()
+    target.remount()
+    rate = target.claim["device_model"]["bytes_per_s"]
+    assert rate <= 100 * MIB
+    scattered = [*range(0, total, PIECE)]
+    random.Random(5).shuffle(scattered)
+    scattered = [piece for piece, before in zip(scattered[1:], scattered, strict=False) if piece != before + PIECE][
+        :100
+    ]
+    assert seconds(file, scattered, PIECE) >= 99 * (SEEK_S + PIECE / rate)
+    in_order = seconds(file, list(range(0, total, MIB)), MIB)
+    assert total / rate * 0.95 < in_order, "never faster than the model"
+    assert in_order < total / PIECE * SEEK_S, "seeks are not charged where there are none"
+    file.unlink()
+
+
+def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec: Spec) -> None:
+    target = open_target(spec)
+    ours, (device,) = target.claim["device_model"], target.devices
+    assert ours["label"].startswith("modelled device (a disk that charges for seeks, ") and ours["kind"] == "seek"
+    assert ours["label"].endswith("4 ms a seek)") and ours["why_none"] is None
+    placed = target.model_in_place()
+    assert placed == {**ours, "read_back": {device: {"bytes_per_s": ours["bytes_per_s"], "seek_s": SEEK_S}}}
+    assert target.notes == [] and target.enter_model() is None
+    info = loops.loop_info(device)
+    assert info and info.flags & loops.LO_FLAGS_DIRECT_IO and info.inode == seekdisk.DISK
+    assert not loops.devices_of(target.claim["stores"][0]["image_id"]), "nothing goes past the disk"
+    pid = server(target)
+    assert not claim.claim(spec, {}, False)["changed"] and not images.create(spec, {}, False)["changed"]
+    target.format()
+    assert server(open_target(spec)) == pid
+
+
+def test_a_disk_that_was_killed_is_started_again_and_what_was_synced_is_there(spec: Spec) -> None:
+    target = open_target(spec)
+    kept = target.mounts[0] / "kept"
+    kept.write_bytes(b"x" * MIB)
+    os.sync()
+    os.kill(server(target), signal.SIGKILL)
+    while seek.server_of(target.claim["stores"][0]["image"]):
+        time.sleep(0.01)
+    with pytest.raises((Failure, Refusal), match="give the same command again"):
+        target.model_in_place()
+    again = open_target(spec)
+    assert any("attached" in note for note in again.notes) and kept.read_bytes() == b"x" * MIB
+    assert again.model_in_place() is not None and len(again.devices) == 1
+    kept.unlink()
+
+
+def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:
+    target = open_target(spec)
+    point = seek.point_of(target.claim["stores"][0])
+    for device in target.devices:
+        filesystems.unmount_all(device)
+        loops.detach(seek.disks(target.home)[0])
+    filesystems.unmount(point)
+    while seek.server_of(target.claim["stores"][0]["image"]):
+        time.sleep(0.01)
+    files.write_json(journal.path_of(target.home), {"boot_id": "before", "entries": []})
+    assert images.create(spec, {}, True)["changed"] and images.create(spec, {}, False)["changed"]
+    assert len(open_target(spec).notes) == 1
+
+
+def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec: Spec, tmp_path: Path) -> None:
+    target = open_target(spec)
+    store = target.claim["stores"][0]
+    point, image = seek.point_of(store), store["image"]
+    loop, (disk,) = target.devices[0], seek.disks(target.home)
+    filesystems.unmount_all(loop)
+    loops.detach(disk)
+    filesystems.unmount(point)
+    filesystems.mount_call("none", str(point), "tmpfs", 0, "")
+    with pytest.raises(Refusal, match=r"none \(tmpfs\) is mounted there, which is not fsage's"):
+        open_target(spec)
+    filesystems.unmount(point)
+    while seek.server_of(image):
+        time.sleep(0.01)
+    other = tmp_path / "other"
+    other.mkdir()
+    for argv in ([image, str(point), "9e9", "0.001"], [image, str(other), "1e8", str(SEEK_S)]):
+        subprocess.run([sys.executable, "-m", seek.MODULE, *argv], check=True)
+        with pytest.raises(Refusal, match=r"process \d+ \(.*\) holds .*, but is not the disk that the claim"):
+            open_target(spec)
+        filesystems.unmount(Path(argv[1]))
+        while seek.server_of(image):
+            time.sleep(0.01)
+    open_target(spec)
+
+
+def test_a_disk_that_no_claim_knows_is_ended_by_the_journal(spec: Spec) -> None:
+    """The command that started it was killed before it could say so."""
+    target = open_target(spec)
+    pid, store = server(target), target.claim["stores"][0]
+    files.remove(target.home / "claim.json")
+    proof = claim.release(spec, {}, False)["proof"]
+    assert f"no disk is offered at {seek.point_of(store)}, and no process serves {store['image']}" in proof
+    assert not Path(f"/proc/{pid}/exe").exists() and not seek.point_of(store).exists()
+    assert not loops.devices_of(images_of(spec)[0]) and not claim.release(spec, {}, False)["changed"]
+
+
+def images_of(spec: Spec) -> list[dict[str, Any]]:
+    return list(files.read_json(Path(spec["home"]) / spec["name"] / "images.json")["images"])
+
+
+def test_without_fuse_it_says_so_and_claims_nothing(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seekdisk, "FUSE", "/dev/no-such-fuse")
+    home = Path(spec["home"]) / spec["name"]
+    for check in (True, False):
+        with pytest.raises(Refusal, match=r"needs /dev/no-such-fuse .* cannot be opened \(No such file.*modprobe fuse"):
+            claim.claim(spec, {}, check)
+    assert not (home / "claim.json").exists() and not journal.path_of(home).exists()
