@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -14,13 +15,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def dry_run(tmp_path: Path, *words: str, batch_states: int = 1) -> tuple[str, Counter]:
+def dry_run(tmp_path: Path, *words: str, options: tuple[str, ...] = (), **settings: object) -> tuple[str, Counter]:
     """Plan lines, and jobs by the first word of their rule."""
-    config = [f"results={tmp_path}/results", "target=local", f"batch_states={batch_states}"]
+    config = [
+        f"{key}={value}" for key, value in {"results": tmp_path / "results", "target": "local", **settings}.items()
+    ]
     env = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
     env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
     ran = subprocess.run(
-        ["snakemake", "-n", "--config", *config, "--", *words],
+        ["snakemake", "-n", *options, "--config", *config, "--", *words],
         cwd=ROOT,
         env=env,
         capture_output=True,
@@ -72,3 +75,17 @@ def test_two_studies_at_once_are_both_planned(tmp_path):
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
     assert set(re.findall(r"^plan (\w+):", said, re.MULTILINE)) == {"series2", "quickstart"}
     assert jobs["measure"] == 11
+
+
+def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_path):
+    folder = shutil.copytree(ROOT / "inventories/local", tmp_path / "inventories/local")
+    declared = folder / "group_vars/all/target.yml"
+    declared.write_text(declared.read_text().replace("containers: null", "containers: /no/images"))
+    with pytest.raises(
+        AssertionError, match=r"lacks .*/analysis\.sif: build it with `apptainer build .* nothing was touched"
+    ):
+        dry_run(tmp_path, "quickstart", inventories=folder.parent)
+    with pytest.raises(
+        AssertionError, match=r"/local declares no folder of images: set fsage_target\.containers there"
+    ):
+        dry_run(tmp_path, "quickstart", options=("--sdm", "apptainer"))

@@ -50,7 +50,7 @@ def test_a_table_of_version_1_lacks_what_came_later(frame, tmp_path) -> None:
     [
         ("4", (), "has schema version 4, this fsage knows 1 to 3: use a newer fsage"),
         (None, (), "is no table of fsage: its metadata has no fsage_schema_version"),
-        ("2", ("state",), "has schema version 2 but lacks its columns state"),
+        ("3", ("state",), "has schema version 3 but lacks its columns state"),
     ],
 )
 def test_what_is_no_table_of_a_known_version_is_refused(frame, tmp_path, version, without, said) -> None:

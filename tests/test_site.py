@@ -97,6 +97,10 @@ def test_groups_of_groups_are_looked_into():
         ([host("n1"), host("n2", time=time.time() + 90)], f"the clock of n2 is 90 s ahead of {os.uname().nodename}'s"),
         ([host("n1", time=time.time() - 45)], f"the clock of n1 is 45 s behind {os.uname().nodename}'s"),
         ([host("n1"), host("n2", kernel="6.12.0")], "clients differ in kernel: n1: 6.1.0; n2: 6.12.0"),
+        (
+            [host("n1"), host("n2", images={"/i/fio.sif": "ab"})],
+            "clients differ in container images: n1: None; n2: {'/i",
+        ),
         ([host("n1"), host("n2", memory_bytes=32 << 30)], "clients differ in memory, GiB: n2: 32; n1: 64"),
         ([host("n1"), LOST], "oss1 (servers) does not answer: No route"),
     ],
@@ -104,6 +108,11 @@ def test_groups_of_groups_are_looked_into():
 def test_what_is_wrong_is_said(hosts, said):
     [found] = findings(Site(hosts, ("clients", "servers")), TARGET, {})
     assert said in found
+
+
+def test_what_reports_need_here_is_missed():
+    with_images = Target(name="here", kind="directory", directory="/data/fsage", containers="/no/images")
+    assert "this machine lacks /no/images/analysis.sif: build it with" in findings(GOOD, with_images, {})[-1]
 
 
 @pytest.mark.parametrize(

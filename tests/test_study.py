@@ -364,7 +364,11 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
         ("order_seed", "x", "order_seed: 'x' is not a whole number"),
         ("tuning", {"max_dirty_mb": [1]}, "tuning.max_dirty_mb: [1] is not a single value"),
         ("states", 5, "states: 5 is not a block of keys"),
-        ("states.recipe", "pfa", "states.recipe: 'pfa' is not allowed; did you mean 'paf'? allowed: paf, prealloc"),
+        (
+            "states.recipe",
+            "pfa",
+            "states.recipe: 'pfa' is not allowed; did you mean 'paf'? allowed: defrag, paf, prealloc",
+        ),
         ("states.capacty", 5, f"states.capacty: unknown key; did you mean 'capacity'? allowed: {STATES}"),
         ("states.capacity", [10, 10], "states.capacity[1]: 10 is there twice"),
         (
@@ -545,7 +549,7 @@ def test_a_study_that_is_not_there_names_those_that_are():
         load_study(CONFIG / "serie1.yaml")
     assert str(caught.value) == (
         f"{CONFIG}/serie1.yaml: there is no study 'serie1' in {CONFIG}; did you mean 'series1'? "
-        "there are: prealloc, quickstart, series1, series2"
+        "there are: defrag, prealloc, prealloc_quick, quickstart, series1, series2"
     )
     with pytest.raises(StudyError, match="cannot be read: Is a directory"):
         load_study(CONFIG)

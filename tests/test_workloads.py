@@ -10,6 +10,7 @@ from corpus import BY_NAME
 from pydantic import ValidationError
 
 from fsage import workloads
+from fsage.agent import containers
 from fsage.parse import MIB
 from fsage.workloads import _shared, metadata, sequential
 
@@ -76,7 +77,7 @@ def test_fio_writes_and_reads_in_processes_of_their_own():
         ({}, {"tools": ALL}, "mpirun --allow-run-as-root --oversubscribe -np 2 ior ", " -r -k "),
         ({}, {"tools": ALL}, " -t 4194304 -b 33554432 -w -k --posix.odirect -o ", " --posix.odirect "),
         ({}, {"tools": {**ALL, "ior": "IOR-4.1.0+dev"}}, " --posix.odirect ", " --posix.odirect "),
-        ({}, {"tools": {**ALL, "ior": "IOR-3.2.1"}}, " -w -k -B -o ", " -r -k -B -o "),
+        ({}, {"tools": {**ALL, "ior": "3.2.1"}}, " -w -k -B -o ", " -r -k -B -o "),
         ({"direct": False}, {"tools": ALL}, " -w -e -k -o ", " -r -k -o /m/0/measured/f@/m/1/measured/f"),
         ({"tool": "fio"}, {"tools": ALL}, "fio ", "fio "),
     ],
@@ -237,6 +238,13 @@ def test_a_sequential_cell(observed):
         assert metrics[f"{phase}_bw_mib_s"] * metrics[f"{phase}_seconds"] == pytest.approx(64)
 
 
+def test_a_cell_in_a_container_is_judged_alike(observed):
+    inside = copy.deepcopy(observed)
+    for phase in inside["phases"]:
+        phase["argv"] = [*containers.command("fio", "/images", ["/m/0"]), *phase["argv"][1:]]
+    assert sequential.read(inside) == sequential.read(observed)
+
+
 @needs_fio
 def test_passes_and_reading_only(tmp_path):
     outcome = sequential.read(measure({**SEQUENTIAL, "phases": ["read"], "passes": 2}, tmp_path))
@@ -384,8 +392,9 @@ def ior_cell(write="ior-3.3.0/w-only-nokeep", claim=CLAIM, **params):
     return {"status": "done", "params": params, "phases": [recorded(write, "write", params, claim)]}
 
 
-def test_ior():
-    outcome = sequential.read(ior_cell())
+@pytest.mark.parametrize("images", [None, "/images"])
+def test_ior(images):
+    outcome = sequential.read(ior_cell(claim={**CLAIM, "containers": images}))
     assert outcome == workloads.Outcome(
         "valid", None, {"write_bw_mib_s": 5867.61, "write_seconds": 0.01091, "write_bytes": 64 * MIB}
     )
@@ -422,8 +431,9 @@ def test_ior_of_another_command():
     assert "not of this command" in sequential.read(cell).why
 
 
-def mdtest_cell(version, **change):
-    claim, params = {**CLAIM, "free_inodes_empty": None, "tools": ALL}, {**METADATA, "files_per_task": 1000}
+def mdtest_cell(version, images=None, **change):
+    claim = {**CLAIM, "free_inodes_empty": None, "tools": ALL, "containers": images}
+    params = {**METADATA, "files_per_task": 1000}
     names = {"create": "phase-C", "stat": "phase-T", "remove": "phase-r", **change}
     return {
         "status": "done",
@@ -435,8 +445,9 @@ def mdtest_cell(version, **change):
 @pytest.mark.parametrize(
     ("version", "create_per_s"), [("3.3.0", 94448.64), ("4.0.0", 114843.218), ("main", 124316.192)]
 )
-def test_mdtest(version, create_per_s):
-    outcome = metadata.read(mdtest_cell(version))
+@pytest.mark.parametrize("images", [None, "/images"])
+def test_mdtest(version, create_per_s, images):
+    outcome = metadata.read(mdtest_cell(version, images))
     assert outcome.status == "valid", outcome.why
     assert outcome.metrics["create_per_s"] == pytest.approx(create_per_s)
     assert outcome.metrics["create_files"] == outcome.metrics["stat_files"] == 2000

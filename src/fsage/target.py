@@ -51,6 +51,7 @@ class Target(Strict):
     mount_dir: str = "/run/fsage/mnt"
     directory: str | None = None
     budget_gib: Annotated[float, Field(gt=0)] = 2
+    containers: str | None = None
     home: str | None = None
     scale: Scale = Scale()
     allocator_reset: Literal["remount", "none"] = "remount"
@@ -67,6 +68,11 @@ class Target(Strict):
         except Refusal as why:
             raise ValueError(str(why)) from why
         return self
+
+    @property
+    def images(self) -> str | None:
+        """The folder of Apptainer images to measure and report with (fsage.agent.containers), or None."""
+        return complete(self.model_dump())["containers"]
 
     @property
     def outbox(self) -> Path:

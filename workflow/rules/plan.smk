@@ -14,7 +14,7 @@ from fsage import complaints, runs, window
 from fsage.plan import load_plans
 from fsage.request import HOLDER
 from fsage.study import StudyError
-from fsage.target import target_of
+from fsage.target import load_target, target_of
 
 # Also read by the `fsage` commands that the jobs call. A job that parses this file again has them already.
 DEFAULTS = {
@@ -34,11 +34,9 @@ try:
         os.environ["FSAGE_TARGET"] = target_of(sorted(path for path in STUDIES.glob("*.yaml") if path.stem in sys.argv))
     if end := window.closes():
         os.environ[window.UNTIL] = end.isoformat()  # "18:00" said today is not tomorrow's for a job that waited
-    PLANS = load_plans(
-        STUDIES,
-        Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"],
-        Path(RESULTS),
-    )
+    INVENTORY = Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"]
+    TARGET = load_target(INVENTORY)
+    PLANS = load_plans(STUDIES, INVENTORY, Path(RESULTS))
     for name in PLANS.keys() & set(sys.argv):
         PLANS[name].seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
 except StudyError as error:

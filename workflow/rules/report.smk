@@ -1,10 +1,39 @@
 """Takes a study's records; gives its report and tables, and the study's name as a target that compares records with plan."""
 
+import os
+import shlex
+
+from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import DeploymentMethod
+
+from fsage.agent import containers
+from fsage.agent.errors import Refusal
+
 REPORT_CODE = sorted(
     str(path)
     for pattern in ("report/**/*.py", "report/templates/*", "figures/*.py", "dataset/*.py", "statistics/*.py")
     for path in Path("src/fsage").glob(pattern)
 ) + ["src/fsage/conclusion.py"]
+
+# One setting of the target, `containers`, switches measuring and reports: as if --sdm apptainer were given here.
+IMAGE = f"{TARGET.images}/{containers.ANALYSIS}.sif" if TARGET.images else None
+DEPLOYED = workflow.deployment_settings
+
+if IMAGE and workflow.is_main_process:
+    try:
+        containers.check(TARGET.images, containers.ANALYSIS)
+    except Refusal as refusal:
+        raise WorkflowError(str(refusal)) from None
+    DEPLOYED.imply_deployment_method(DeploymentMethod.APPTAINER)
+    # What a report reads and writes may lie elsewhere than this folder, which the container sees.
+    for name in ("results", "studies", "inventories"):
+        path = os.path.realpath(os.environ[f"FSAGE_{name.upper()}"])
+        DEPLOYED.apptainer_args += f" --bind {shlex.quote(path)}"
+elif not IMAGE and DeploymentMethod.APPTAINER in DEPLOYED.deployment_method:
+    raise WorkflowError(
+        f"--sdm apptainer was given, but {INVENTORY} declares no folder of images: set fsage_target.containers there, "
+        "which switches both measuring and reports"
+    )
 
 
 report: "../report/workflow.rst"
@@ -43,6 +72,8 @@ for plan in PLANS.values():
                 labels={"what": "{figure}"},
             ),
         localrule: True
+        container:
+            IMAGE
         params:
             study=plan.study.name,
         message:
@@ -57,6 +88,8 @@ for plan in PLANS.values():
             records_of(plan),
             str(plan.results.report / "index.html"),
         localrule: True
+        container:
+            IMAGE
         params:
             study=plan.study.name,
         message:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import containers
 from fsage.agent.lustre import params
 
 SKEW_S = 2.0
@@ -18,6 +19,7 @@ ALIKE = {
     "memory_bytes": "memory, GiB",
     "network_mbit_s": "network, Mbit/s",
     "tools": "versions of tools",
+    "images": "container images",
     "lustre": "version of Lustre",
 }
 """What the clients must have in common for their numbers to belong together."""
@@ -33,6 +35,7 @@ def facts(spec: dict[str, Any]) -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "network_mbit_s": network_mbit_s(),
         "time": time.time(),
+        "images": containers.digests(spec["containers"]),
         "lustre": params.version() if spec["kind"] == "lustre" and shutil.which("lctl") else None,
     }
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files
+from fsage.agent import containers, files
 from fsage.agent.declaration import MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
@@ -23,11 +23,11 @@ SAMPLE_S = 1.02  # a sample lasts a second, and a little more for noise
 BACKING_MIB = 2048
 BACKING_RUNS = 3
 SHARE_FOR_MEASURED = 0.15  # of the empty target: what is measured must fit beside a target filled to 80%
-FIO = ["fio", "--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0", "--output-format=json"]
+FIO = ["--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0", "--output-format=json"]
 DIRECT = ["--ioengine=psync", "--direct=1"]
 
 
-def backing(device: str, size_bytes: int) -> dict[str, Any]:
+def backing(device: str, size_bytes: int, images: str | None) -> dict[str, Any]:
     """Sequential write and read rates of a raw device without a file system, MiB/s, median of a few runs.
 
     Overwrites the device: only before mkfs, on a device proved to be the target's own.
@@ -37,6 +37,7 @@ def backing(device: str, size_bytes: int) -> dict[str, Any]:
     commands = []
     for direction in ("write", "read"):
         argv = [
+            *containers.command("fio", images),
             *FIO,
             "--name=backing",
             f"--filename={device}",
@@ -120,6 +121,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     began = time.monotonic()
     for direction in ("write", "read"):
         argv = [
+            *containers.start(target.claim, "fio"),
             *FIO,
             "--name=calibrate",
             "--directory=" + ":".join(str(p).replace(":", r"\:") for p in places),

@@ -16,6 +16,7 @@ from typing import Any
 
 from fsage.agent import (
     calibrate,
+    containers,
     declaration,
     directories,
     files,
@@ -75,7 +76,8 @@ def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
         }
     if known and not check:  # interrupted halfway, either way: begin with a clean slate
         give_back(spec, check)
-    if spec["amount_mib"] is None and not shutil.which("fio"):
+    containers.check(spec["containers"])
+    if spec["amount_mib"] is None and not spec["containers"] and not shutil.which("fio"):
         raise Refusal(
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
@@ -208,7 +210,7 @@ def _set_up(target: Target) -> None:
     declared, stores = spec["device_model"], len(target.devices)
     raw: dict[str, Any] = {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
     if declared or spec["amount_mib"] is None:
-        raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"])
+        raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"], spec["containers"])
     lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
     ours["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
     target.save()
@@ -305,7 +307,9 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "host": uname.nodename,
         "kernel": uname.release,
         "stores": stores,
-        "tools": probe.versions(),
+        "tools": probe.versions(spec["containers"]),
+        "containers": spec["containers"],
+        "images": containers.digests(spec["containers"]),
         "tasks": tasks_of(spec),
         "hosts": hosts,
         "launcher": spec["launcher"],

@@ -31,6 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "device_model": None,
     "directory": None,
     "budget_gib": 2,
+    "containers": None,
     "lustre": None,
 }
 MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
@@ -91,7 +92,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
         full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
     if full["directory"] is None:
         full["directory"] = str(Path.home() / ".cache/fsage" / full["name"])
-    for key in ("home", "mount_dir", "directory", "image_dir"):
+    for key in ("home", "mount_dir", "directory", "image_dir", "containers"):
         if full[key] is not None:
             full[key] = os.path.abspath(os.path.expanduser(full[key]))
     return full

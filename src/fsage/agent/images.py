@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, declaration, directories, files, lease, loops, seek, space
+from fsage.agent import claim, containers, declaration, directories, files, lease, loops, seek, space
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts import meet
@@ -29,6 +29,7 @@ FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x008000
 def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Make the image files of a loop target (each written once) and attach loop devices; idempotent."""
     spec = declaration.complete(spec)
+    containers.check(spec["containers"])
     if spec["kind"] == "lustre":
         lustre.mount_of(spec)  # refuses where another file system would get it
     if not (declaration.home_of(spec) / "claim.json").exists():

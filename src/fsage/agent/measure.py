@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import platform
 import socket
@@ -14,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, outbox, token
+from fsage.agent import caches, containers, outbox, token
 from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, utc_now
@@ -44,6 +45,7 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     was begun although the state is as asked. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
+    containers.verify(target.claim)
     hosts = hosts_of(target, request)
     cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if check:
@@ -135,6 +137,7 @@ class Visit:
             "allocator_reset": self.target.allocator_reset,
             "tunables": read_json(self.target.home / "tunables.json") or {},
             "tools": self.target.claim["tools"],
+            "images": self.target.claim.get("images", {}),
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
         }
@@ -201,7 +204,7 @@ class Visit:
         taken: list[dict] = []
         for phase in cell["phases"]:
             try:
-                dropped = self.drop_caches()
+                dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
             except Lost:
                 raise
             except Failure as warm:
@@ -217,7 +220,7 @@ class Visit:
             if dropped.get("hosts"):
                 result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
-            if phase.get("reads") and dropped["cached_pages"]:
+            if phase.get("reads") and dropped["cached_pages"] and not phase.get("warm"):
                 return (
                     taken,
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
@@ -267,18 +270,30 @@ class Visit:
         self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
         return None
 
-    def drop_caches(self) -> dict:
-        """Make the target cold on every host, and count the measured files' pages that are still in memory.
+    def found_warm(self, phase: dict) -> dict:
+        """Leave the caches as they are, and count the pages of what is read. Raises Failure unless all are there."""
+        paths = [Path(path) for path in phase["reads_files"]]
+        cached, whole = caches.cached_pages(paths), sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
+        if cached < whole:
+            raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
+        return {"seconds": 0.0, "cached_pages": cached, "method": "none: read from memory"}
+
+    def drop_caches(self, phase: dict) -> dict:
+        """Make the target cold on every host, and count the pages of what is measured that are still in memory.
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
         (data, inodes, bitmaps) and leaves everybody else's caches alone.
         """
-        if self.target.allocator_reset != "remount":
-            return self.hosts.drop(self.target)
         began = time.monotonic()
-        self.target.remount()
-        cached = caches.cached_pages(measured_files(self.target.mounts))
-        return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "umount and mount"}
+        if self.target.allocator_reset != "remount":
+            dropped = self.hosts.drop(self.target)
+        else:
+            self.target.remount()
+            cached = caches.cached_pages(measured_files(self.target.mounts))
+            dropped = {"cached_pages": cached, "method": "umount and mount"}
+        of_state = caches.cached_pages([Path(path) for path in phase.get("reads_files", ())])
+        cached = dropped["cached_pages"] + of_state
+        return {**dropped, "seconds": time.monotonic() - began, "cached_pages": cached}
 
     def served(self, phase: dict) -> dict:
         """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.

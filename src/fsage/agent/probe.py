@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import alike, declaration, files, iocost, models, space
+from fsage.agent import alike, containers, declaration, files, iocost, models, space
 from fsage.agent.declaration import GIB
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import mounts
@@ -19,11 +19,11 @@ from fsage.agent.lustre import mounts
 # smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
 # it.
 TOOLS = {
-    "fio": ["fio", "--version"],
-    "ior": ["ior", "-w", "-t", "1k", "-b", "1k", "-o", "ior"],
-    "mdtest": ["mdtest", "-n", "1", "-d", "."],
-    "mpirun": ["mpirun", "--version"],
-    "srun": ["srun", "--version"],
+    "fio": ["--version"],
+    "ior": ["-w", "-t", "1k", "-b", "1k", "-o", "ior"],
+    "mdtest": ["-n", "1", "-d", "."],
+    "mpirun": ["--version"],
+    "srun": ["--version"],
 }
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 NEEDED = {
@@ -38,9 +38,9 @@ NEEDED = {
 def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(spec)
-    root, missing = os.geteuid() == 0, []
-    found = versions()
-    if not found["fio"]:
+    root, missing = os.geteuid() == 0, containers.missing(spec["containers"])
+    found = versions(spec["containers"])
+    if not found["fio"] and not missing:
         missing.append("fio: nothing can be measured without it; install the package fio")
     if spec["launcher"] == "srun" and not found["srun"]:
         missing.append(NO_SRUN)
@@ -95,9 +95,10 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     }
 
 
-def versions() -> dict[str, str | None]:
-    """The version that each measuring tool gives of itself; None where there is none."""
-    return {tool: _version(tool, argv) for tool, argv in TOOLS.items()}
+def versions(images: str | None) -> dict[str, str | None]:
+    """The version that each measuring tool gives of itself, from its image if there are; None where there is none."""
+    inside = {tool: containers.command(tool, images) for tool in containers.IMAGES}
+    return {tool: _version(tool, [*inside.get(tool, [tool]), *options]) for tool, options in TOOLS.items()}
 
 
 def version_in(tool: str, said: str) -> str | None:

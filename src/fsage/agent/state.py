@@ -190,6 +190,7 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
             "digest": layout["hash"],
             "extents": layout["extents"],
             "achieved": structure.achieved(done, target.capacity_bytes),
+            "notes": now.get("notes", {}),
             **_books(target),
         },
     )
@@ -227,8 +228,11 @@ def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Resul
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
 
-        count = structure.of(step).work(target, step, now["done"], shard, go_on)
-        return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count}
+        notes = structure.of(step).work(target, step, now["done"], shard, go_on)
+        count = notes.pop("files")
+        if notes:  # of a step that is not sharded, so that nobody else looks at the token now
+            token.changed(target.mounts[0], now, notes={**now.get("notes", {}), kind: notes})
+        return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count, **notes}
 
 
 def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
@@ -315,4 +319,5 @@ def layout_record(target: Target, now: dict) -> dict:
         "state_known": target.state_known,
         "generations": now["achieved"],
         "steps": now["done"],
+        "notes": now.get("notes", {}),
     }

@@ -202,11 +202,12 @@ def open_target(spec: dict[str, Any]) -> Target:
             f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} "
             f"{where}: its command was interrupted; run that command again"
         )
-    declared = {"kind": spec["kind"]}
+    declared = {"kind": spec["kind"], "containers": spec["containers"]}
     if spec["kind"] == "loop":
         declared.update(filesystem=spec["filesystem"], stores=spec["stores"])
     claimed = {
         "kind": claim["kind"],
+        "containers": claim.get("containers"),
         "filesystem": claim["stores"][0]["filesystem"],
         "stores": len(claim["stores"]),
     }

@@ -1,8 +1,8 @@
 """The table's schema: what each column holds, in which unit, and since which version.
 
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
-first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes` and
-`measured_extents_of_size`. A new version only adds columns, so an older table is still read.
+first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`,
+`measured_extents_of_size` and `images`. A new version only adds columns, so an older table is still read.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ COLUMNS = {
     "amount_mib": Column("float64", "what each task moves, MiB", 2),
     "tunables": Column("str", "asked, before and now of each, JSON"),
     "tools": Column("str", "versions, JSON"),
+    "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none", 3),
     "commands": Column("str", "command lines of the phases, as a shell takes them"),
 }
 """In the order of the files. What a workload measures beside these follows as float64, named with its unit."""

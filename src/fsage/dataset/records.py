@@ -96,6 +96,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "amount_mib": conditions.get("amount_mib"),
         "tunables": _text(conditions.get("tunables") or {}),
         "tools": _text(conditions.get("tools") or {}),
+        "images": _text(conditions.get("images") or None),
         "commands": "; ".join(_typed(tuple(phase["argv"])) for phase in record["phases"]),
     }
 

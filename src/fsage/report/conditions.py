@@ -19,6 +19,7 @@ SETTING = {
     "allocator_reset": "allocator reset",
     "tunables": "tunables",
     "tools": "tools",
+    "images": "container images",
     "amount_mib": "MiB a task",
 }
 """Under what it was taken: the column, and words for it."""

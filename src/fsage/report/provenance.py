@@ -20,6 +20,7 @@ OF_RECORDS = (
     ("mount options", "mount_options"),
     ("allocator reset", "allocator_reset"),
     ("tools", "tools"),
+    ("container images", "images"),
     ("kernel", "kernel"),
     ("host", "host"),
 )

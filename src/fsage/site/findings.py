@@ -1,4 +1,4 @@
-"""What is wrong with a site, a sentence each; nothing here asks anybody anything."""
+"""What is wrong with a site, a sentence each; nothing here asks a host anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import alike
+from fsage.agent import alike, containers
 from fsage.site.look import Host, Site
 from fsage.target import Target
 
@@ -17,6 +17,7 @@ def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[s
     """All that must be mended before `target` is used; `others` are the targets of other inventories, by folder."""
     said = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
     said += alike.differences({host.name: host.answer for host in site.of("clients") if host.answer})
+    said += [f"this machine lacks {what}" for what in containers.missing(target.images, containers.ANALYSIS)]
     return [*said, *_servers(site, target), *_shared(target, others)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, ValidationError
 
+from fsage.agent import containers
 from fsage.parse import BadOutput, fio
 from fsage.workloads import Outcome
 
@@ -14,7 +15,7 @@ Metrics = dict[str, float | int]
 
 # The cheapest start and end (measured): no clock calibration, threads in place of processes, no progress timer. No
 # statistics of disks: it fails a run when somebody else's device goes while fio looks through sysfs.
-FRONT = ("fio", "--output-format=json", "--eta=never")
+FRONT = ("--output-format=json", "--eta=never")
 FIO = (*FRONT, "--clocksource=clock_gettime", "--thread", "--disk_util=0")
 FIO_PORT = 8765  # where `fio --server` listens
 MPI_PROGRAM = {"openmpi": "mpirun", "mpich": "mpirun", "srun": "srun"}
@@ -104,13 +105,19 @@ def fio_phase(claim: Mapping, *options: str) -> dict:
     )
     names = hosts(claim)
     if len(names) < 2:
-        return {"argv": [*FIO, "--name=measured", *options]}
+        return {"argv": [*containers.start(claim, "fio"), *FIO, "--name=measured", *options]}
     job = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], "--unique_filename=0", *options)]
+    client = [*containers.start(claim, "fio", "{files}"), *FRONT]
     return {
-        "argv": [*FRONT, *(word for name in names for word in (f"--client={name}", f"{{files}}/{name}"))],
+        "argv": [*client, *(word for name in names for word in (f"--client={name}", f"{{files}}/{name}"))],
         "files": {name: "\n".join([f"[measured.{name}]", *job, ""]) for name in names},
-        "serve": {"argv": ["fio", "--server"], "port": FIO_PORT},
+        "serve": {"argv": [*containers.start(claim, "fio"), "--server"], "port": FIO_PORT},
     }
+
+
+def is_fio(argv: Sequence[str]) -> bool:
+    """Whether a command runs fio, and not IOR or mdtest; launcher and container may stand before the tool."""
+    return "fio" in argv
 
 
 def options_of(phase: Mapping) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fsage.agent import containers
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, Unsupported, _shared
 
@@ -35,6 +36,7 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     amount_bytes = claim["amount_mib"] * MIB
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
     argv = [
+        *containers.start(claim, "fio"),
         *_shared.FIO,
         "--readonly",
         "--name=pass",

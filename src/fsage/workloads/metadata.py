@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from fsage.agent import containers
 from fsage.parse import BadOutput, mdtest
 from fsage.workloads import Outcome, _shared
 
@@ -99,12 +100,12 @@ def _fio(params: Params, claim: Mapping, operation: str) -> dict:
 def _mdtest(params: Params, claim: Mapping, operation: str) -> dict:
     places = _shared.directories(claim, "@")
     options = ["-n", str(params.files_per_task), "-F", "-u", OPERATIONS[operation][1]]
-    return {"argv": [*_shared.mpirun(claim), "mdtest", *options, "-d", places]}
+    return {"argv": [*_shared.mpirun(claim), *containers.start(claim, "mdtest"), *options, "-d", places]}
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
     name = phase["name"]
-    files, taken_s, expected = (_judge_fio if phase["argv"][0] == "fio" else _judge_mdtest)(phase)
+    files, taken_s, expected = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
     if files != expected or expected % params.files_per_task:
         raise BadOutput(f"{files} files, with {expected} asked for, {params.files_per_task} by each task")
     return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files}

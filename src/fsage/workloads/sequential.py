@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from fsage.agent import containers
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, _shared
 
@@ -141,16 +142,17 @@ def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes
 
 def _ior(params: Params, claim: Mapping, block_bytes: int, reading: bool) -> list[str]:
     # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
-    old = re.match(r"IOR-([0-2]\.|3\.[0-2]\.)", claim["tools"]["ior"])
+    old = re.match(r"[0-2]\.|3\.[0-2]\.", claim["tools"]["ior"])
     direct = ["-B" if old else "--posix.odirect"] if params.direct else []
     action = ["-r"] if reading else ["-w"] if params.direct else ["-w", "-e"]
     path = _shared.directories(claim, "@").replace("@", "/f@") + "/f"
     sizes = ["-t", str(params.transfer_size), "-b", str(block_bytes)]
-    return [*_shared.mpirun(claim), "ior", "-v", "-F", *sizes, *action, "-k", *direct, "-o", path]
+    options = ["-v", "-F", *sizes, *action, "-k", *direct, "-o", path]
+    return [*_shared.mpirun(claim), *containers.start(claim, "ior"), *options]
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
-    moved = (_judge_fio if phase["argv"][0] == "fio" else _judge_ior)(params, phase)
+    moved = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_ior)(params, phase)
     name = phase["name"]
     if name == "prepare":
         return {}

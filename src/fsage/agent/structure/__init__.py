@@ -3,8 +3,8 @@
 Everything follows from the steps, their seeds and the capacity, so any host can work on its shard alone and anyone can
 compute afterwards what must be there. One module a kind of step, named after it; each offers
 - `said(step) -> str`: the step in words;
-- `work(target, step, done, shard, go_on) -> int`: do one shard of it and return how many files changed. `go_on` is
-  called before each file; what it raises ends the step. Raises Failure (no space, I/O error);
+- `work(target, step, done, shard, go_on) -> dict`: do one shard of it and return `files`, how many changed, and what
+  else should be noted with the state. `go_on` is called before each file; what it raises ends the step. Raises Failure;
 - `expect(files, step, capacity_bytes)`: change {(generation, index): bytes} into what must be there after the step;
 - `achieve(shares, step, done, capacity_bytes)`: add to what the steps before, `done`, achieved: a dict a generation;
 - `SHARDED`: whether several hosts may share the work.

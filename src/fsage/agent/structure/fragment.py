@@ -29,7 +29,7 @@ def continues(last: dict, step: dict) -> bool:
     return {**last, "percent": 0} == {**step, "percent": 0} and step["percent"] > last["percent"]
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> int:
+def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
     """Delete this shard's doomed files."""
     count = len(sizes_of(done, step["generation"], target.capacity_bytes))
     gone = 0
@@ -42,7 +42,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
             gone += 1
         except FileNotFoundError:
             pass  # a smaller BB of the same generation took it before
-    return gone
+    return {"files": gone}
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:

@@ -41,7 +41,7 @@ def file_sizes(step: dict, capacity_bytes: int) -> list[int]:
     return [(pieces // count + (index < pieces % count)) * piece for index in range(count)]
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> int:
+def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
     """Make the files, and one more of what is left."""
     generation, mounts = step["generation"], target.mounts
     if len(mounts) > 1:
@@ -63,7 +63,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
             f"intermingling {len(sizes)} files of {sizes[0]} bytes in {mounts[0]}/filler: {error.strerror}"
         ) from error
     rest(target, files.path_of(mounts, generation, len(sizes)))
-    return len(sizes) + 1
+    return {"files": len(sizes) + 1}
 
 
 def in_turns(paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Callable[[], None]) -> None:
@@ -72,7 +72,7 @@ def in_turns(paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Calla
     try:
         for offset in range(0, max(sizes), piece_bytes):
             go_on()
-            for descriptor, size in zip(descriptors, sizes, strict=True):
+            for descriptor, size in zip(descriptors, sizes):  # noqa: B905 (hosts: Python 3.9)
                 if offset < size:
                     os.posix_fallocate(descriptor, offset, piece_bytes)
     finally:

@@ -49,7 +49,7 @@ def sizes_of(done: list[dict], generation: int, capacity_bytes: int) -> tuple[in
     return file_sizes(made["percent"], tuple(made["file_bytes"]), capacity_bytes)
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> int:
+def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
     """Make this shard's files."""
     generation, mounts = step["generation"], target.mounts
     sizes = file_sizes(step["percent"], tuple(step["file_bytes"]), target.capacity_bytes)
@@ -78,7 +78,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(some, range(threads)))
-    return len(mine)
+    return {"files": len(mine)}
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:

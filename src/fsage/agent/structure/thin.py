@@ -28,7 +28,7 @@ def continues(last: dict, step: dict) -> bool:
     return {**last, "deleted": 0} == {**step, "deleted": 0} and step["deleted"] > last["deleted"]
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> int:
+def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
     """Delete the files that go."""
     gone = 0
     count = len(_sizes(done, step, target.capacity_bytes))
@@ -37,7 +37,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
         path = files.path_of(target.mounts, step["generation"], index)
         gone += path.exists()
         path.unlink(missing_ok=True)
-    return gone
+    return {"files": gone}
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:

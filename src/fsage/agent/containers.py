@@ -1,0 +1,90 @@
+"""fio, IOR and mdtest from Apptainer images, where the target declares a folder of them (`fsage_target.containers`).
+
+Nothing else runs in a container: neither the agent, nor mkfs and mount, nor the MPI launcher, which starts the
+container on each rank (the hybrid model). Of the host a container sees what Apptainer shows it (devices among that)
+and the target's mounts.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fsage.agent.errors import Refusal
+
+IMAGES = {"fio": "fio.sif", "ior": "ior.sif", "mdtest": "ior.sif"}
+NEEDED = "fio"  # calibrates every target; the others are used where they are
+ANALYSIS = "analysis"  # what reports are made in, by Snakemake
+
+
+def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[str]:
+    """The words that start a tool, its own options to follow: its name, in front of it what puts it into its image.
+
+    >>> command("fio", "/images", ["/mnt/0"])
+    ['apptainer', 'exec', '--bind', '/mnt/0', '/images/fio.sif', 'fio']
+    >>> command("fio", None, ["/mnt/0"])
+    ['fio']
+    """
+    if folder is None:
+        return [tool]
+    binds = [word for mount in mounts for word in ("--bind", mount)]
+    return ["apptainer", "exec", *binds, f"{folder}/{IMAGES[tool]}", tool]
+
+
+def start(claim: Mapping[str, Any], tool: str, *folders: str) -> list[str]:
+    """`command` on a claimed target, whose mounts the container sees; other folders too where they are named."""
+    return command(tool, claim.get("containers"), [*(store["mount"] for store in claim["stores"]), *folders])
+
+
+def digests(folder: str | None) -> dict[str, str]:
+    """Path -> SHA-256 of each image for measuring that is there."""
+    paths = sorted({Path(folder, image) for image in IMAGES.values()}) if folder else []
+    return {str(path): _sha256(path, path.stat().st_mtime_ns) for path in paths if path.is_file()}
+
+
+def missing(folder: str | None, image: str = NEEDED) -> list[str]:
+    """What this host lacks for running an image of the folder, and how it comes; empty where no folder is declared."""
+    if folder is None:
+        return []
+    path, lacking = Path(folder, f"{image}.sif"), []
+    if not shutil.which("apptainer"):
+        lacking.append("apptainer: install the package that holds it, or declare no fsage_target.containers")
+    if not path.is_file():
+        lacking.append(f"{path}: build it with `apptainer build {path} envs/{image}.def`, where Apptainer may build")
+    return lacking
+
+
+def check(folder: str | None, image: str = NEEDED) -> None:
+    """`Refusal` where this host cannot run an image of the folder that is declared."""
+    if lacking := missing(folder, image):
+        raise Refusal(
+            f"fsage_target.containers is {folder}, and {os.uname().nodename} lacks {'; '.join(lacking)}; "
+            "nothing was touched"
+        )
+
+
+def verify(claim: dict[str, Any]) -> None:
+    """`Refusal` unless the images are those with which the target was claimed and calibrated."""
+    check(claim.get("containers"))
+    now = digests(claim.get("containers"))
+    for path in sorted(now.keys() | claim.get("images", {}).keys()):
+        before, found = claim["images"].get(path, "none"), now.get(path, "none")
+        if before != found:
+            raise Refusal(
+                f"{path} on {os.uname().nodename} is another image (SHA-256 {found}) than when target "
+                f"{claim['target']} was claimed ({before}): put that one back, or release the target and claim it again"
+            )
+
+
+@functools.cache
+def _sha256(path: Path, modified_ns: int) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as image:
+        while block := image.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

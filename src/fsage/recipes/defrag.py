@@ -1,0 +1,79 @@
+"""Defragmentation: a file in many extents on a full file system, before and after it is defragmented."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fsage.recipes import State
+from fsage.strict import Levels, Problem, Size, Strict, refuse
+
+BEFORE = "before"
+
+
+class States(Strict):
+    """Block `states:` of a study: for each number of extents the file as it is, and defragmented in each scope."""
+
+    recipe: Literal["defrag"] = "defrag"
+    extents: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000_000, strict=True)], ...], Levels()] = Field(
+        description="in how many extents the file lies"
+    )
+    scope: Annotated[tuple[Literal["file", "filesystem"], ...], Levels()] = Field(
+        ("file",), description="what is defragmented: the file alone, or all files"
+    )
+    capacity: Annotated[int, Field(ge=2, le=99)] = Field(95, description="how full the file system is, in percent")
+    file_percent: Annotated[int, Field(ge=1, le=49)] = Field(4, description="the file's share of the capacity")
+    file_size: Size = Field(description="nominal size of the other files; the target's scale applies")
+    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for the tools that defragment")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="null: drawn once and recorded")
+    reuse: Literal["nested", "fresh"] = Field("nested", description="nested: what is defragmented is the file before")
+
+    @model_validator(mode="after")
+    def _there_is_room(self) -> States:
+        problems = []
+        if 2 * self.file_percent >= self.capacity:
+            problems.append(Problem(("file_percent",), f"twice {self.file_percent}% must be below {self.capacity}%"))
+        if self.file_percent >= 100 - self.capacity:
+            text = f"{self.file_percent}% fit into no free run of a file system that is {self.capacity}% full"
+            problems.append(Problem(("file_percent",), text))
+        if problems:
+            refuse(problems)
+        return self
+
+
+def expand(states: States) -> list[State]:
+    """Return, for each number of extents, the state before and one for each scope."""
+    return [_state(states, extents, scope) for extents in states.extents for scope in (BEFORE, *states.scope)]
+
+
+def _state(states: States, extents: int, scope: str) -> State:
+    pieces = {"kind": "pieces", "generation": 1, "percent": states.file_percent, "extents": extents}
+    populate = {
+        "kind": "populate",
+        "generation": 2,
+        "percent": states.capacity - 2 * states.file_percent,
+        "file_bytes": [states.file_size],
+        "seed": states.seed,
+        "method": "fallocate",
+    }
+    defragment = {"kind": "defragment", "generation": 1, "scope": scope, "time_limit_s": states.time_limit_s}
+    vacate = {"kind": "vacate", "generation": 1}
+    parts = (pieces, populate, vacate) if scope == BEFORE else (pieces, populate, vacate, defragment)
+    nominal = {
+        "recipe": "defrag",
+        "capacity_percent": states.capacity,
+        "fullness_percent": states.capacity,
+        "reference": f"{extents}.{BEFORE}",
+        "axes": {"extents": extents, "scope": scope},
+    }
+    axes: dict[str, Any] = {"extents": extents, "scope": scope}
+    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
+    return State(f"{extents}.{scope}", f"{extents}", axes, nominal, parts, playbooks)
+
+
+def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+    """Return what `steps` made of a target, e.g. a file of 4% in 1233 extents, 87% of others, file defragmented."""
+    made, others, _, *rest = steps
+    text = f"a file of {made['percent']}% in {made['extents']} extents, {others['percent']}% of others"
+    return text + "".join(f", {one['scope']} defragmented" for one in rest)

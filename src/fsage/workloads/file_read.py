@@ -1,0 +1,112 @@
+"""A file of the state itself, the one that step `pieces` made, read from its beginning to its end through the cache.
+
+Cold: what is in memory is dropped, and that verified, before each read. Warm: it is read once, and then from memory,
+which is verified too. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fsage.agent.structure import files, pieces
+from fsage.parse import MIB, BadOutput
+from fsage.workloads import Outcome, _shared
+
+
+class Params(BaseModel):
+    """Parameters of one cell. `transfer_size` in bytes, the same for all that is compared.
+
+    `reads`: how often the file is read where one time is too little for a sample of a second; cold before each.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Literal["file_read"] = "file_read"
+    cache: Literal["cold", "warm"] = "cold"
+    transfer_size: int = Field(gt=0)
+    reads: int = Field(default=1, ge=1)
+    iteration: int = Field(ge=1)
+
+
+def commands(params: Params | dict, claim: Mapping) -> list[dict]:
+    """The phases of one cell: as many cold reads as asked; or one, and then as many warm ones in one process."""
+    params = Params.model_validate(params)
+    path = files.path_of([Path(claim["stores"][0]["mount"])], 1, 0)
+    argv = [
+        *_shared.FIO,
+        "--name=measured",
+        f"--filename={path}",
+        "--readonly",
+        "--allow_file_create=0",
+        "--invalidate=0",  # fio would drop the file's pages itself, unasked
+        "--rw=read",
+        f"--bs={params.transfer_size}",
+        "--direct=0",
+        "--ioengine=psync",
+    ]
+    cold = {"argv": argv, "reads": True, "reads_files": [str(path)]}
+    if params.cache == "cold":
+        return [{"name": name, **cold} for name in _steps(params)]
+    warm = {"argv": [*argv, f"--loops={params.reads}"], "reads": True, "warm": True, "reads_files": [str(path)]}
+    return [{"name": "warm_up", **cold}, {"name": "read", **warm}]
+
+
+def bytes_written(params: Params | dict, claim: Mapping) -> int:
+    """Nothing is."""
+    return 0
+
+
+def seconds(params: Params | dict, claim: Mapping) -> float:
+    """Estimate from the claim's calibration: a cold read at least; how long one in pieces takes is what is asked."""
+    params, calibration = Params.model_validate(params), claim["calibration"]
+    reads = params.reads if params.cache == "cold" else 1
+    return reads * (calibration["cell_overhead_s"] + claim["amount_mib"] / calibration["read_mib_s"])
+
+
+def rates(params: Params | dict) -> list[str]:
+    """How fast it was read."""
+    return ["read_bw_mib_s"]
+
+
+def read(observation: Mapping) -> Outcome:
+    """`read_bw_mib_s`, `read_seconds` (by fio's own clock, all reads), `read_bytes`; or why not."""
+    layout = observation["layout"]
+    step = next((one for one in layout["steps"] if one["kind"] == "pieces"), None)
+    if step is None:
+        return Outcome("failed", "the state has no file in pieces to read: its steps have no `pieces`")
+    whole = pieces.file_bytes(step, layout["capacity_bytes"])
+    outcome = _shared.judge(observation, Params, _all_steps, partial(_judge, whole))
+    if outcome.status != "valid":
+        return outcome
+    moved = sum(value for name, value in outcome.metrics.items() if name.endswith("_bytes"))
+    spent = sum(value for name, value in outcome.metrics.items() if name.endswith("_seconds"))
+    return Outcome(
+        "valid", None, {"read_bw_mib_s": moved / MIB / spent, "read_seconds": spent, "read_bytes": int(moved)}
+    )
+
+
+def _steps(params: Params) -> list[str]:
+    """The phases that are measured."""
+    return [f"read_{number}" for number in range(1, params.reads + 1)] if params.cache == "cold" else ["read"]
+
+
+def _all_steps(params: Params) -> list[str]:
+    return _steps(params) if params.cache == "cold" else ["warm_up", *_steps(params)]
+
+
+def _judge(whole_bytes: int, params: Params, phase: Mapping) -> _shared.Metrics:
+    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
+    if run.read is None or run.write:
+        raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
+    asked_bytes = whole_bytes // params.transfer_size * params.transfer_size * int(asked.get("loops", 1))
+    if run.read.moved_bytes != asked_bytes:
+        raise BadOutput(f"moved {run.read.moved_bytes} bytes of {asked_bytes} asked for")
+    if int(asked["bs"]) != params.transfer_size:
+        raise BadOutput(f"ran with transfers of {asked['bs']} bytes, the cell's are {params.transfer_size}")
+    name = phase["name"]
+    return {} if name == "warm_up" else {f"{name}_seconds": run.read.seconds, f"{name}_bytes": run.read.moved_bytes}

@@ -1,0 +1,109 @@
+"""Measuring in containers: which commands, what is refused before anything is changed; for real in test_apptainer."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from fsage import workloads
+from fsage.agent import claim, containers, images, probe
+from fsage.agent.errors import Refusal
+from fsage.target import Target
+
+MIB = 1 << 20
+CLAIM = {
+    "kind": "loop",
+    "stores": [{"mount": "/m/0", "image_id": {"bytes": 1 << 30}}, {"mount": "/m/1"}],
+    "amount_mib": 32,
+    "tasks": 2,
+    "tools": {"fio": "3.33", "ior": "4.0.0", "mdtest": "4.0.0", "mpirun": "4.1.4"},
+    "containers": "/images",
+}
+FIO = ["apptainer", "exec", "--bind", "/m/0", "--bind", "/m/1", "/images/fio.sif", "fio"]
+IOR = ["apptainer", "exec", "--bind", "/m/0", "--bind", "/m/1", "/images/ior.sif"]
+SEQUENTIAL = {"workload": "sequential", "transfer_size": 4 * MIB, "iteration": 1}
+METADATA = {"workload": "metadata", "files_per_task": 50, "iteration": 1}
+
+
+@pytest.mark.parametrize(
+    ("params", "tool", "starts"),
+    [
+        (SEQUENTIAL, "fio", FIO),
+        (METADATA, "fio", FIO),
+        ({"workload": "device_range", "iteration": 1}, None, FIO),
+        # The hybrid model: the host's launcher starts the container on each rank.
+        (SEQUENTIAL, "ior", ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", *IOR, "ior"]),
+        (METADATA, "mdtest", ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", *IOR, "mdtest"]),
+    ],
+)
+def test_the_tool_is_started_in_its_container_and_told_the_same(params, tool, starts):
+    params = params | ({"tool": tool} if tool else {})
+    commands = workloads.load(params["workload"]).commands
+    bare = commands(params, {**CLAIM, "containers": None})
+    for inside, outside in zip(commands(params, CLAIM), bare, strict=True):
+        options = outside["argv"][outside["argv"].index(starts[-1]) + 1 :]
+        assert inside["argv"] == [*starts, *options]
+
+
+def test_on_several_clients_launcher_and_servers_are_in_containers():
+    claim_of_two = {**CLAIM, "kind": "lustre", "hosts": ["n1", "n2"]}
+    phase = workloads.load("sequential").commands(SEQUENTIAL | {"tool": "fio"}, claim_of_two)[0]
+    assert phase["serve"]["argv"] == [*FIO, "--server"]
+    client = [*FIO[:-2], "--bind", "{files}", *FIO[-2:]]  # the job files lie outside the target
+    assert phase["argv"] == [
+        *client,
+        *["--output-format=json", "--eta=never", "--client=n1", "{files}/n1", "--client=n2", "{files}/n2"],
+    ]
+    ior = workloads.load("sequential").commands(SEQUENTIAL | {"tool": "ior"}, claim_of_two)[0]
+    launched = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--host", "n1:2,n2:2", "-np", "4"]
+    assert ior["argv"][:16] == [*launched, *IOR, "ior", "-v"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file in place of fio's image, and on PATH a file in place of Apptainer; neither is run."""
+    (tmp_path / "fio.sif").write_bytes(b"image")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/apptainer").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path
+
+
+def claimed_with(folder: Path) -> dict:
+    return {"target": "x", "containers": str(folder), "images": containers.digests(str(folder))}
+
+
+def test_images_are_known_by_their_digest(folder):
+    ours = claimed_with(folder)
+    assert ours["images"] == {str(folder / "fio.sif"): hashlib.sha256(b"image").hexdigest()}
+    containers.verify(ours)
+    containers.verify({"target": "an older claim"})
+    (folder / "fio.sif").write_bytes(b"rebuilt")
+    with pytest.raises(Refusal, match=r"fio\.sif on .* is another image \(SHA-256 .* release the target and claim it"):
+        containers.verify(ours)
+
+
+@pytest.mark.parametrize(
+    ("take", "said"),
+    [
+        ("bin/apptainer", "lacks apptainer: install the package that holds it, or declare no fsage_target.containers"),
+        ("fio.sif", "fio.sif: build it with `apptainer build .*/fio.sif envs/fio.def`"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_changed(folder, directory_target, take, said):
+    (folder / take).unlink()
+    directory_target["containers"] = str(folder)
+    place, home = Path(directory_target["directory"]), Path(directory_target["home"])
+    for verb in (images.create, claim.claim):
+        with pytest.raises(Refusal, match=rf"fsage_target.containers is {folder}, and .*{said}.*; nothing was touched"):
+            verb(directory_target, {}, False)
+    assert not place.exists() and not home.exists()
+    answer = probe.probe(directory_target, {}, False)["probe"]
+    assert not answer["able"] and len(answer["missing"]) == 1 and answer["tools"]["fio"] is None
+
+
+def test_the_declaration_names_a_folder():
+    assert Target(name="t", kind="directory").containers is None
+    assert Target(name="t", kind="directory", containers="/shared/images").containers == "/shared/images"

@@ -1,0 +1,76 @@
+"""A file in a given number of extents on a full file system, and the same file defragmented: real XFS and ext4."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from states import MIB, bring, populate
+
+from fsage import workloads
+from fsage.agent import claim, images, measure, state
+from fsage.agent.errors import Failure
+from fsage.agent.structure.files import path_of
+from fsage.agent.target import open_target
+
+pytestmark = pytest.mark.root
+EXTENTS = 150
+PIECES = {"kind": "pieces", "generation": 1, "percent": 4, "extents": EXTENTS}
+OTHERS = populate(84, 2, (MIB,))
+VACATE = {"kind": "vacate", "generation": 1}
+DEFRAGMENT = {"kind": "defragment", "generation": 1, "scope": "file", "time_limit_s": 60}
+
+
+def cell(claimed: dict, cache: str, reads: int = 1) -> dict:
+    params = {"workload": "file_read", "cache": cache, "transfer_size": MIB, "reads": reads, "iteration": 1}
+    phases = workloads.load("file_read").commands(params, claimed)
+    return {"name": cache, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
+
+
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, filesystem, monkeypatch):
+    local_target["filesystem"] = filesystem
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    before = bring(local_target, PIECES, OTHERS, VACATE)
+    assert EXTENTS <= before["notes"]["pieces"]["extents"] <= 1.05 * EXTENTS
+    target = open_target(local_target)
+    request = {"study": "test", "state": "wanted", "steps": [PIECES, OTHERS, VACATE], "reuse": "nested"}
+    request["cells"] = [cell(target.claim, "cold", 2), cell(target.claim, "warm", 3)]
+    assert measure.measure(local_target, request, False)["measured"] == 2
+    seen = {Path(p).name: p for p in map(str, (target.home / "outbox").rglob("*.json"))}
+    cold, warm = (measure.read_json(Path(seen[f"{name}.1.json"])) for name in ("cold", "warm"))
+    size = path_of(target.mounts, 1, 0).stat().st_size
+    for observation, times in ((cold, 2), (warm, 3)):
+        outcome = workloads.load("file_read").read(observation)
+        assert (outcome.status, outcome.metrics.get("read_bytes")) == ("valid", times * size), outcome.why
+    assert [phase["cached_pages"] for phase in cold["phases"]] == [0, 0]
+    assert warm["phases"][1]["cached_pages"] * os.sysconf("SC_PAGE_SIZE") >= size
+    assert workloads.load("file_read").read({**cold, "layout": {**cold["layout"], "steps": []}}).status == "failed"
+
+    after = bring(local_target, PIECES, OTHERS, VACATE, DEFRAGMENT)
+    assert after["instance"] == before["instance"], "the very file that was measured is defragmented"
+    found = after["notes"]["defragment"]
+    assert found["before"]["extents"] == before["notes"]["pieces"]["extents"]
+    assert found["after"]["extents"] <= 3, found["left"]
+    assert found["moved_bytes"] > 0.9 * size and len(found["sha256"]) == 64
+
+
+def test_a_file_that_holds_something_else_afterwards_fails_the_step(spec, monkeypatch):
+    """The tools do not do that; what compares must notice it all the same."""
+    bring(spec, PIECES, OTHERS, VACATE)
+    real = state.structure.of(DEFRAGMENT).defragment.defragment
+
+    def wrong(where, filesystem, time_limit_s):
+        done = real(where, filesystem, time_limit_s)
+        with open(where[0], "r+b") as file:
+            file.seek(MIB)
+            file.write(b"other")
+        return done
+
+    monkeypatch.setattr(state.structure.of(DEFRAGMENT).defragment, "defragment", wrong)
+    with pytest.raises(Failure, match="holds something else after e4defrag than before"):
+        bring(spec, PIECES, OTHERS, VACATE, DEFRAGMENT)
+    request = {"state": "wanted", "steps": [PIECES, OTHERS, VACATE, DEFRAGMENT], "study": "test"}
+    assert "interrupted" in state.diagnose(spec, request, False)["why"]
