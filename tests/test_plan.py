@@ -14,7 +14,9 @@ import yaml
 from fsage import record, request, results, runs
 from fsage.plan import Plan, load_plan, load_plans
 from fsage.study import StudyError
+from fsage.target import load_target
 
+ROOT = Path(__file__).resolve().parents[1]
 STUDY = {
     "name": "tiny",
     "title": "t",
@@ -192,3 +194,12 @@ def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_i
     monkeypatch.setenv(runs.NOTE, str(killed))
     with pytest.raises(runs.Superseded):
         runs.check()
+
+
+@pytest.mark.parametrize("inventory", sorted(path.name for path in (ROOT / "inventories").iterdir()))
+def test_every_inventory_has_its_target_and_every_group_that_playbooks_name(inventory) -> None:
+    folder = ROOT / "inventories" / inventory
+    assert load_target(folder).name == inventory
+    groups = yaml.safe_load((folder / "hosts.yml").read_text())["all"]["children"]
+    assert groups.keys() == {"launcher", "clients", "servers"} and groups["clients"]["hosts"]
+    assert groups["servers"]["children"].keys() >= {"mds", "oss"}

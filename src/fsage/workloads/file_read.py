@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fsage.agent import containers
 from fsage.agent.structure import files, pieces
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, _shared
@@ -38,6 +39,7 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     params = Params.model_validate(params)
     path = files.path_of([Path(claim["stores"][0]["mount"])], 1, 0)
     argv = [
+        *containers.start(claim, "fio"),
         *_shared.FIO,
         "--name=measured",
         f"--filename={path}",
