@@ -33,6 +33,7 @@ METADATA = {"workload": "metadata", "files_per_task": 50, "iteration": 1}
         (SEQUENTIAL, "fio", FIO),
         (METADATA, "fio", FIO),
         ({"workload": "device_range", "iteration": 1}, None, FIO),
+        ({"workload": "file_read", "transfer_size": MIB, "iteration": 1}, None, FIO),
         # The hybrid model: the host's launcher starts the container on each rank.
         (SEQUENTIAL, "ior", ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", *IOR, "ior"]),
         (METADATA, "mdtest", ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", *IOR, "mdtest"]),

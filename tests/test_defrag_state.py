@@ -22,8 +22,8 @@ VACATE = {"kind": "vacate", "generation": 1}
 DEFRAGMENT = {"kind": "defragment", "generation": 1, "scope": "file", "time_limit_s": 60}
 
 
-def cell(claimed: dict, cache: str, reads: int = 1) -> dict:
-    params = {"workload": "file_read", "cache": cache, "transfer_size": MIB, "reads": reads, "iteration": 1}
+def cell(claimed: dict, cache: str, reads: int) -> dict:
+    params = {"workload": "file_read", "cache": cache, "transfer_size": MIB, f"{cache}_reads": reads, "iteration": 1}
     phases = workloads.load("file_read").commands(params, claimed)
     return {"name": cache, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
 

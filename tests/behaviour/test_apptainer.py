@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def run(*argv: str | Path, **env: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """fio.sif and analysis.sif, with `bin` to put in front of PATH: apptainer, which notes its calls in `calls`."""
     if lacking := [program for program in PROGRAMS if not shutil.which(program)]:
         pytest.skip(f"needs {', '.join(lacking)}: FSAGE_TESTBED=1 ./run true installs them")
@@ -51,7 +52,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run(TESTBED / "image.sh", root, f"envs/{name}.def", image, PATH=f"{noting.parent}:{os.environ['PATH']}")
         shutil.rmtree(root)
     (folder / "calls").unlink()
-    return folder
+    yield folder
+    shutil.rmtree(folder)  # pytest would keep a gigabyte
 
 
 def test_cells_are_measured_and_reported_in_images(images: Path, project: Project) -> None:

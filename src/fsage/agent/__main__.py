@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, images, lease, measure, outbox, probe, state, structure, tune
+from fsage.agent import claim, images, lease, measure, outbox, prealloc, probe, state, structure, tune
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts
@@ -57,6 +57,8 @@ VERBS: dict[str, Verb] = {
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,
+    "prealloc_osts": prealloc.prealloc_osts,
+    "prealloc": prealloc.prealloc,
     "scrub": state.scrub,
     **{f"begin_{kind}": partial(state.begin, kind) for kind in structure.kinds()},
     "osts": osts.look,

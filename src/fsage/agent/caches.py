@@ -86,6 +86,14 @@ def _drops() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("drop_pagecache "))
 
 
+def bring_in(files: list[Path]) -> None:
+    """Read files into the page cache. Raises OSError."""
+    for path in files:
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+
+
 def cached_pages(files: list[Path]) -> int:
     """Pages of `files` in the page cache, by cachestat(2), or by mincore(2) where the kernel lacks it."""
     return sum(_cached_pages(path) for path in files)

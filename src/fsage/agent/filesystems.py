@@ -126,12 +126,12 @@ def uuid_mounted(point: Path | str) -> str | None:
     return str(uuid.UUID(bytes=answer[1:17])) if answer[0] == 16 else None
 
 
-def mount(filesystem: str, device: str, point: Path) -> None:
-    """Mount `device` at `point`, which must be an empty directory with nothing mounted on it."""
+def mount(filesystem: str, device: str, point: Path, more: str = "") -> None:
+    """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options."""
     refuse_occupied(point, device)
     point.mkdir(parents=True, exist_ok=True)
     try:
-        mount_call(device, str(point), filesystem, MS_NOATIME, MOUNT_OPTIONS[filesystem])
+        mount_call(device, str(point), filesystem, MS_NOATIME, MOUNT_OPTIONS[filesystem] + (more and f",{more}"))
     except OSError as error:
         raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
     if filesystem == "ext4":

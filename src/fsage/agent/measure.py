@@ -31,6 +31,7 @@ from fsage.agent.trace import tracing
 
 PHASE_TIMEOUT_S = 900.0
 LOOK_EVERY_S = 0.2
+WARM_ATTEMPTS = 3
 
 
 class Orphaned(Exception):
@@ -271,12 +272,14 @@ class Visit:
         return None
 
     def found_warm(self, phase: dict) -> dict:
-        """Leave the caches as they are, and count the pages of what is read. Raises Failure unless all are there."""
-        paths = [Path(path) for path in phase["reads_files"]]
-        cached, whole = caches.cached_pages(paths), sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
-        if cached < whole:
-            raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
-        return {"seconds": 0.0, "cached_pages": cached, "method": "none: read from memory"}
+        """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
+        began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
+        whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
+        for _ in range(WARM_ATTEMPTS):
+            if (cached := caches.cached_pages(paths)) >= whole:
+                return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "none: from memory"}
+            caches.bring_in(paths)
+        raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
 
     def drop_caches(self, phase: dict) -> dict:
         """Make the target cold on every host, and count the pages of what is measured that are still in memory.

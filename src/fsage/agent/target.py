@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, directories, files, filesystems, loops, models
+from fsage.agent import declaration, directories, files, filesystems, loops, models, xfs
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import target as lustre
 from fsage.agent.model import Model
@@ -38,6 +38,12 @@ class Target:
     def model(self) -> Model:
         """The device model as the claim has it."""
         return models.claimed(self.home, self.name, self.claim)
+
+    @property
+    def preallocation_bytes(self) -> int:
+        """What XFS is to give a file at a time, as tune_prealloc.yml noted it; 0: as it likes."""
+        noted = files.read_json(self.home / "tunables.json") or {}
+        return int(noted.get("preallocation", {}).get("bytes", 0))
 
     @property
     def allocator_reset(self) -> str:
@@ -84,7 +90,7 @@ class Target:
             filesystems.unmount(point)
             # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
             filesystems.refuse_if_in_use(device)
-            filesystems.mount(self.spec["filesystem"], device, point)
+            self._mount(device, point)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
 
     def verify_directory(self) -> None:
@@ -119,10 +125,12 @@ class Target:
         """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
         for index, (store, device, point) in enumerate(self.stores()):
             if filesystems.mounted_at(point) is None:
-                filesystems.mount(self.spec["filesystem"], device, point)
+                self._mount(device, point)
                 self.notes.append(f"mounted {point}")
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
             self.stamp(index)
+            if self.filesystem == "xfs" and xfs.hint_bytes(point) != self.preallocation_bytes:  # made anew
+                xfs.set_hint(point, self.preallocation_bytes)
 
     def stamp(self, index: int) -> None:
         """Name target and store on the store itself; a stamp of another claim is refused."""
@@ -172,6 +180,10 @@ class Target:
         self.save()
         if mount:
             self.mount()
+
+    def _mount(self, device: str, point: Path) -> None:
+        size_bytes = self.preallocation_bytes
+        filesystems.mount(self.spec["filesystem"], device, point, xfs.mount_option(size_bytes) if size_bytes else "")
 
     def stores(self) -> list[tuple[dict[str, Any], str, Path]]:
         """Claim entry, loop device and mount point of each store."""

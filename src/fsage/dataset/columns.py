@@ -1,7 +1,7 @@
 """The table's schema: what each column holds, in which unit, and since which version.
 
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
-first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`,
+first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
 `measured_extents_of_size` and `images`. A new version only adds columns, so an older table is still read.
 """
 
@@ -51,6 +51,7 @@ COLUMNS = {
     "layout_digest": Column("str", "the same digest is the same layout, extent by extent"),
     "filler_files": Column("Int64", "files that made the target full"),
     "filler_extents": Column("Int64", "their extents"),
+    "notes": Column("str", "what the steps noted that brought the state about, JSON", 3),
     "state_known": Column(
         "boolean", "false where the file system is not the target's own: nothing is known of its state"
     ),

@@ -83,6 +83,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "layout_digest": layout.get("digest"),
         "filler_files": layout.get("filler_files"),
         "filler_extents": layout.get("filler_extents"),
+        "notes": _text(layout.get("notes") or None),
         "state_known": layout.get("state_known", True),
         "rebuilt": record["check"].get("rebuilt"),
         "epoch": record["check"].get("epoch"),

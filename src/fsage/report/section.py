@@ -29,10 +29,14 @@ class Data:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, what to see, the panels that show it, and sentences on what could not be shown."""
+    """A heading, what to see, the panels that show it, and sentences on what could not be shown.
+
+    `table`: rows of text, the first one the headings.
+    """
 
     title: str
     text: str
     panels: list[Panel]
     wide: bool = False
     warnings: list[str] = field(default_factory=list)
+    table: list[list[str]] = field(default_factory=list)

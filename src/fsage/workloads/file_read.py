@@ -22,7 +22,8 @@ from fsage.workloads import Outcome, _shared
 class Params(BaseModel):
     """Parameters of one cell. `transfer_size` in bytes, the same for all that is compared.
 
-    `reads`: how often the file is read where one time is too little for a sample of a second; cold before each.
+    How often the file is read where one time is too little for a sample of a second: cold `cold_reads` times, what is
+    in memory dropped before each; warm `warm_reads` times, in one process.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,7 +31,8 @@ class Params(BaseModel):
     workload: Literal["file_read"] = "file_read"
     cache: Literal["cold", "warm"] = "cold"
     transfer_size: int = Field(gt=0)
-    reads: int = Field(default=1, ge=1)
+    cold_reads: int = Field(default=1, ge=1)
+    warm_reads: int = Field(default=10, ge=1)
     iteration: int = Field(ge=1)
 
 
@@ -54,7 +56,7 @@ def commands(params: Params | dict, claim: Mapping) -> list[dict]:
     cold = {"argv": argv, "reads": True, "reads_files": [str(path)]}
     if params.cache == "cold":
         return [{"name": name, **cold} for name in _steps(params)]
-    warm = {"argv": [*argv, f"--loops={params.reads}"], "reads": True, "warm": True, "reads_files": [str(path)]}
+    warm = {"argv": [*argv, f"--loops={params.warm_reads}"], "reads": True, "warm": True, "reads_files": [str(path)]}
     return [{"name": "warm_up", **cold}, {"name": "read", **warm}]
 
 
@@ -66,7 +68,7 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
 def seconds(params: Params | dict, claim: Mapping) -> float:
     """Estimate from the claim's calibration: a cold read at least; how long one in pieces takes is what is asked."""
     params, calibration = Params.model_validate(params), claim["calibration"]
-    reads = params.reads if params.cache == "cold" else 1
+    reads = params.cold_reads if params.cache == "cold" else 1
     return reads * (calibration["cell_overhead_s"] + claim["amount_mib"] / calibration["read_mib_s"])
 
 
@@ -94,7 +96,7 @@ def read(observation: Mapping) -> Outcome:
 
 def _steps(params: Params) -> list[str]:
     """The phases that are measured."""
-    return [f"read_{number}" for number in range(1, params.reads + 1)] if params.cache == "cold" else ["read"]
+    return [f"read_{number}" for number in range(1, params.cold_reads + 1)] if params.cache == "cold" else ["read"]
 
 
 def _all_steps(params: Params) -> list[str]:

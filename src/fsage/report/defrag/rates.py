@@ -1,0 +1,87 @@
+"""Extents, fragmentation factor and rates of the file before and after it was defragmented, cold and warm."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from fsage.figures import Line, limits, line_panel
+from fsage.report.groups import params_labels, size_label
+from fsage.report.section import Data, Section
+
+COLD = "cold"
+NONE = "\u2013"
+
+
+def rates(data: Data) -> Section | None:
+    """The table of the states, and the rates as a figure for each cache."""
+    rows = data.table.assign(cache=[json.loads(text).get("cache", COLD) for text in data.table["params"]])
+    if rows.empty:
+        return None
+    notes = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
+    table = [["state", "extents", "factor", "moved", "tool took", *_heads(rows)]]
+    table += [_row(state, notes.get(state, {}), rows[rows["state"] == state]) for state in _states(data, rows)]
+    panels = []
+    for cache, part in rows.groupby("cache", sort=False):
+        places = {state: float(place) for place, state in enumerate(_states(data, part))}
+        points = part.assign(x=part["state"].map(places))
+        labels = params_labels(part["params"])
+        drawn = [Line(label, points[points["params"] == params], joined=False) for params, label in labels.items()]
+        panels.append(
+            line_panel(
+                f"Reading the file {cache}",
+                drawn,
+                "state",
+                "read bandwidth, MiB/s",
+                data.stamp,
+                y_limits=(0.0, limits(part)[1]),
+                ticks={place: state for state, place in places.items()},
+            )
+        )
+    counts = sorted(rows["n"].unique())
+    text = (
+        "One file, read from beginning to end with one block size throughout: cold after what was in memory was "
+        "dropped and that verified, warm from memory. The fragmentation factor is (actual - ideal) / actual extents, "
+        "as of xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the "
+        f"interval that inverts the exact rank-sum test. n = {', '.join(map(str, counts))}."
+    )
+    return Section("The file before and after", text, panels, table=table)
+
+
+def _states(data: Data, rows: pd.DataFrame) -> list[str]:
+    """In planned order, those that have samples."""
+    there = set(rows["state"])
+    return [state for state in data.planned if state in there]
+
+
+def _heads(rows: pd.DataFrame) -> list[str]:
+    caches = list(rows["cache"].unique())
+    return [f"{cache}, MiB/s" for cache in caches] + [f"{cache}, ratio to before" for cache in caches]
+
+
+def _row(state: str, notes: dict[str, Any], rows: pd.DataFrame) -> list[str]:
+    done = notes.get("defragment", {})
+    extents = done["after"]["extents"] if done else notes.get("pieces", {}).get("extents")
+    factor = done["after"]["fragmentation_factor"] if done else (extents - 1) / extents if extents else None
+    largest = rows.sort_values("transfer_size_bytes").drop_duplicates("cache", keep="last")
+    medians = [f"{one.median:.4g}" + _held(one.low, one.high, 4) for one in largest.itertuples()]
+    ratios = [one.to_clean for one in largest.itertuples()]
+    return [
+        state,
+        NONE if extents is None else f"{extents:,}",
+        NONE if factor is None else f"{factor:.4f}",
+        size_label(done["moved_bytes"]) if done else NONE,
+        f"{done['seconds']:.1f} s ({done['tool']})" if done else NONE,
+        *medians,
+        *(NONE if one is None or one.value is None else f"{one.value:.3g}x{_interval(one)}" for one in ratios),
+    ]
+
+
+def _interval(ratio: Any) -> str:
+    return _held(ratio.interval.low, ratio.interval.high, 3) if ratio.interval else ""
+
+
+def _held(low: float | None, high: float | None, digits: int) -> str:
+    return "" if low is None or pd.isna(low) else f" ({low:.{digits}g} to {high:.{digits}g})"

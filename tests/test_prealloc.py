@@ -1,0 +1,405 @@
+"""Preallocation: what may be asked, against the recorded kernel; simulated OSTs; XFS on a real loop device."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from lustre_site import Site, lustre_target, recorded
+
+from fsage.agent import claim, files, images, prealloc, prealloc_ask, xfs
+from fsage.agent.declaration import MIB
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import prealloc as ldiskfs
+from fsage.agent.target import open_target
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_BLOCKS, GROUPS = 31742, 64  # of the recorded OST
+DEFAULT = "4 8 16 32 64 128 256 512 1024 2048"
+SIZE_4M = "256 512 1024"
+ASKED = "lctl get_param osd-ldiskfs.lustre-OST*.mntdev"
+
+
+def kernel_table(text: str) -> str | None:
+    """What ldiskfs makes of what is written to prealloc_table; None: Invalid argument."""
+    if len(text) > 127:
+        return None
+    found: list[int] = []
+    for word in text.split("\n")[0].split(" "):
+        number = re.match(r"-?(0x[0-9a-fA-F]+|[0-9]+)", word)
+        if word and not number:
+            break
+        if number:
+            digits = number[1]
+            base = 16 if digits.startswith("0x") else 8 if re.fullmatch("0[0-7]+", digits) else 10
+            value = -1 if word.startswith("-") else int(digits, base)
+            if value == 0:
+                break
+            if value < 0 or value > MOST_BLOCKS or (found and value <= found[-1]):
+                return None
+            found.append(value)
+            if number.end() != len(word):
+                break
+    return " ".join(map(str, found))
+
+
+def test_the_simulated_kernel_does_what_the_recorded_one_did() -> None:
+    said = re.findall(
+        r'^# (?:echo|printf) ["\']?(.*?)["\']? > /proc/fs/ldiskfs/vdc/prealloc_table\n((?:.*\n)*?)\[rc=(\d)\]$'
+        r"(?:\n# cat .*\n(.*)\n\[rc=0\])?",
+        recorded("prealloc_table_writes.txt"),
+        re.M,
+    )
+    assert len(said) >= 20
+    for text, _, code, table in said:
+        if not text.startswith("$(seq") and "%s" not in text:
+            assert (kernel_table(text) is None) == (code == "1"), text
+            if code == "0" and table:
+                assert kernel_table(text) == table.strip(), text
+    assert kernel_table("256\t512") == "256" and kernel_table("1" + " " * 127) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("abc", "whole numbers of blocks of 4 KiB"),
+        ("256 abc", "whole numbers"),
+        ("0", "whole numbers"),
+        ("256,512,1024", "with one blank between two"),
+        ("256\t512", "one blank"),
+        ("256\n512", "one blank"),
+        ("256  512", "one blank"),
+        (" 256", "one blank"),
+        ("1M", "without unit"),
+        ("256KiB", "without unit"),
+        ("0x100 0x200", "whole numbers"),
+        ("0100", "leading zero"),
+        ("-5", "without unit, sign"),
+        ("256.0", "whole numbers"),
+        ([256, "512"], "whole numbers"),
+        ([True], "whole numbers"),
+        (256.5, "whole numbers"),
+        ("512 256", "larger than the one before"),
+        ("256 256", "larger than the one before"),
+        ("256 500", "500, which is no power of two"),
+        ("256 ٣", "whole numbers"),
+    ],
+)
+def test_every_trap_of_the_table_is_refused(table: Any, says: str) -> None:
+    with pytest.raises(Refusal, match=says):
+        prealloc_ask.read({"table": table})
+
+
+@pytest.mark.parametrize(
+    "size", ["4", "4096", 4, 4 * MIB, "4MB", "4 mib", "3MiB", "0MiB", "-4MiB", "32KiB", "2GiB", "x"]
+)
+def test_a_size_needs_its_unit_and_is_a_power_of_two(size: Any) -> None:
+    with pytest.raises(Refusal, match="a power of two from 64KiB to 1GiB is wanted, with its unit, such as 4MiB"):
+        prealloc_ask.read({"size": size})
+
+
+def test_the_studys_tables_are_known_and_no_others() -> None:
+    tables = {
+        size: prealloc_ask.table_of(prealloc_ask.read({"size": size})) for size in ("1MiB", "2M", "4 MiB", "8MiB")
+    }
+    assert tables == {
+        "1MiB": (32, 64, 128),
+        "2M": (128, 256, 512),
+        "4 MiB": (256, 512, 1024),
+        "8MiB": (256, 512, 1024, 2048),
+    }
+    with pytest.raises(
+        Refusal, match=r"16MiB, for which no table is known \(1MiB: 32 64 128.*give tune_prealloc_table"
+    ):
+        prealloc_ask.table_of(prealloc_ask.read({"size": "16MiB"}))
+    with pytest.raises(Refusal, match="give one"):
+        prealloc_ask.read({"size": "4MiB", "table": "256"})
+    for group in ("12abc", "-1", "01", True, 1.5):
+        with pytest.raises(Refusal, match="the number of a block group"):
+            prealloc_ask.read({"group": group})
+    assert prealloc_ask.given({"size": "", "table": [], "group": 0}) == {"group": 0}
+
+
+@given(st.one_of(st.text("0123456789 ,\tx-MKa\n", max_size=40), st.lists(st.sampled_from([4, 16, 256, 512, 1024, 5]))))
+def test_whatever_is_taken_the_kernel_takes_as_it_stands(table: Any) -> None:
+    try:
+        ask = prealloc_ask.read({"table": table})
+    except Refusal:
+        return
+    text = prealloc_ask.table_words(ask.table or ())
+    if ask.table and ask.table[-1] <= MOST_BLOCKS:
+        assert kernel_table(text) == text and len(text) < 127
+
+
+class Server:
+    """A server of two OSTs, whose /proc/fs/ldiskfs is a folder and whose kernel is simulated."""
+
+    def __init__(self, site: Site, place: Path, spec: dict[str, Any]) -> None:
+        self.spec, self.proc, self.pointer, self.write = spec, place / "ldiskfs", "mb_last_group", ldiskfs.write
+        self.writes: list[str] = []
+        site.answer(ASKED, "".join(f"osd-ldiskfs.lustre-OST000{n}.mntdev=/dev/vd{'cd'[n]}\n" for n in (0, 1)))
+        for device in ("vdc", "vdd"):
+            site.answer(f"dumpe2fs -h /dev/{device}", recorded("dumpe2fs_h.txt"))
+            self.mount(device)
+
+    def mount(self, device: str) -> None:
+        """The values of a mount."""
+        place = self.proc / device
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "prealloc_table").write_text(f"{DEFAULT} \n")
+        (place / self.pointer).write_text("0\n" if self.pointer == "mb_last_group" else "0# 0\n1# 0\n")
+
+    def kernel(self, path: Path, text: str) -> None:
+        """In place of one write(2)."""
+        self.writes.append(f"{path.parent.name}/{path.name} {text}")
+        if path.name == "prealloc_table":
+            table = kernel_table(text)
+            if table is None:
+                raise Failure(f"{path}: Invalid argument")
+            self.write(path, f"{table} ")
+        else:
+            self.write(path, text if path.name == "mb_last_group" else f"0# {text}\n1# {text}")
+
+    def ask(self, check: bool = False, **asked: Any) -> dict[str, Any]:
+        """The verb on this server."""
+        asked = {"state": "set", "proc": str(self.proc), **asked}
+        self.writes.clear()
+        return prealloc.prealloc_osts(self.spec, {"prealloc": asked}, check)
+
+    def tables(self) -> list[str]:
+        """What the OSTs have."""
+        return [(self.proc / device / "prealloc_table").read_text().strip() for device in ("vdc", "vdd")]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site(tmp_path / "site", ("lctl", "lfs", "findmnt", "dumpe2fs"))
+    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
+    return site
+
+
+@pytest.fixture
+def server(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> Server:
+    server = Server(site, tmp_path, lustre_target(tmp_path, site))
+    monkeypatch.setattr(ldiskfs, "write", server.kernel)
+    return server
+
+
+def test_set_again_after_a_remount_and_restored(server: Server) -> None:
+    tried = server.ask(check=True, size="4MiB", group="20")
+    assert tried["changed"] and server.writes == []
+    assert f"lustre-OST0001 (/dev/vdd): prealloc_table {DEFAULT} -> {SIZE_4M}" in tried["proof"]
+    assert "lustre-OST0000 (/dev/vdc): mb_last_group 0 -> 20" in tried["proof"]
+    made = server.ask(size="4MiB", group="20")
+    assert made["changed"] and server.tables() == [SIZE_4M] * 2
+    assert sorted(server.writes) == sorted(
+        f"{device}/{what}" for device in ("vdc", "vdd") for what in (f"prealloc_table {SIZE_4M}", "mb_last_group 20")
+    )
+    assert made["osts"]["lustre-OST0000"]["now"] == {"prealloc_table": SIZE_4M, "mb_last_group": 20}
+    assert not server.ask(size="4MiB", group="20")["changed"] and server.writes == []
+    server.mount("vdd")
+    assert server.ask(state="set")["changed"] and all(write.startswith("vdd/") for write in server.writes)
+    server.ask(table="512 1024")
+    assert server.tables() == ["512 1024"] * 2
+    assert server.ask(check=True, state="restored")["changed"] and server.writes == []
+    assert server.ask(state="restored")["changed"] and server.tables() == [DEFAULT] * 2
+    assert not server.ask(state="restored")["changed"]
+    with pytest.raises(Refusal, match="nothing is asked for, and nothing was before"):
+        server.ask()
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"table": "32768"}, r"32768 blocks, and a group of lustre-OST0000 \(/dev/vdc\) holds at most 31742"),
+        ({"size": "4MiB", "group": 64}, "has groups 0 to 63"),
+        ({"size": "4MiB", "osts": ["vdb"]}, r"names vdb, which is no OST of lustre .*OST0000 on /dev/vdc, .*OST0001"),
+        ({"size": "16MiB"}, "no table is known"),
+        ({"table": "512 256"}, "larger than the one before"),
+        ({"size": "4MiB", "proc": "/proc/fs/no-ldiskfs"}, r"/dev/vdc, and .*vdc/prealloc_table does not exist"),
+    ],
+)
+def test_refused_before_anything_is_written(server: Server, asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(Refusal, match=says):
+        server.ask(**asked)
+    assert server.writes == [] and not (Path(server.spec["home"]) / "scratch/prealloc.json").exists()
+
+
+def test_one_ost_alone(server: Server) -> None:
+    server.ask(size="8MiB", osts=["/dev/vdd"])
+    server.ask(size="1MiB", osts=["lustre-OST0000"])
+    assert server.tables() == ["32 64 128", "256 512 1024 2048"]
+    server.ask(state="restored")
+    assert server.tables() == [DEFAULT] * 2
+
+
+def test_a_server_without_osts_is_passed_over(server: Server, site: Site) -> None:
+    site.answer(ASKED, stderr="error: get_param: param_path 'osd-ldiskfs/...': No such file or directory\n", rc=2)
+    for asked in ({"size": "4MiB"}, {}):
+        assert server.ask(**asked) == {
+            "changed": False,
+            "msg": f"{os.uname().nodename} serves no ldiskfs OST of lustre",
+            "osts": {},
+        }
+
+
+def test_an_ost_with_other_blocks_is_refused(server: Server, site: Site) -> None:
+    header = recorded("dumpe2fs_h.txt").replace("Block size:               4096", "Block size:               1024")
+    site.answer("dumpe2fs -h /dev/vdd", header)
+    with pytest.raises(Refusal, match="has blocks of 1024 bytes"):
+        server.ask(size="4MiB")
+    assert server.writes == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [lambda text: "256", lambda text: "", lambda text: None],
+    ids=["made another table of it", "switched it off", "refused it"],
+)
+def test_what_the_second_ost_does_not_take_is_put_back_on_the_first(
+    server: Server, monkeypatch: pytest.MonkeyPatch, broken: Callable[[str], str | None]
+) -> None:
+    def kernel(path: Path, text: str) -> None:
+        taken = broken(text) if path.parent.name == "vdd" and text == SIZE_4M else text
+        if taken is None:
+            raise Failure(f"{path}: {text!r} was refused (Invalid argument)")
+        server.write(path, taken)
+
+    monkeypatch.setattr(ldiskfs, "write", kernel)
+    with pytest.raises(Failure, match=r"vdd/prealloc_table.*lustre-OST0000, lustre-OST0001 put back"):
+        server.ask(size="4MiB")
+    assert server.tables() == [DEFAULT] * 2
+
+
+def test_newer_series_have_several_pointers_and_older_ones_none(server: Server, site: Site) -> None:
+    for device in ("vdc", "vdd"):
+        (server.proc / device / "mb_last_group").unlink()
+    made = server.ask(size="4MiB", group=20)
+    assert made["osts"]["lustre-OST0000"]["now"]["mb_last_group"].startswith("unsupported: ")
+    assert server.tables() == [SIZE_4M] * 2 and "prealloc_table" in "".join(server.writes)
+    server.ask(state="restored")
+    server.pointer = "mb_last_groups"
+    for device in ("vdc", "vdd"):
+        server.mount(device)
+    (server.proc / "vdd/mb_last_groups").write_text("0# 7\n1# 9\n")
+    made = server.ask(size="4MiB", group=20)
+    assert made["osts"]["lustre-OST0001"]["before"]["mb_last_group"] == "several: 7, 9"
+    assert made["osts"]["lustre-OST0001"]["now"]["mb_last_group"] == 20
+    server.ask(state="restored")
+    assert (server.proc / "vdc/mb_last_groups").read_text() == "0# 0\n1# 0\n"
+    assert (server.proc / "vdd/mb_last_groups").read_text() == "0# 20\n1# 20\n", "several cannot be written again"
+
+
+def test_a_write_is_one_and_its_error_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "prealloc_table"
+    path.write_text("4 8 16 32 64 128 256 512 1024 2048\n")
+    ldiskfs.write(path, "256")
+    assert path.read_text() == "256\n"
+    with pytest.raises(Failure, match=r"'256' was refused \(No space left"):
+        ldiskfs.write(Path("/dev/full"), "256")
+
+
+@pytest.mark.root
+def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path: Path, site: Site) -> None:
+    spec = lustre_target(tmp_path, site)
+    server = Server(site, tmp_path, spec)
+    claim.claim(spec, {}, False)
+    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    groups = {
+        "clients": {"hosts": {"c1": here}},
+        "servers": {"hosts": {"oss1": {**here, "tune_prealloc_proc": str(server.proc)}}},
+    }
+    inventory = tmp_path / "inventory"
+    (inventory / "group_vars" / "all").mkdir(parents=True)
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    (inventory / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
+
+    def play(*words: str, **asked: Any) -> subprocess.CompletedProcess[str]:
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), "tune_prealloc.yml"]
+        env = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+        asked = {f"tune_prealloc_{key}": value for key, value in asked.items()}
+        done = subprocess.run(
+            [*argv, *words, "-e", json.dumps(asked)], cwd=ROOT, env=env, capture_output=True, text=True, timeout=100
+        )
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    note = Path(spec["home"]) / "scratch/tunables.json"
+    tried = play("--check", size="4MiB")
+    assert tried.returncode == 0 and f"prealloc_table {DEFAULT} -> {SIZE_4M}" in tried.stdout, tried.stdout
+    assert server.tables() == [DEFAULT] * 2 and not note.exists()
+    wrong = play(table="256,512")
+    assert wrong.returncode != 0 and "with one blank between two" in " ".join(wrong.stdout.split())
+    twice = play("tune_prealloc.yml", size="4MiB")
+    assert re.findall(r"changed=(\d+)", twice.stdout)[-2:] == ["1", "1"], twice.stdout  # of both runs together
+    entry = json.loads(note.read_text())["preallocation"]
+    assert server.tables() == [SIZE_4M] * 2 and entry["asked"] == {"size": "4MiB"}
+    assert entry["now"]["lustre-OST0001"]["prealloc_table"] == SIZE_4M
+    assert play(state="restored").returncode == 0
+    assert server.tables() == [DEFAULT] * 2 and "preallocation" not in json.loads(note.read_text())
+
+
+def ask(spec: dict[str, Any], check: bool = False, **asked: Any) -> dict[str, Any]:
+    return prealloc.prealloc(spec, {"prealloc": {"state": "set", **asked}}, check)
+
+
+@pytest.mark.root
+def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target: dict[str, Any]) -> None:
+    local_target["filesystem"] = "xfs"
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    target = open_target(local_target)
+    mount = target.mounts[0]
+    (mount / "filler/g1").mkdir(parents=True)
+
+    def extents(name: str) -> int:
+        """Two files that are written at once, 64 KiB at a time: into how many extents the first one falls."""
+        paths = [mount / "filler/g1" / f"{name}.{number}" for number in (0, 1)]
+        descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_SYNC) for path in paths]
+        for _ in range(64):
+            for descriptor in descriptors:
+                os.write(descriptor, bytes(64 << 10))
+        for descriptor in descriptors:
+            os.close(descriptor)
+        said = subprocess.run(["filefrag", str(paths[0])], capture_output=True, text=True, check=True).stdout
+        return int(said.split(": ")[1].split()[0])
+
+    assert ask(local_target, check=True, size="1MiB")["changed"] and xfs.hint_bytes(mount) == 0
+    assert ask(local_target, size="1MiB")["changed"] and not ask(local_target, size="1MiB")["changed"]
+    assert xfs.hint_bytes(mount) == xfs.hint_bytes(mount / "filler/g1") == MIB and xfs.hint_bytes(mount / ".fsage") == 0
+    assert "allocsize=1024k" in target.mount_options()[0].split(",")
+    few = extents("few")
+    assert few <= 4, "4 MiB in pieces of at least 1 MiB"
+    entry = files.read_json(target.home / "tunables.json")["preallocation"]
+    assert entry["asked"] == {"size": "1MiB"} and entry["now"] == "extsize=1048576 allocsize=1024k"
+    target.format()
+    again = open_target(local_target)
+    assert again.notes == [] and xfs.hint_bytes(mount) == MIB and "allocsize=1024k" in again.mount_options()[0]
+    for wrong, says in (({"size": "1GiB"}, "nothing was changed"), ({"table": "256"}, "XFS has one size")):
+        with pytest.raises(Refusal, match=says):
+            ask(local_target, **wrong)
+    assert ask(local_target, state="restored")["changed"] and not ask(local_target, state="restored")["changed"]
+    assert xfs.hint_bytes(mount) == 0 and "allocsize" not in target.mount_options()[0]
+
+
+@pytest.mark.root
+def test_ext4_has_no_such_knob_and_the_record_says_so(local_target: dict[str, Any]) -> None:
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    made = ask(local_target, size="4MiB")
+    assert (
+        "neither prealloc_table nor mb_last_group: the structure itself is laid out at the granularity" in made["msg"]
+    )
+    noted = files.read_json(open_target(local_target).home / "tunables.json")["preallocation"]
+    assert noted["asked"] == {"size": "4MiB"} and noted["unsupported"].startswith("mainline ext4")
+    assert not ask(local_target, size="4MiB")["changed"]
