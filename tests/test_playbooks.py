@@ -390,7 +390,8 @@ def test_another_connection_gets_the_agent_once(claimed: dict[str, Any], tmp_pat
     inventory = inventory_of(tmp_path / "inventory", claimed["spec"])
     host = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh), "ansible_host": "far"}
     host["ansible_python_interpreter"] = sys.executable
-    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": {"clients": {"hosts": {"one": host}}}}}))
+    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"one": host}}}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
     copy = tmp_path / "claim.json"
     assert done(ansible(inventory, "claim.yml", "claim.yml", claim_copy=str(copy))) == 0
     libraries = list((Path(claimed["spec"]["home"]) / "lib").iterdir())

@@ -8,9 +8,9 @@ rule claim_target:
     localrule: True  # asks the hosts for a moment, once
     resources:
         target=1,
-    message:
-        "Claim and calibrate the target"
     params:
         partition=lambda wildcards, resources: resources.get("slurm_partition", ""),
+    message:
+        "Claim and calibrate the target"
     shell:
         "fsage claim --partition={params.partition:q}"

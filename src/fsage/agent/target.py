@@ -208,6 +208,7 @@ def open_target(spec: dict[str, Any]) -> Target:
         raise Refusal(
             f"target {spec['name']} has not been claimed {where} (no {home}/claim.json); claim it first: "
             "ansible-playbook claim.yml"
+            + ("; of several clients all share fsage_target.home" if spec["kind"] == "directory" else "")
         )
     if claim["phase"] != "claimed":
         raise Refusal(
