@@ -39,6 +39,11 @@ def make_record(study, state, cell, draw, number):
         bw = bandwidth(capacity, fragmentation, cell.params.get("transfer_size", MIB), phase)
         bw *= draw.lognormvariate(0, 0.015) * (0.93 if file_bytes < 33 * MIB else 1)
         metrics |= {f"{phase}_bw_mib_s": bw, f"{phase}_seconds": amount / MIB / bw, f"{phase}_bytes": amount}
+    if operations := cell.params.get("operations"):
+        rates = {"create": 20_000, "stat": 90_000, "remove": 30_000}
+        metrics = {
+            f"{one}_per_s": rates[one] * (1 - capacity / 400) * draw.lognormvariate(0, 0.02) for one in operations
+        }
     used = capacity * (1 - fragmentation / 100) / 100
     files = int(capacity_bytes * capacity / 100 / file_bytes)
     deleted = round(files * fragmentation / 100)

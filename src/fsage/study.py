@@ -14,6 +14,8 @@ from pydantic import BaseModel, Field, PlainValidator, ValidationError, field_va
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
+from fsage.also import Also
+from fsage.also import schema as also_schema
 from fsage.cells import Cell, CellAxes, Combination
 from fsage.cells import schema as cells_schema
 from fsage.extras import Extras, Passes, Sentinels, Traces, schemas
@@ -96,6 +98,9 @@ class Study(Strict):
     )
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
+    also: list[Annotated[Any, PlainValidator(Also.read)]] = Field(
+        [], description="more planned cells, of another workload, in all states or in those named"
+    )
     sentinels: Any = Field(None, description="one cell again and again in each state: drift within it; null: none")
     passes: Passes | None = Field(
         None, description="one range of the device, read before and after each state; null: none"
@@ -151,16 +156,21 @@ class Study(Strict):
             for key in ("state", "against"):
                 with noting(problems, "headline", index, key):
                     _find(getattr(line, key), names)
-        for index, name in enumerate(self.traces.states if self.traces else ()):
-            with noting(problems, "traces", "states", index):
-                _find(name, names)
+        named = [("traces", self.traces.states)] if self.traces else []
+        for block, places in (*named, *((f"also[{number}]", one.states) for number, one in enumerate(self.also))):
+            for index, name in enumerate(places):
+                with noting(problems, block, "states", index):
+                    _find(name, names)
+        if len({one.cells.workload for one in self.also}) < len(self.also):
+            problems.append(Problem(("also",), "a workload stands there twice: give its levels in one block"))
         if problems:
             refuse(problems)
         return self
 
     def combinations(self, state: State) -> tuple[Combination, ...]:
         """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
-        every = self.cells.combinations
+        more = [one for one in self.also if not one.states or any(means(text, state.name) for text in one.states)]
+        every = (*self.cells.combinations, *(cell for one in more for cell in one.combinations))
         if not self.only and not self.exclude:
             return every
         only, exclude = of_cells(self.only, state), of_cells(self.exclude, state)
@@ -237,6 +247,7 @@ def schema() -> dict[str, Any]:
             key: {"anyOf": [*(schemas(one)[key] for _, one in blocks), {"type": "null"}], "default": None}
             for key in ("sentinels", "traces")
         },
+        "also": {"type": "array", "items": {"anyOf": [also_schema(name) for name in workloads.names()]}, "default": []},
         "compare": {"type": ["object", "null"], "required": ["study"], "default": None},
     }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}

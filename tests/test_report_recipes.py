@@ -1,0 +1,80 @@
+"""Reports of studies of other shapes, from records that were taken on this project's own seek-charging targets."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from records import CONFIG, build, make_records, store
+
+from fsage import dataset
+from fsage.report.groups import summarise
+from fsage.report.prealloc.rows import aged, rows_of
+from fsage.study import load_study
+
+TAKEN = Path(__file__).parent / "data" / "studies"
+
+
+def taken(name: str) -> list[dict]:
+    return [json.loads(line) for line in (TAKEN / f"{name}.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def prealloc(tmp_path_factory):
+    place = tmp_path_factory.mktemp("prealloc")
+    study = load_study(CONFIG / "prealloc_quick.yaml")
+    records = taken("prealloc_quick")
+    return SimpleNamespace(page=build(study, records, place), frame=dataset.load(store(records, place / "again")))
+
+
+def test_a_larger_preallocation_keeps_more_of_the_clean_rate(prealloc):
+    table = summarise(prealloc.frame)
+    rows = aged(rows_of(SimpleNamespace(table=table)))
+    full = rows[rows["deleted"] == 1]
+    for measure, part in full.groupby("measure"):
+        shares = [one.value for one in part.sort_values("preallocation_bytes")["to_clean"]]
+        assert shares == sorted(shares) and shares[0] < 0.6 < shares[-1], measure
+        assert list(part.sort_values("preallocation_bytes")["clean"]) == [
+            "1M.clean",
+            "2M.clean",
+            "4M.clean",
+            "8M.clean",
+        ]
+
+
+def test_page_of_a_preallocation_study_has_its_figures(prealloc):
+    for size in ("1 MiB", "2 MiB", "4 MiB", "8 MiB"):
+        assert f"Rates over fullness, preallocation of {size}" in prealloc.page
+        assert f"Extents of the measured files, preallocation of {size}" in prealloc.page
+    assert "Writes, share of the clean rate" in prealloc.page and "Reads, share of the clean rate" in prealloc.page
+    assert "writes ≥ 89% and reads ≥ 82% of a clean file system" in prealloc.page
+    assert "Mean extent of the measured files" in prealloc.page
+    figures = prealloc.page.count('class="panel"')
+    assert prealloc.page.count("modelled device (a disk that charges for seeks") > figures, "on every figure"
+
+
+def test_page_of_a_defragmentation_study_has_its_table_and_figure(tmp_path):
+    page = build(load_study(CONFIG / "defrag.yaml"), taken("defrag"), tmp_path)
+    cells = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(<th>1233.*?)</tr>", page)]
+    before, after = cells[:2]
+    assert before[:3] == ["1233.before", "1,233", "0.9992"] and after[:4] == ["1233.file", "1", "0.0000", "321 MiB"]
+    assert re.match(r"9\.\d s \(xfs_fsr\)", after[4]) and re.match(r"[67]\.\d+x \(", after[7])
+    assert "Reading the file cold" in page and "Reading the file warm" in page
+    assert "Defragmentation (1 MiB, cache cold): at 1233.file reads reach 7." in page
+
+
+def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
+    blocks = {"workload": "metadata", "files_per_task": 500, "iterations": 5}
+    text = (CONFIG / "quickstart.yaml").read_text() + "\nalso:\n  - " + json.dumps(blocks) + "\n"
+    (tmp_path / "quickstart.yaml").write_text(text)
+    study = load_study(tmp_path / "quickstart.yaml")
+    page = build(study, make_records(study), tmp_path)
+    for operation in ("Create", "Stat", "Remove"):
+        assert f"{operation} rate over capacity" in page
+    plain = load_study(CONFIG / "quickstart.yaml")
+    without = build(plain, make_records(plain), tmp_path / "without")
+    titles = [re.findall(r'role="img" aria-label="(.*?)"', one) for one in (page, without)]
+    assert [name for name in titles[0] if " rate over " not in name] == titles[1]
