@@ -134,7 +134,7 @@ def test_a_bad_pattern_is_refused(written, why):
 
 @pytest.mark.parametrize("osts, told_apart", [(128, 35), (16, 35), (4, 29), (2, 24)])
 def test_every_named_pattern_is_scaled_or_refused(osts, told_apart):
-    """On 4 OSTs, blast.13-18 (4 and 16 stripes); on 2, IOR.4 and 6, netflow.4 and 6 and scaling.dynamic too, are not."""
+    """Refused: on 4, blast.13-18 (4 and 16 stripes); on 2 also IOR.4, IOR.6, netflow.4, netflow.6, scaling.dynamic."""
     scaled = 0
     for one in patterns.known().sets:
         largest = max(s.stripes for name in one.patterns for s in patterns.find(name, {}).segments)
