@@ -14,7 +14,7 @@ from fsage.agent import caches, claim, fiemap, images, lease, measure, state
 from fsage.agent.errors import Refusal
 from fsage.agent.target import open_target
 from fsage.record import make_record
-from fsage.workloads import Unsupported, device_range, sequential
+from fsage.workloads import Unsupported, device_range, metadata, sequential
 
 MIB = 1 << 20
 STEPS = [
@@ -140,6 +140,19 @@ def test_a_missing_program_and_a_late_one_fail(spec):
     assert observed(spec, "gone")[0]["phases"][0]["rc"] == 127
     seen = observed(spec, "late")[0]
     assert seen["status"] == "failed" and seen["phases"][0]["timed_out"] and seen["phases"][0]["wall_s"] < 20
+
+
+@pytest.mark.root
+def test_many_files_leave_the_state_as_it_was(spec):
+    """A directory of ext4 does not shrink again: what made it large must not be in the state."""
+    claimed = open_target(spec).claim
+    params = {"workload": "metadata", "tool": "fio", "files_per_task": 5000, "iteration": 1}
+    phases = metadata.commands(params, claimed)
+    cells = [{**cell(spec, name), "params": params, "phases": phases} for name in ("first", "second")]
+    done = measure.measure(spec, asked(cells), False)
+    assert (done["measured"], done["lost"]) == (2, None)
+    outcome = metadata.read(observed(spec, "second")[0])
+    assert outcome.status == "valid" and outcome.metrics["create_files"] == 5000, outcome.why
 
 
 @pytest.mark.root

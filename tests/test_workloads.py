@@ -4,6 +4,7 @@ import copy
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from corpus import BY_NAME
@@ -185,7 +186,7 @@ def test_metadata_commands():
     assert "--ioengine=filestat" in stat
     assert "--ioengine=filedelete" in remove
     create, stat, remove = arguments(METADATA, {**CLAIM, "tools": ALL})
-    assert create.endswith(" mdtest -n 50 -F -u -C -d /m/0/measured@/m/1/measured")
+    assert create.endswith(" mdtest -n 50 -F -u -C -d /m/0/measured/many@/m/1/measured/many")
     assert " -T " in stat
     assert " -r " in remove
     with pytest.raises(ValueError, match="600 for 2 tasks are 1200 files, the empty target has room for 1000"):
@@ -211,6 +212,8 @@ def measure(params, tmp_path, **claim):
         (tmp_path / store["mount"] / "measured").mkdir(parents=True, exist_ok=True)
     phases = []
     for phase in workloads.load(params["workload"]).commands(params, claim):
+        for folder in phase.get("folders", ()):
+            Path(folder).mkdir(exist_ok=True)
         done = subprocess.run(phase["argv"], capture_output=True, text=True, errors="replace", check=False)
         phases.append({"name": phase["name"], "argv": phase["argv"], "rc": done.returncode} | vars_of(done))
     return {"status": "done", "why": None, "params": params, "phases": phases}

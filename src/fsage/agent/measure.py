@@ -220,6 +220,8 @@ class Visit:
             if dropped.get("hosts"):
                 result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
+            for folder in phase.get("folders", ()):
+                Path(folder).mkdir(exist_ok=True)
             if phase.get("reads") and dropped["cached_pages"] and not phase.get("warm"):
                 return (
                     taken,

@@ -31,12 +31,17 @@ def tasks(claim: Mapping) -> int:
     return claim.get("tasks", 1) * max(1, len(hosts(claim)))
 
 
-def directories(claim: Mapping, separator: str) -> str:
-    """`<mount>/measured` of all stores, joined; `ValueError` if the separator is part of a path.
+def places_of(claim: Mapping, below: str = "") -> list[str]:
+    """`<mount>/measured` of each store, or a folder in it."""
+    return [f"{store['mount']}/measured{below}" for store in claim["stores"]]
+
+
+def directories(claim: Mapping, separator: str, below: str = "") -> str:
+    """`places_of`, joined; `ValueError` if the separator is part of a path.
 
     fio, IOR and mdtest all put task i on directory i mod how many there are.
     """
-    places = [f"{store['mount']}/measured" for store in claim["stores"]]
+    places = places_of(claim, below)
     for place in places:
         if separator in place:
             raise ValueError(
@@ -91,14 +96,16 @@ def launched_tasks(argv: Sequence[str]) -> int:
     return int(given[0] if given else argv[argv.index("-np") + 1])
 
 
-def fio_phase(claim: Mapping, *options: str) -> dict:
+def fio_phase(claim: Mapping, *options: str, below: str = "") -> dict:
     """What a phase runs: fio with one job per task; what a task makes is named `measured.<task>.<file>`.
+
+    It lies in `<mount>/measured`, or in the folder `below` it.
 
     On several clients it is a job file for each (fio sends only files), which a `fio --server` there works at, all
     beginning together; files are then named `measured.<host>.<task>.<file>`.
     """
     options = (
-        f"--directory={directories(claim, ':')}",
+        f"--directory={directories(claim, ':', below)}",
         f"--numjobs={claim.get('tasks', 1)}",
         "--group_reporting",
         *options,

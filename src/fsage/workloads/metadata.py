@@ -23,6 +23,8 @@ OPERATIONS = {
     "stat": ("filestat", "-T", "File stat"),
     "remove": ("filedelete", "-r", "File removal"),
 }
+BELOW = "/many"
+"""A folder that goes with the cell: a directory of ext4 that was large stays so, and the state would be another."""
 ASSUMED_PER_S = 5000  # for estimates only: the claim has no calibration of metadata
 
 
@@ -57,7 +59,12 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     tool = _shared.choose_tool(params.tool, "mdtest", claim)
     make = _mdtest if tool == "mdtest" else _fio
     return [
-        {"name": operation, **make(params, claim, operation), "reads": operation == "stat"}
+        {
+            "name": operation,
+            **make(params, claim, operation),
+            "reads": operation == "stat",
+            "folders": _shared.places_of(claim, BELOW),
+        }
         for operation in params.operations
     ]
 
@@ -94,11 +101,12 @@ def _fio(params: Params, claim: Mapping, operation: str) -> dict:
         "--bs=1",
         "--openfiles=1",
         "--create_on_open=1",  # or fio lays out, as data, the files that it should only look up or remove
+        below=BELOW,
     )
 
 
 def _mdtest(params: Params, claim: Mapping, operation: str) -> dict:
-    places = _shared.directories(claim, "@")
+    places = _shared.directories(claim, "@", BELOW)
     options = ["-n", str(params.files_per_task), "-F", "-u", OPERATIONS[operation][1]]
     return {"argv": [*_shared.mpirun(claim), *containers.start(claim, "mdtest"), *options, "-d", places]}
 
