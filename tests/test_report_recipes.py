@@ -78,3 +78,16 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
     without = build(plain, make_records(plain), tmp_path / "without")
     titles = [re.findall(r'role="img" aria-label="(.*?)"', one) for one in (page, without)]
     assert [name for name in titles[0] if " rate over " not in name] == titles[1]
+
+
+def test_page_of_an_io_control_study_names_the_victim_beside_the_published_one(tmp_path):
+    page = build(load_study(CONFIG / "iocontrol.yaml"), taken("iocontrol"), tmp_path)
+    for name in ("BFQ", "IOCost", "no scheduler (control)"):
+        assert f"Bandwidth of both groups, {name}" in page
+        assert f"{name}, before defragmentation, victim: " in page
+    assert "CFQ was not measured: " in page and "CFQ left Linux with 5.0" in page
+    assert re.search(r"BFQ, before defragmentation, victim: group 2 in P4 \(0\.\d\dx .*?; published: group 2", page)
+    rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(<th>IOCost.*?)</tr>", page)]
+    ratios = {(row[1], row[2]): (float(row[7]), float(row[8].rstrip("%"))) for row in rows if len(row) == 12}
+    assert all(cov < 10 for _, cov in ratios.values()), ratios
+    assert 1.8 < ratios["4K.before", "P3"][0] < 2.2 and 0.9 < ratios["4K.after", "P4"][0] < 1.1
