@@ -117,6 +117,7 @@ def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
     assert iocost._read_back([device])[device]["io.cost.model"]["rbps"] == str(50 * MIB)
 
     argv = [
+        "fio",
         *calibrate.FIO,
         "--name=x",
         f"--filename={device}",

@@ -17,9 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def dry_run(tmp_path: Path, *words: str, options: tuple[str, ...] = (), **settings: object) -> tuple[str, Counter]:
     """Plan lines, and jobs by the first word of their rule."""
-    config = [
-        f"{key}={value}" for key, value in {"results": tmp_path / "results", "target": "local", **settings}.items()
-    ]
+    given = {"results": tmp_path / "results", "target": "local", **settings}
+    config = [f"{key}={value}" for key, value in given.items() if value is not None]
     env = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
     env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
     ran = subprocess.run(
@@ -89,3 +88,17 @@ def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_p
         AssertionError, match=r"/local declares no folder of images: set fsage_target\.containers there"
     ):
         dry_run(tmp_path, "quickstart", options=("--sdm", "apptainer"))
+
+
+def test_a_part_of_a_study(tmp_path):
+    said, jobs = dry_run(tmp_path, "series1", only="{capacity: 80, fragmentation: [0, 70]}")
+    assert "plan series1: 70 cells, 2 states, 1 populates" in said and jobs["measure"] == 2
+
+
+def test_preallocation_and_defragmentation(tmp_path):
+    """Their counts, on the targets that they name themselves."""
+    said, jobs = dry_run(tmp_path, "prealloc", target=None)
+    assert "plan prealloc: 420 cells, 84 states, 4 populates, 0 extra cells" in said
+    assert jobs["thin"] == 80 and jobs["measure"] == 84
+    said, jobs = dry_run(tmp_path, "defrag", target=None)
+    assert "plan defrag: 20 cells, 2 states, 1 populates" in said and jobs["defragment"] == jobs["vacate"] == 1

@@ -26,7 +26,7 @@ CLIENTS = (
     "lustre-MDT0000-mdc-ff11000110ffb000",
 )
 CLEAR = "lctl set_param -n " + " ".join(f"ldlm.namespaces.{name}.lru_size=clear" for name in CLIENTS)
-ASKED = f"{' '.join(servers.SSH)} oss1 lctl get_param 'osd-*.lustre-OST*.brw_stats'"
+ASKED = f"{' '.join(servers.KEPT)} oss1 lctl get_param 'osd-*.lustre-OST*.brw_stats'"
 FILE = "measured.0.0"
 
 

@@ -266,7 +266,7 @@ def test_page_without_records_names_them_all_as_missing(quickstart, tmp_path):
 def test_page_of_another_recipe_and_workload_is_generic(quickstart, tmp_path):
     records = make_records(quickstart)
     for record in records:
-        record["nominal"] = {"recipe": "defrag"}
+        record["nominal"] = {"recipe": "someone_elses"}
         record["params"] = {"workload": "metadata", "iteration": record["params"]["iteration"]}
         record["metrics"] = {"create_per_s": 900.0 + record["params"]["iteration"], "create_seconds": 2.0}
     page = build(quickstart, records, tmp_path)

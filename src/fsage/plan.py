@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +16,7 @@ from fsage.statistics import reachable, smallest_p
 from fsage.study import Cell, Study, StudyError, load_study, means
 from fsage.target import Target, load_claim, load_target
 
+ONLY = "FSAGE_ONLY"  # JSON, study -> an entry of `only`: set by the Snakefile from --config only=
 STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
 CELL_S = 3.0  # a pair before the target was claimed and calibrated: two samples of a second and their fio processes
 
@@ -129,12 +132,14 @@ class Plan:
             f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
             f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"
             for pair, count, against in short
-            if not reachable(count, against, family)
+            if count and against and not reachable(count, against, family)
         ]
 
     def _samples(self, text: str) -> _Samples:
         """Of the states that `text` means, at the largest transfer."""
         states = [name for name in self.states if means(text, name)]
+        if not states:  # narrowed away
+            return _Samples(0, 0)
         planned = [cell for cell in self.cells[states[0]] if cell.kind == "planned"]
         largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
         params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
@@ -161,8 +166,13 @@ class Plan:
 
 
 def load_plan(study_file: Path, inventory: Path, results_root: Path) -> Plan:
-    """Read a study and a target and lay out the plan. Raises StudyError for whatever is wrong in either."""
+    """Read a study and a target and lay out the plan. Raises StudyError for whatever is wrong in either.
+
+    The environment variable ONLY narrows studies, for a run that is to do a part of them.
+    """
     study = load_study(study_file)
+    if only := json.loads(os.environ.get(ONLY, "{}")).get(study.name):
+        study = study.narrowed(only)
     target = load_target(inventory)
     where = Results(results_root, target.name, study.name)
     return Plan(study, target, where, load_claim(where.claim))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, Field, PlainValidator, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationError, field_validator, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
@@ -113,6 +113,8 @@ class Study(Strict):
     headline: list[Headline] = Field([], description="what the report says first")
     compare: Any = Field(None, description="a study whose records stand beside ours; null: none")
 
+    _narrowed: list[Filter] = PrivateAttr([])
+
     # What depends on other blocks is read only where these are in order: their own problems are said first.
 
     @field_validator("sentinels", "traces", mode="plain")
@@ -171,12 +173,32 @@ class Study(Strict):
         """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
         more = [one for one in self.also if not one.states or any(means(text, state.name) for text in one.states)]
         every = (*self.cells.combinations, *(cell for one in more for cell in one.combinations))
-        if not self.only and not self.exclude:
+        if not self.only and not self.exclude and not self._narrowed:
             return every
-        only, exclude = of_cells(self.only, state), of_cells(self.exclude, state)
+        only, exclude, narrowed = (of_cells(one, state) for one in (self.only, self.exclude, self._narrowed))
         return tuple(
-            cell for cell in every if (not self.only or any_matches(only, cell)) and not any_matches(exclude, cell)
+            cell
+            for cell in every
+            if (not self.only or any_matches(only, cell))
+            and (not self._narrowed or any_matches(narrowed, cell))
+            and not any_matches(exclude, cell)
         )
+
+    def narrowed(self, entry: Any) -> Study:
+        """The same study with fewer levels: `entry` is one of `only`, such as {"capacity": 80}. Raises StudyError.
+
+        Numbers may be text, as a command line gives them.
+        """
+        study = self.model_copy()
+        try:
+            study._narrowed = [Axes(self.states, self.cells).read(_typed(entry))]
+        except ValidationError as error:
+            raise StudyError("\n".join(f"study {self.name}: only: {found}" for found in problems_of(error))) from None
+        except ValueError as error:
+            raise StudyError(f"study {self.name}: only: {error}") from None
+        if not recipes.expand(study):
+            raise StudyError(f"study {self.name}: only: {entry} leaves no cell to measure")
+        return study
 
     def cells_of(self, state: State) -> list[Cell]:
         """Return the cells of a state in the order of measuring, extras among them."""
@@ -219,6 +241,15 @@ def load_study(path: Path | str) -> Study:
     if study.compare and not path.with_stem(study.compare.study).exists():
         raise StudyError(f"{path}: compare.study: {_no_study(study.compare.study, path.parent)}")
     return study
+
+
+def _typed(value: Any) -> Any:
+    """What text means in YAML, in blocks and lists too."""
+    if isinstance(value, dict):
+        return {key: _typed(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_typed(one) for one in value]
+    return yaml.safe_load(value) if isinstance(value, str) else value
 
 
 def usual_target(path: Path) -> str | None:

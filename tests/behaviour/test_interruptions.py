@@ -71,6 +71,7 @@ def test_sigkill_at_any_moment_then_the_same_command(project: Project) -> None:
     wait_for(lambda: not processes_in(project.root), 10)
 
 
+@pytest.mark.long
 def test_a_batch_that_was_killed_goes_on_where_it_was(project: Project) -> None:
     """One job visits all states; what it finished is kept, and only the rest is visited again."""
     words = ["snakemake", "--config", "batch_states=4", "--", "small"]
@@ -89,6 +90,7 @@ def test_a_batch_that_was_killed_goes_on_where_it_was(project: Project) -> None:
 
 
 def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None:
+    project.write_study(states__capacity=[30], headline=[])
     run = project.start("snakemake", "small")
     wait_for(lambda: observations(project) >= 3)
     os.killpg(run.pid, signal.SIGINT)
@@ -98,8 +100,8 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None
     kept = {path.name for path in (project.home / "outbox").rglob("*.json")}
     ran = project.snakemake()
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert len(project.records()) == CELLS
-    assert len(list((project.root / "results" / "raw").rglob("*.json"))) == CELLS
+    assert len(project.records()) == 8
+    assert len(list((project.root / "results" / "raw").rglob("*.json"))) == 8
     assert kept <= {path.name for path in (project.root / "results" / "raw").rglob("*.json")}
 
 
@@ -118,6 +120,7 @@ def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(p
 
 
 def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:
+    project.write_study(states__capacity=[30], headline=[])
     run = project.start("snakemake", "small")
     wait_for(lambda: observations(project) >= 1)
     second = project.run("snakemake", "--config", "results=elsewhere", "--", "small")
@@ -172,6 +175,7 @@ def test_an_io_error_fails_its_cell_and_the_rest_goes_on(project: Project) -> No
     assert {r["status"] for r in project.records().values()} == {"valid"}
 
 
+@pytest.mark.long
 def test_a_lost_folder_of_results_is_measured_anew_and_the_target_kept(project: Project) -> None:
     project.write_study(states__capacity=[30], states__fragmentation=[0], headline=[])
     assert project.snakemake().returncode == 0

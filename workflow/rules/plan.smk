@@ -11,7 +11,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from fsage import complaints, runs, window
-from fsage.plan import load_plans
+from fsage.plan import ONLY, load_plans
 from fsage.request import HOLDER
 from fsage.study import StudyError
 from fsage.target import load_target, target_of
@@ -28,6 +28,11 @@ for name, default in DEFAULTS.items() if workflow.is_main_process else ():
     os.environ[f"FSAGE_{name.upper()}"] = str(config.get(name, os.environ.get(f"FSAGE_{name.upper()}", default)))
 
 RESULTS, STUDIES = os.environ["FSAGE_RESULTS"], Path(os.environ["FSAGE_STUDIES"])
+
+if workflow.is_main_process and "only" in config:
+    os.environ[ONLY] = json.dumps(
+        {path.stem: config["only"] for path in STUDIES.glob("*.yaml") if path.stem in sys.argv}
+    )
 
 try:
     if not os.environ["FSAGE_TARGET"]:

@@ -23,20 +23,11 @@ from fsage.agent.attend import drop_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.library import packed
 from fsage.agent.service import Service, serving
+from fsage.agent.shell import SSH
 from fsage.agent.target import Target
 
 # A host that is lost without a word is noticed within 15 seconds.
-SSH = (
-    "ssh",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-    "-o",
-    "ServerAliveInterval=5",
-    "-o",
-    "ServerAliveCountMax=3",
-)
+ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 BOOT = (
     "import os, sys; read = sys.stdin.buffer; fd = os.memfd_create('fsage'); "
     "open(fd, 'wb', closefd=False).write(read.read(int(read.readline()))); "
@@ -57,7 +48,7 @@ class Host:
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
         command = shlex.join(["exec", host["python"], "-S", "-c", BOOT])
         self.process = subprocess.Popen(
-            ["sh", "-c", command] if host["local"] else [*SSH, self.name, command],
+            ["sh", "-c", command] if host["local"] else [*ALIVE, self.name, command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.said,

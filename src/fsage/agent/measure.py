@@ -22,8 +22,7 @@ from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint, layout_of
 from fsage.agent.hosts import Hosts, Lost, of
 from fsage.agent.lease import Watch, held
-from fsage.agent.lustre import servers
-from fsage.agent.lustre import target as lustre
+from fsage.agent.lustre import placement, servers
 from fsage.agent.shell import stop
 from fsage.agent.state import layout_record, look, opened, remove_measured
 from fsage.agent.target import Target
@@ -242,7 +241,7 @@ class Visit:
     def place(self, files: list[Path], result: dict) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
-            found = lustre.placement(self.target, files)
+            found = placement.placement(self.target, files)
         except Failure as why:
             return str(why)
         result["placement"] = found

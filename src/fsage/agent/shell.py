@@ -10,6 +10,9 @@ from typing import Any
 
 from fsage.agent.errors import Failure
 
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+"""The front of a command for another host; nobody is there to type a password."""
+
 
 def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subprocess.CompletedProcess[str]:
     """Run `argv` without a shell, standard input closed, messages in English; return the completed process.

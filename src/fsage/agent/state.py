@@ -15,8 +15,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held, lost
-from fsage.agent.lustre import osts, space
-from fsage.agent.lustre import target as lustre
+from fsage.agent.lustre import osts, placement, space
 from fsage.agent.target import Target, open_target
 
 ALL = {"index": 0, "count": 1, "threads": 1}
@@ -249,7 +248,7 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes)
         if kind == "populate" and target.kind == "lustre":
-            lustre.verify_fillers(target)
+            placement.verify_fillers(target)
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:

@@ -66,7 +66,7 @@ class Target:
         if self.kind != "loop":
             self.verify_directory()
             if self.kind == "lustre":
-                lustre.empty(self)
+                lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known)
             else:
                 directories.clear(self.mounts[0], keep_mark=True)
             return

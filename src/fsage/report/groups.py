@@ -131,6 +131,12 @@ def _floats(found: list[float | None]) -> pd.Series:
     return pd.Series(found, dtype="float64")
 
 
+def counts(rows: pd.DataFrame) -> str:
+    """How many samples the rows have, '5' or '3 to 5'."""
+    low, high = rows["n"].min(), rows["n"].max()
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def size_label(size_bytes: int) -> str:
     """67108864 -> '64 MiB'."""
     size, unit = float(size_bytes), 0

@@ -9,22 +9,10 @@ from typing import Any
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, params, space
-from fsage.agent.shell import run
+from fsage.agent.shell import SSH, run
 
 # One connection stays open between cells: a cell must not wait for a handshake with every server.
-SSH = (
-    "ssh",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-    "-o",
-    "ControlMaster=auto",
-    "-o",
-    "ControlPath=/run/fsage-ssh-%C",
-    "-o",
-    "ControlPersist=600",
-)
+KEPT = (*SSH, "-o", "ControlMaster=auto", "-o", "ControlPath=/run/fsage-ssh-%C", "-o", "ControlPersist=600")
 ANSWER_S = 60
 NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
 Counted = dict[str, brw.Stats]  # by OST
@@ -34,7 +22,7 @@ def stats(lustre: dict[str, Any]) -> Counted:
     """brw_stats of every OST that the declared servers serve, of ldiskfs and of ZFS. Raises Failure."""
     asked = f"lctl get_param 'osd-*.{lustre['fsname']}-OST*.brw_stats'"
     with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
-        said = pool.map(lambda host: run([*SSH, host, asked], timeout=ANSWER_S).stdout, lustre["oss"])
+        said = pool.map(lambda host: run([*KEPT, host, asked], timeout=ANSWER_S).stdout, lustre["oss"])
     return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
 
 

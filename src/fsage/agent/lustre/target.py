@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from fsage.agent import directories, files, structure
+from fsage.agent import directories, files
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts, params, servers, space, stripes
 from fsage.agent.shell import run
-
-if TYPE_CHECKING:
-    from fsage.agent.target import Target
 
 MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
@@ -138,40 +135,25 @@ def prepare(place: Path, lustre: dict[str, Any]) -> None:
         stripes.set_on(place / name, lustre)
 
 
-def placement(target: Target, written: list[Path]) -> dict[str, Any]:
-    """Where files that were written lie (stripes.placement)."""
-    return stripes.placement(written, target.spec["lustre"], len(target.claim["lustre"]["osts"]))
-
-
-def verify_fillers(target: Target) -> None:
-    """`Failure` where files of the structure, a sample of them, lie on other OSTs than declared."""
-    fillers = [Path(entry.path) for entry in structure.fillers(target.mounts[0])]
-    if astray := placement(target, fillers)["astray"]:
-        raise Failure(
-            f"the files are not where they were asked to be: {len(astray)} of a sample lie elsewhere: {astray[0]}"
-        )
-
-
-def empty(target: Target) -> None:
+def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool) -> None:
     """Delete what fsage made, by many threads, and prove that it is gone and that its objects are. Raises Failure.
 
-    The proof by OST is to be had only where nobody else writes.
+    The proof by OST is to be had only where nobody else writes: `alone`.
     """
-    place = target.mounts[0]
     directories.clear(place, keep_mark=True, threads=THREADS)
     left = [name for name in TREES if os.path.lexists(place / name)]
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
     osts = space.await_frees(place)
-    if target.state_known:
+    if alone:
         for ost in osts:
-            then = target.claim["lustre"]["osts"][ost.name]["used_bytes"]
+            then = claim["lustre"]["osts"][ost.name]["used_bytes"]
             if ost.used_bytes > then + max(SLACK_BYTES, SLACK_SHARE * ost.total_bytes):
                 raise Failure(
                     f"{ost.name} holds {ost.used_bytes / MIB:.0f} MiB after all of fsage's was deleted, and held "
                     f"{then / MIB:.0f} MiB when it was claimed: somebody else writes, or objects were left behind"
                 )
-    prepare(place, target.spec["lustre"])
+    prepare(place, spec["lustre"])
 
 
 def _declared(lustre: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.figures import Line, limits, line_panel
-from fsage.report.groups import params_labels, size_label
+from fsage.report.groups import counts, params_labels, size_label
 from fsage.report.section import Data, Section
 
 COLD = "cold"
@@ -41,12 +41,11 @@ def rates(data: Data) -> Section | None:
                 ticks={place: state for state, place in places.items()},
             )
         )
-    counts = sorted(rows["n"].unique())
     text = (
         "One file, read from beginning to end with one block size throughout: cold after what was in memory was "
         "dropped and that verified, warm from memory. The fragmentation factor is (actual - ideal) / actual extents, "
         "as of xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the "
-        f"interval that inverts the exact rank-sum test. n = {', '.join(map(str, counts))}."
+        f"interval that inverts the exact rank-sum test. n = {counts(rows)}."
     )
     return Section("The file before and after", text, panels, table=table)
 

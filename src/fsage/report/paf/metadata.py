@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from fsage.figures import Panel, limits, line_panel
-from fsage.report.groups import measure_label, params_labels
-from fsage.report.paf.rows import CAPACITY, FRAGMENTATION, counts, levels, lines, main_rows
+from fsage.report.groups import counts, measure_label, params_labels
+from fsage.report.paf.rows import CAPACITY, FRAGMENTATION, levels, lines, main_rows
 from fsage.report.section import Data, Section
 
 

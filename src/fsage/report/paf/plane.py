@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from fsage.figures import plane_panel
+from fsage.report.groups import counts
 from fsage.report.paf.rows import (
     CAPACITY,
     FRAGMENTATION,
     axes_of,
     by_measure,
-    counts,
     largest_transfer,
     main_rows,
     transfers,

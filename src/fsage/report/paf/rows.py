@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.figures import Line, limits
-from fsage.report.groups import measure_label, size_label
+from fsage.report.groups import counts, measure_label, size_label
 from fsage.report.section import Data
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
@@ -66,11 +66,6 @@ def axes_of(state: str) -> tuple[float, float] | None:
 
 def transfers(rows: pd.DataFrame) -> str:
     return " and ".join(size_label(size) for size in sorted(rows["transfer_size_bytes"].dropna().unique()))
-
-
-def counts(rows: pd.DataFrame) -> str:
-    low, high = rows["n"].min(), rows["n"].max()
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def note(rows: pd.DataFrame) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsage.figures import line_panel
-from fsage.report.groups import measure_label
-from fsage.report.paf.rows import CAPACITY, counts, largest_transfer, levels, lines, main_rows, transfers
+from fsage.report.groups import counts, measure_label
+from fsage.report.paf.rows import CAPACITY, largest_transfer, levels, lines, main_rows, transfers
 from fsage.report.section import Data, Section
 
 PUBLISHED_COV_PERCENT = (0.0, 3.5)

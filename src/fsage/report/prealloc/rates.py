@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fsage.figures import Line, limits, limits_with_zero, line_panel
-from fsage.report.groups import measure_label
+from fsage.report.groups import counts, measure_label
 from fsage.report.prealloc.rows import FULLNESS, aged, rows_of
 from fsage.report.section import Data, Section
 
@@ -32,11 +32,10 @@ def rates(data: Data) -> Section | None:
                 lines.append(Line(f"{name}s, clean", level.assign(low=float("nan"), high=float("nan"), n=float("nan"))))
         title = f"Rates over fullness, preallocation of {size}"
         panels.append(line_panel(title, lines, FULLNESS, "bandwidth, MiB/s", data.stamp, y_limits=limits(rows)))
-    count = aged(rows)["n"]
     text = (
         "Files were written at once, their pieces in turns, until the target was full; then one after the other was "
         "deleted in a random order, and each time the same amount was written and read in what was free. Right is "
-        f"full. n = {count.min()} to {count.max()} a point."
+        f"full. n = {counts(aged(rows))} a point."
     )
     return Section("Rates as the file system empties", text, panels)
 
