@@ -14,7 +14,7 @@ import pytest
 from states import bring
 
 from fsage import workloads
-from fsage.agent import claim, images, iocost, journal, measure, recover, scheduler, shares, state
+from fsage.agent import claim, images, iocost, journal, loops, measure, recover, scheduler, shares, state
 from fsage.agent.files import read_json
 from fsage.agent.target import Target, open_target
 
@@ -52,11 +52,21 @@ def outcome(target: Target, one: dict) -> workloads.Outcome:
 
 
 def queue(target: Target) -> str:
-    return scheduler._now(scheduler._path(target.devices[0]))
+    (device,) = loops.devices_of(target.claim["stores"][0]["image_id"])
+    return scheduler._now(scheduler._path(device))
 
 
 def in_groups(target: Target) -> list[str]:
     return [pid for group in shares.left_over(target.home) for pid in shares._words(group / "cgroup.procs")]
+
+
+def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
+    if shares._v1() is None:
+        pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
+    found = outcome(target, cell(target, "P3", "bfq", cgroup="v1"))
+    assert found.status == "valid" and 1.4 < found.metrics["bw_ratio"] < 2.6, found
+    recover.recover(target.spec, {}, False)
+    assert not shares.left_over(target.home)
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("iocost", 1.6, 2.4), ("bfq", 1.4, 2.6), ("none", 0.7, 1.4)])
@@ -129,13 +139,3 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
         assert not journal.entries(journal.SHARED)
     assert not recover.recover(target.spec, {}, False)["changed"]
     assert state.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
-
-
-def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
-    recover.recover(target.spec, {}, False)
-    if shares._v1() is None:
-        pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
-    found = outcome(target, cell(target, "P3", "bfq", cgroup="v1"))
-    assert found.status == "valid" and 1.4 < found.metrics["bw_ratio"] < 2.6, found
-    recover.recover(target.spec, {}, False)
-    assert not shares.left_over(target.home)

@@ -40,9 +40,9 @@ def put(target: Target, name: str) -> None:
 
 
 def _put_back(entry: journal.Entry) -> str:
-    """On the very device that had it: one that was detached since is as new, or another's."""
-    if entry["device"] in loops.devices_of(entry["disk"]):
-        _set(_path(entry["device"]), entry["before"])
+    if entry["device"] not in loops.devices_of(entry["disk"]):
+        return f"{entry['device']}, whose scheduler was set, was detached since: it is as new, or another's"
+    _set(_path(entry["device"]), entry["before"])
     return f"{entry['device']} has the scheduler {entry['before']} again"
 
 
