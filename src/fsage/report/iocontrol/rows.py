@@ -130,8 +130,8 @@ def _charged(params: dict) -> str:
     if params["scheduler"] != "iocost":
         return ""
     return (
-        f"IOCost's cost model of the cell: at most {params['cost_bytes_per_s'] / MIB:.0f} MiB/s, "
-        f"{params['cost_sequential_iops']} sequential and {params['cost_random_iops']} random I/Os a second"
+        f"IOCost: at most {params['cost_bytes_per_s'] / MIB:.0f} MiB/s, "
+        f"{params['cost_sequential_iops']} sequential, {params['cost_random_iops']} random I/Os/s"
     )
 
 

@@ -6,10 +6,12 @@ from statistics import median
 
 import pandas as pd
 
-from fsage.figures import Line, limits_with_zero, line_panel
-from fsage.report.iocontrol.rows import ALONE, GROUPS, Shared, scheduler_label, shared
+from fsage.figures import Line, limits, line_panel
+from fsage.report.iocontrol.rows import AFTER, ALONE, GROUPS, Shared, scheduler_label, shared
 from fsage.report.section import Data, Section
 from fsage.statistics import summarise
+
+PRIME = "\u2032"
 
 
 def sharing(data: Data) -> Section | None:
@@ -29,11 +31,11 @@ def sharing(data: Data) -> Section | None:
             line_panel(
                 f"{title}, pieces of {piece}" if len(pieces) > 1 else title,
                 lines,
-                "pattern, before and after defragmentation",
+                f"pattern ({PRIME}: after defragmentation)",
                 "read bandwidth, MiB/s",
                 " \u00b7 ".join(filter(None, [data.stamp, mine[0].charged])),
-                y_limits=limits_with_zero(drawn, 1.0),
-                ticks={place: f"{pattern}\n{stage}" for (pattern, stage), place in places.items()},
+                y_limits=limits(drawn),
+                ticks={place: pattern + PRIME * (stage == AFTER) for (pattern, stage), place in places.items()},
             )
         )
     text = (
