@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from session import PREFIX
 
 from fsage.agent import claim, filesystems, images, iocost, journal, loops, seek
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
-PREFIX = f"t{os.getpid()}-"
 _numbers = itertools.count(1)
 
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from conftest import PREFIX
+from session import PREFIX
 
 from fsage.agent import filesystems
 
