@@ -39,6 +39,13 @@ def file_bytes(step: dict, capacity_bytes: int) -> int:
     return pieces.file_bytes(step, capacity_bytes)
 
 
+def between_bytes(step: dict, size: int) -> int:
+    """The length of file 1, whose holes hold file 0 and what the file system notes of both."""
+    piece = step["piece_bytes"]
+    books = 2 * intermingle.MAP_BYTES * (size // piece) + intermingle.SLACK_BYTES
+    return 2 * (size + -(-books // piece) * piece)
+
+
 def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
     """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
     if len(target.mounts) > 1:
@@ -53,9 +60,9 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
         with filesystems.one_cpu():
             for path in paths[WHOLE:]:
                 files.fallocate(path, size)
-            files.fallocate(paths[BETWEEN], 2 * size)
+            files.fallocate(paths[BETWEEN], between_bytes(step, size))
             intermingle.rest(target, filler)
-            _punch(paths[BETWEEN], 2 * size, step["piece_bytes"], go_on)
+            _punch(paths[BETWEEN], between_bytes(step, size), step["piece_bytes"], go_on)
             caches.flush(target.mounts[0])  # what was freed is free only then
             files.fallocate(paths[IN_PIECES], size)
             filler.unlink()
@@ -99,7 +106,9 @@ def _write_over(path: Path, size: int) -> None:
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:
     """All four are there."""
     size = file_bytes(step, capacity_bytes)
-    there.update({(step["generation"], index): 2 * size if index == BETWEEN else size for index in range(4)})
+    there.update(
+        {(step["generation"], index): between_bytes(step, size) if index == BETWEEN else size for index in range(4)}
+    )
 
 
 def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
