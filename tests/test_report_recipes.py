@@ -67,6 +67,42 @@ def test_page_of_a_defragmentation_study_has_its_table_and_figure(tmp_path):
     assert "Defragmentation (1 MiB, cache cold): at 1233.file reads reach 7." in page
 
 
+def test_page_of_a_striping_study_has_every_layout_with_its_speed_up(tmp_path):
+    records = taken("striping")
+    for record in records:  # as from a target with too few stores
+        if record["state"] == "IOR.6":
+            why = "pattern IOR.6: stripe counts 4 and 8 both become 1 on 2 OSTs"
+            record["layout"]["notes"]["stripe"] = {"osts": 2, "unsupported": why}
+            record.update(status="unsupported", why=why, metrics={}, phases=[])
+    page = build(load_study(CONFIG / "striping.yaml"), records, tmp_path)
+    rows = {
+        cells[0]: cells[1:]
+        for row in re.findall(r"<tr>(<t[hd]>IOR.*?)</tr>", page)
+        if (cells := re.findall(r"<t[hd]>(.*?)</t[hd]>", row)) and len(cells) == 10
+    }
+    assert list(rows) == [f"IOR.{number}" for number in range(1, 7)]
+    assert rows["IOR.1"][5] == "the default" and rows["IOR.1"][2:4] == ["4 of 16", "4"]
+    assert rows["IOR.5"][0].startswith("4 \u00d7 1 MiB to 80 MiB; 16 \u00d7 1 MiB to 320 MiB")
+    assert re.match(r"2\.\d\dx \(", rows["IOR.4"][5]) and rows["IOR.4"][-1] == "5 of 5 cells"
+    assert rows["IOR.6"][0] == "unsupported" and rows["IOR.6"][-1] == "0 of 5 cells"
+    assert f"Unsupported: {why}." in page
+    for figure in ("Write throughput", "Read throughput", "Write speed-up over IOR.1", "Read speed-up over IOR.1"):
+        assert figure in page
+    assert "Fastest here, writes: IOR.3 (static, 3.96x), IOR.4 (dynamic, 2.66x)" in page
+
+
+def test_a_target_that_has_none_of_the_layouts_is_told_so(tmp_path):
+    records = [record for record in taken("striping") if record["state"] in ("IOR.4", "IOR.6")]
+    for record in records:
+        why = f"pattern {record['state']}: stripe counts 4 and 8 both become 1 on 2 OSTs"
+        record["layout"]["notes"]["stripe"] = {"osts": 2, "unsupported": why}
+        record.update(status="unsupported", why=why, metrics={}, phases=[])
+    page = build(load_study(CONFIG / "striping.yaml"), records, tmp_path)
+    assert "Throughput of each layout" not in page
+    for name in ("IOR.4", "IOR.6"):
+        assert f"Unsupported: pattern {name}: stripe counts 4 and 8 both become 1 on 2 OSTs." in page
+
+
 def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
     blocks = {"workload": "metadata", "files_per_task": 500, "iterations": 5}
     text = (CONFIG / "quickstart.yaml").read_text() + "\nalso:\n  - " + json.dumps(blocks) + "\n"

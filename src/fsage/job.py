@@ -18,7 +18,7 @@ SHOWN = 5
 def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> None:
     """Bring the target into `state`; its evidence is noted by evidence.yml. Raises PlayFailed."""
     began = time.monotonic()
-    first = min(map(plan.cell_seconds, plan.missing.get(state, ())), default=0)
+    first = min((plan.cell_seconds(state, cell) for cell in plan.missing.get(state, ())), default=0)
     window.check(f"state {state} with a cell in it", STATE_S + first)
     file = _request(plan, state, f"establish_{state}", [])
     plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)

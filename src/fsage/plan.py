@@ -76,31 +76,32 @@ class Plan:
         """How many times the target is filled."""
         return len({state.population for state in self.states.values() if state.parts})
 
-    def cell_seconds(self, cell: Cell) -> float:
-        """Estimate of one cell, from the claim's calibration where there is one."""
-        return self._estimates(cell)[0]
+    def cell_seconds(self, state: str, cell: Cell) -> float:
+        """Estimate of one cell of a state, from the claim's calibration where there is one."""
+        return self._estimates(state, cell)[0]
 
     def seconds(self) -> float:
         """Estimate of all that is still to be measured, states included."""
-        cells = sum(self.cell_seconds(cell) for cells in self.missing.values() for cell in cells)
+        cells = sum(self.cell_seconds(state, cell) for state, cells in self.missing.items() for cell in cells)
         return cells + STATE_S * len(self.missing)
 
     def bytes_written(self) -> int | None:
         """Bytes that the missing cells write; None before the target was claimed."""
         if self.claim is None:
             return None
-        return sum(self._estimates(cell)[1] for cells in self.missing.values() for cell in cells)
+        return sum(self._estimates(state, cell)[1] for state, cells in self.missing.items() for cell in cells)
 
-    def _estimates(self, cell: Cell) -> tuple[float, int]:
+    def _estimates(self, state: str, cell: Cell) -> tuple[float, int]:
         """Seconds and bytes of a cell; asked of its workload once for all its iterations."""
         if self.claim is None:
             return CELL_S, 0
-        key = str({**cell.params, "iteration": 0})
+        key = state, str({**cell.params, "iteration": 0})
         if key not in self._known:
             workload = workloads.load(cell.params["workload"])
+            steps = self.states[state].steps(self.target.scale.file_size, self.study.states.seed or 0)
             try:
                 self._known[key] = (
-                    workload.seconds(cell.params, self.claim),
+                    workload.seconds(cell.params, self.claim, steps),
                     workload.bytes_written(cell.params, self.claim),
                 )
             except ValueError as error:
@@ -108,7 +109,7 @@ class Plan:
         return self._known[key]
 
     @cached_property
-    def _known(self) -> dict[str, tuple[float, int]]:
+    def _known(self) -> dict[tuple[str, str], tuple[float, int]]:
         return {}
 
     def compared_records(self, wildcards: object = None) -> list[str]:

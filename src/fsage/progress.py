@@ -24,7 +24,7 @@ class Progress:
             name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()
         }
         self.here = len(self.missing.get(state, ()))
-        self.left_s = sum(plan.cell_seconds(cell) for cells in self.missing.values() for cell in cells)
+        self.left_s = sum(plan.cell_seconds(name, cell) for name, cells in self.missing.items() for cell in cells)
         self.left_s += STATE_S * len(self.missing)
 
     def _stored(self, state: str, cell: str) -> bool:

@@ -41,6 +41,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
         raise StudyError(f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}")
     state = plan.states[state_name]
     run, end = holder(), window.closes()
+    steps = state.steps(plan.target.scale.file_size, seed_of(plan))
     return {
         "fsage_request": {
             "schema": SCHEMA,
@@ -54,9 +55,9 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
             "until": end.timestamp() if end else None,
             "tuning": plan.study.tuning,
             "reuse": plan.study.states.reuse,
-            "steps": state.steps(plan.target.scale.file_size, seed_of(plan)),
+            "steps": steps,
             "first_instance": _first_instance(plan, state_name),
-            "cells": [_cell(plan, state_name, cell) for cell in cells],
+            "cells": [_cell(plan, state_name, steps, cell) for cell in cells],
             "bundle": str(plan.results.bundle(state_name).absolute()),
             "evidence": str(plan.results.state(state_name).absolute()),
         }
@@ -76,7 +77,7 @@ def _first_instance(plan: Plan, state: str) -> str | None:
     return evidence["token"]["instance"] if evidence else None
 
 
-def _cell(plan: Plan, state: str, cell: Cell) -> dict:
+def _cell(plan: Plan, state: str, steps: list[dict], cell: Cell) -> dict:
     if plan.claim is None:
         raise StudyError(
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
@@ -84,7 +85,7 @@ def _cell(plan: Plan, state: str, cell: Cell) -> dict:
         )
     phases, unsupported = [], None
     try:
-        phases = workloads.load(cell.params["workload"]).commands(cell.params, plan.claim)
+        phases = workloads.load(cell.params["workload"]).commands(cell.params, plan.claim, steps)
     except workloads.Unsupported as why:
         unsupported = str(why)
     except ValueError as error:
@@ -95,7 +96,7 @@ def _cell(plan: Plan, state: str, cell: Cell) -> dict:
         "order": cell.order,
         "attempt": plan.results.attempts(state, cell.name) + 1,
         "params": cell.params,
-        "estimate_s": plan.cell_seconds(cell),
+        "estimate_s": plan.cell_seconds(state, cell),
         "phases": phases,
         "unsupported": unsupported,
         "trace": cell.kind == "traced",

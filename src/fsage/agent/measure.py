@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, containers, outbox, shares, token
+from fsage.agent import caches, containers, outbox, shares, striping, token
 from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, utc_now
@@ -241,7 +241,7 @@ class Visit:
     def place(self, files: list[Path], result: dict) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
-            found = placement.placement(self.target, files)
+            found = placement.placement(self.target, files, striping.noted(self.now))
         except Failure as why:
             return str(why)
         result["placement"] = found

@@ -30,7 +30,8 @@ class FioTransfer(Transfer):
 class FioRun:
     """One run of fio: what all its jobs together wrote and read (None: nothing), the options it echoes.
 
-    `jobs` are their names. With `--client` every job of every client is one of them.
+    `jobs` are their names. With `--client` every job of every client is one of them. `span_seconds`: from the first
+    job's start to the last one's end (a fio that does not say when jobs start: all at once).
     """
 
     version: str
@@ -38,6 +39,7 @@ class FioRun:
     write: FioTransfer | None
     read: FioTransfer | None
     options: Mapping[str, str]
+    span_seconds: float
 
 
 def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
@@ -87,6 +89,7 @@ def _values(document: dict) -> FioRun:
         write=_transfer([job["write"] for job in jobs]),
         read=_transfer([job["read"] for job in jobs]),
         options={**document.get("global options", {}), **jobs[0]["job options"]},
+        span_seconds=_span(jobs),
     )
 
 
@@ -96,6 +99,12 @@ def _of_clients(stats: list[dict]) -> list[dict]:
     if not jobs:
         raise BadOutput("no client of fio reports a job")
     return jobs
+
+
+def _span(jobs: list[dict]) -> float:
+    begins = [int(job.get("job_start", 0)) for job in jobs]
+    runs = [max(int(job["write"]["runtime"]), int(job["read"]["runtime"])) for job in jobs]
+    return (max(begin + run for begin, run in zip(begins, runs, strict=True)) - min(begins)) / 1000
 
 
 def _transfer(parts: list[dict]) -> FioTransfer | None:

@@ -2,12 +2,13 @@
 
 A workload module offers
 - `Params`: pydantic model of a cell's parameters;
-- `commands(params, claim) -> list[phase]`: what to run on a claimed target, as plain dicts
+- `commands(params, claim, steps=()) -> list[phase]`: what to run on a claimed target, as plain dicts
   `{"name": str, "argv": [str], "reads": bool}` and optionally `"env": {str: str}`; `ValueError` if it cannot,
-  `Unsupported` if this target can never do it (the cell then becomes a record that says so);
+  `Unsupported` if this target can never do it (the cell then becomes a record that says so). `steps`: those of the
+  state, for what works on files or a layout of the state's own;
 - `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better;
 - `read(observation) -> Outcome`: did it run right, and only then its numbers;
-- `seconds(params, claim)`, `bytes_written(params, claim)`: estimates for the plan.
+- `seconds(params, claim, steps=())`, `bytes_written(params, claim)`: estimates for the plan.
 Modules with a leading underscore are what they share.
 """
 

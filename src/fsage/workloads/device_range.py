@@ -6,7 +6,7 @@ host knows which loop device an image got this time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,7 +28,7 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
 
 
-def commands(params: Params | dict, claim: Mapping) -> list[dict]:
+def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
     """One phase, `read`. Raises Unsupported where the target has no device of its own."""
     params = Params.model_validate(params)
     if claim["kind"] != "loop":
@@ -59,7 +59,7 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping) -> float:
+def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
     """Estimate from the claim's calibration; none where it is unsupported."""
     if claim["kind"] != "loop":
         return 0.0

@@ -6,7 +6,7 @@ which is verified too. Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -36,7 +36,7 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
 
 
-def commands(params: Params | dict, claim: Mapping) -> list[dict]:
+def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
     """The phases of one cell: as many cold reads as asked; or one, and then as many warm ones in one process."""
     params = Params.model_validate(params)
     path = files.path_of([Path(claim["stores"][0]["mount"])], 1, 0)
@@ -65,7 +65,7 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping) -> float:
+def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
     """Estimate from the claim's calibration: a cold read at least; how long one in pieces takes is what is asked."""
     params, calibration = Params.model_validate(params), claim["calibration"]
     reads = params.cold_reads if params.cache == "cold" else 1

@@ -8,7 +8,7 @@ different tools.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -45,7 +45,7 @@ class Params(BaseModel):
         return operations
 
 
-def commands(params: Params | dict, claim: Mapping) -> list[dict]:
+def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
     """The phases of one cell on a claimed target; `ValueError` if they cannot run on it."""
     params = Params.model_validate(params)
     files, free = params.files_per_task * _shared.tasks(claim), claim.get("free_inodes_empty")
@@ -68,7 +68,7 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping) -> float:
+def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
     """Rough estimate of what one cell takes."""
     params = Params.model_validate(params)
     done = params.files_per_task * _shared.tasks(claim) * len(params.operations)

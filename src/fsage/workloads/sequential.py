@@ -8,7 +8,7 @@ the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -46,7 +46,7 @@ class Params(BaseModel):
         return phases
 
 
-def commands(params: Params | dict, claim: Mapping) -> list[dict]:
+def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
     """The phases of one cell on a claimed target; `ValueError` if the parameters do not fit it.
 
     A cell that only reads writes its files first, in a phase `prepare` that is checked but gives no numbers.
@@ -76,7 +76,7 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
     return _block_bytes(params, claim) * _shared.tasks(claim) * _passes(params, claim)
 
 
-def seconds(params: Params | dict, claim: Mapping) -> float:
+def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
     """Estimate of what one cell takes, from the claim's calibration."""
     params, calibration = Params.model_validate(params), claim["calibration"]
     mib = bytes_written(params, claim) / MIB
@@ -141,18 +141,26 @@ def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes
 
 
 def _ior(params: Params, claim: Mapping, block_bytes: int, reading: bool) -> list[str]:
+    path = _shared.directories(claim, "@").replace("@", "/f@") + "/f"
+    sizes = (params.transfer_size, block_bytes)
+    return ior_command(claim, sizes, params.direct, reading, path, "-F")
+
+
+def ior_command(
+    claim: Mapping, sizes: tuple[int, int], direct: bool, reading: bool, path: str, *files: str
+) -> list[str]:
+    """IOR on all clients. `sizes`: bytes of a transfer, and of what each task moves; `files`: whose file is whose."""
     # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
     old = re.match(r"[0-2]\.|3\.[0-2]\.", claim["tools"]["ior"])
-    direct = ["-B" if old else "--posix.odirect"] if params.direct else []
-    action = ["-r"] if reading else ["-w"] if params.direct else ["-w", "-e"]
-    path = _shared.directories(claim, "@").replace("@", "/f@") + "/f"
-    sizes = ["-t", str(params.transfer_size), "-b", str(block_bytes)]
-    options = ["-v", "-F", *sizes, *action, "-k", *direct, "-o", path]
+    past_cache = ["-B" if old else "--posix.odirect"] if direct else []
+    action = ["-r"] if reading else ["-w"] if direct else ["-w", "-e"]
+    moves = ["-t", str(sizes[0]), "-b", str(sizes[1])]
+    options = ["-v", *files, *moves, *action, "-k", *past_cache, "-o", path]
     return [*_shared.mpirun(claim), *containers.start(claim, "ior"), *options]
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
-    moved = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_ior)(params, phase)
+    moved = _judge_fio(params, phase) if _shared.is_fio(phase["argv"]) else judge_ior(params.transfer_size, phase)
     name = phase["name"]
     if name == "prepare":
         return {}
@@ -169,11 +177,12 @@ def _judge_fio(params: Params, phase: Mapping) -> Transfer:
     if done is None or other:
         raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
     asked_bytes = int(asked["size"]) * _shared.fio_tasks(phase) * int(asked.get("loops", 1))
-    _check(params, int(asked["bs"]), done, asked_bytes)
+    _check(params.transfer_size, int(asked["bs"]), done, asked_bytes)
     return done
 
 
-def _judge_ior(params: Params, phase: Mapping) -> Transfer:
+def judge_ior(transfer_size: int, phase: Mapping) -> Transfer:
+    """What a phase of IOR moved; BadOutput unless it is what its command asked for, in transfers of that size."""
     run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
     asked_tasks, block_bytes = _shared.launched_tasks(argv), int(argv[argv.index("-b") + 1])
     # The echo is the only sign of O_DIRECT. The paths come last and are left out: an echo may be cut there.
@@ -185,12 +194,12 @@ def _judge_ior(params: Params, phase: Mapping) -> Transfer:
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
-    _check(params, run.transfer_bytes, done[0], asked_tasks * block_bytes)
+    _check(transfer_size, run.transfer_bytes, done[0], asked_tasks * block_bytes)
     return done[0]
 
 
-def _check(params: Params, transfer_bytes: int, moved: Transfer, asked_bytes: int) -> None:
-    if transfer_bytes != params.transfer_size:
-        raise BadOutput(f"ran with transfers of {transfer_bytes} bytes, the cell's are {params.transfer_size}")
+def _check(transfer_size: int, transfer_bytes: int, moved: Transfer, asked_bytes: int) -> None:
+    if transfer_bytes != transfer_size:
+        raise BadOutput(f"ran with transfers of {transfer_bytes} bytes, the cell's are {transfer_size}")
     if moved.moved_bytes != asked_bytes:
         raise BadOutput(f"moved {moved.moved_bytes} bytes of {asked_bytes} asked for")

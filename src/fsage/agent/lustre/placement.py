@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fsage.agent import structure
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import stripes
+from fsage.agent.striping import Segment
 from fsage.agent.target import Target
 
 
-def placement(target: Target, written: list[Path]) -> dict[str, Any]:
+def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:
     """Where files that were written lie (stripes.placement)."""
-    return stripes.placement(written, target.spec["lustre"], len(target.claim["lustre"]["osts"]))
+    return stripes.placement(written, target.spec["lustre"], len(target.claim["lustre"]["osts"]), segments)
 
 
 def verify_fillers(target: Target) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure
 from fsage.agent.shell import run
+from fsage.agent.striping import Segment
 
 PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
 ALL, ANY = -1, -1  # a stripe count, a first OST
@@ -75,8 +76,32 @@ def set_on(directory: Path, lustre: dict[str, Any]) -> None:
         )
 
 
-def placement(files: Iterable[Path], lustre: dict[str, Any], osts: int) -> dict[str, Any]:
-    """Where written files lie: {"files", "looked_at", "stripes", "astray"}.
+def compose(directory: Path, segments: Sequence[Segment]) -> None:
+    """Give the files to come in `directory` a layout of these segments, the last to the end, and read it back.
+
+    Raises Failure. A layout without a last component to the end would have no place for what is written past it.
+    """
+    words = []
+    for number, one in enumerate(segments, 1):
+        end = "-1" if number == len(segments) else f"{one.end_bytes // MIB}M"
+        words += ["-E", end, "-c", str(one.stripes), "-S", f"{one.stripe_bytes // MIB}M"]
+    run(["lfs", "setstripe", *words, str(directory)])
+    now = [one[:3] for one in of(directory, "-d")]
+    if now != _asked(segments):
+        raise Failure(
+            f"{directory}: asked for components (start, stripes, bytes of a stripe) {_asked(segments)}, "
+            f"`lfs getstripe -d` shows {now}"
+        )
+
+
+def _asked(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
+    return [(one.start_bytes, one.stripes, one.stripe_bytes) for one in segments]
+
+
+def placement(
+    files: Iterable[Path], lustre: dict[str, Any], osts: int, segments: Sequence[Segment] = ()
+) -> dict[str, Any]:
+    """Where written files lie: {"files", "looked_at", "stripes", "astray"}; wanted as declared, or in `segments`.
 
     stripes: by OST (its number), of the files looked at; astray: a sentence for each that is not as declared.
     """
@@ -89,7 +114,12 @@ def placement(files: Iterable[Path], lustre: dict[str, Any], osts: int) -> dict[
         for path, components in zip(paths, pool.map(of, paths)):  # noqa: B905 (hosts: Python 3.9)
             there = [index for component in components for index in component.osts]
             stripes.update(there)
-            if len(components) > 1 or len(set(there)) != wanted:
+            if segments:
+                found = [(one.start_bytes, len(set(one.osts)), one.stripe_size_bytes) for one in components]
+                if found != _asked(segments):
+                    asked = f"asked were {_asked(segments)}"
+                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {found}, {asked}")
+            elif len(components) > 1 or len(set(there)) != wanted:
                 astray.append(f"{path} has {len(set(there))} stripes on OSTs {there}, asked were {wanted}")
             elif lustre["first_ost"] not in (ANY, there[0]):
                 astray.append(f"{path} begins on OST {there[0]}, asked was {lustre['first_ost']}")

@@ -1,0 +1,112 @@
+"""The map of a striped file: file offset -> OST, object, offset in it. All who lay out or use such a file share it.
+
+A file is cut into segments at watermarks; a segment goes round its own objects, a stripe to each in turn. Objects are
+numbered through the whole file, and object k lies on OST k mod their number, so that a segment begins on the OST after
+the last of the one before. OSTs are a local target's stores; on Lustre its servers choose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fsage.agent.declaration import MIB
+from fsage.agent.errors import Refusal
+
+
+class Segment(NamedTuple):
+    """Bytes `start_bytes` to `end_bytes` of a file, a stripe in turn to each of `stripes` objects from `first` on."""
+
+    start_bytes: int
+    end_bytes: int
+    stripes: int
+    stripe_bytes: int
+    first: int
+
+
+class Piece(NamedTuple):
+    """So many bytes from an offset of the file on lie in one object, from `object_offset` on."""
+
+    offset: int
+    length: int
+    object: int
+    object_offset: int
+
+
+def of_step(step: Mapping[str, Any], claim: Mapping[str, Any]) -> list[Segment]:
+    """The segments of a step `stripe` on a claimed target; the file is what the claim's tasks move.
+
+    Raises Refusal where the target cannot tell the pattern's segments apart.
+    """
+    file_bytes = claim["amount_mib"] * claim.get("tasks", 1) * max(1, len(claim.get("hosts", ()))) * MIB
+    return scaled(step, osts_of(claim), file_bytes)
+
+
+def osts_of(claim: Mapping[str, Any]) -> int:
+    """How many OSTs a claimed target has: those of its Lustre file system, or its stores."""
+    return len(claim["lustre"]["osts"] if claim["kind"] == "lustre" else claim["stores"])
+
+
+def noted(token: Mapping[str, Any]) -> list[Segment]:
+    """The segments of the layout in which a target's state is, of its notes; none where it has no such layout."""
+    return [Segment(*one) for one in token.get("notes", {}).get("stripe", {}).get("segments", ())]
+
+
+def scaled(step: Mapping[str, Any], osts: int, file_bytes: int) -> list[Segment]:
+    """The nominal segments of a step on so many OSTs, as a file of at most `file_bytes`.
+
+    One factor serves all stripe counts of a study (`largest_count` is its largest; never above 1), one the file and its
+    watermarks. Stripe sizes stay, as transfer sizes do; a segment is of whole stripes of every size in the pattern.
+    Raises Refusal where different counts become the same, or a segment nothing.
+    """
+    factor = min(1.0, osts / step["largest_count"])
+    whole = max(stripe_bytes for _, _, stripe_bytes in step["segments"])
+    size = file_bytes // whole * whole
+    counts: dict[int, int] = {}
+    segments: list[Segment] = []
+    start = first = 0
+    for end, nominal, stripe_bytes in step["segments"]:
+        count = max(1, round(nominal * factor))
+        same = [other for other in counts if other != nominal and counts[other] == count]
+        if same:
+            raise Refusal(
+                f"pattern {step['pattern']}: stripe counts {same[0]} and {nominal} both become {count} on {osts} OSTs "
+                f"(factor {factor:g}): a target with more stores tells them apart"
+            )
+        counts[nominal] = count
+        stop = size if end is None else round(end / step["nominal_bytes"] * size / whole) * whole
+        if stop <= start or (end is not None and stop >= size):
+            raise Refusal(
+                f"pattern {step['pattern']}: a watermark at {end or step['nominal_bytes']} of "
+                f"{step['nominal_bytes']} bytes leaves a segment without a stripe in a file of {size} bytes: a larger "
+                "amount_mib is needed"
+            )
+        segments.append(Segment(start, stop, count, stripe_bytes, first))
+        start, first = stop, first + count
+    return segments
+
+
+def pieces(segments: Sequence[Segment], begin: int, end: int) -> Iterator[Piece]:
+    """Where bytes `begin` to `end` of the file lie, in order, a piece for each stripe. ValueError past the file."""
+    if not 0 <= begin <= end <= segments[-1].end_bytes:
+        raise ValueError(f"bytes {begin} to {end} of a file of {segments[-1].end_bytes}")
+    for segment in segments:
+        offset = max(begin, segment.start_bytes)
+        while offset < min(end, segment.end_bytes):
+            stripe, within = divmod(offset - segment.start_bytes, segment.stripe_bytes)
+            turn, number = divmod(stripe, segment.stripes)
+            length = min(segment.stripe_bytes - within, segment.end_bytes - offset, end - offset)
+            yield Piece(offset, length, segment.first + number, turn * segment.stripe_bytes + within)
+            offset += length
+
+
+def object_bytes(segments: Sequence[Segment]) -> list[int]:
+    """How large each object is, by its number; one that no stripe reaches is empty."""
+    sizes = []
+    for segment in segments:
+        length, turn = segment.end_bytes - segment.start_bytes, segment.stripe_bytes * segment.stripes
+        rounds, rest = divmod(length, turn)
+        for number in range(segment.stripes):
+            last = min(max(0, rest - number * segment.stripe_bytes), segment.stripe_bytes)
+            sizes.append(rounds * segment.stripe_bytes + last)
+    return sizes

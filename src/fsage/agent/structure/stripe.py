@@ -1,0 +1,45 @@
+"""Step `stripe`: a layout for the striped file that is measured. It makes no file: each cell makes its own.
+
+On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub; on a target with
+stores the file is its objects, by the map of fsage.agent.striping.
+
+Keys: generation, pattern (its name), segments (lists of the nominal end in bytes or null, the nominal stripe count and
+the stripe's bytes), nominal_bytes (of the file) and largest_count (of all layouts of the study).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fsage.agent import striping
+from fsage.agent.errors import Refusal
+from fsage.agent.lustre import stripes
+from fsage.agent.target import Target
+
+SHARDED = False
+
+
+def said(step: dict) -> str:
+    """The step in words."""
+    return f"lay out a file as {step['pattern']}"
+
+
+def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+    """Note the layout as this target has it, or why it has none: its cells are then unsupported."""
+    noted: dict[str, Any] = {"files": 0, "osts": striping.osts_of(target.claim)}
+    try:
+        segments = striping.of_step(step, target.claim)
+    except Refusal as why:
+        return {**noted, "unsupported": str(why)}
+    if target.kind == "lustre":
+        stripes.compose(target.mounts[0] / "measured", segments)
+    return {**noted, "segments": [list(segment) for segment in segments]}
+
+
+def expect(there: dict, step: dict, capacity_bytes: int) -> None:
+    """Nothing more is there."""
+
+
+def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
+    """The target stays as full as it is."""

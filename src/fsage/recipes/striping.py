@@ -1,0 +1,93 @@
+"""Striping: a file in layouts whose stripes grow at watermarks (dynamic), beside layouts that do not (static)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fsage import patterns
+from fsage.patterns import Pattern, Written
+from fsage.recipes import State
+from fsage.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
+
+
+class States(Strict):
+    """Block `states:` of a study: a state for each pattern. The target is empty; cells make the file."""
+
+    recipe: Literal["striping"] = "striping"
+    pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
+    default: str = Field(description="the pattern that the others are compared with")
+    own: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9.-]{0,31}$")], Written] = Field(
+        default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
+    )
+    file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
+    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="nothing is drawn here")
+    reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
+
+    @model_validator(mode="after")
+    def _known(self) -> States:
+        problems: list[Problem] = []
+        own: dict[str, Pattern] = {}
+        if self.own and self.file_size is None:
+            problems.append(Problem(("file_size",), "is missing, and the watermarks in 'own' relate to it"))
+        for name, written in self.own.items():
+            with noting(problems, "own", name):
+                if name in patterns.known().named():
+                    raise ValueError(f"{show(name)} is the name of a known pattern")
+                own[name] = self._read(written)
+        sizes: dict[int, str] = {}
+        for index, name in enumerate(self.pattern):
+            if name in self.own and name not in own:
+                continue  # said above
+            with noting(problems, "pattern", index):
+                sizes.setdefault(patterns.find(name, own).file_bytes, name)
+        if len(sizes) > 1:
+            text = f"{' and '.join(sizes.values())} are of files of different sizes: one factor cannot scale both"
+            problems.append(Problem(("pattern",), text))
+        if self.default not in self.pattern:
+            problems.append(Problem(("default",), unknown_value(self.default, self.pattern)))
+        if problems:
+            refuse(problems)
+        return self
+
+    def patterns(self) -> dict[str, Pattern]:
+        """The patterns of the study by name, in its order."""
+        own = {name: self._read(written) for name, written in self.own.items()}
+        return {name: patterns.find(name, own) for name in self.pattern}
+
+    def _read(self, written: list[str]) -> Pattern:
+        size = self.file_size or 1
+        return Pattern(size, patterns.segments(written, size, patterns.known().types))
+
+
+def expand(states: States) -> list[State]:
+    """Return a state for each pattern, the default one first."""
+    found = states.patterns()
+    largest = max(segment.stripes for pattern in found.values() for segment in pattern.segments)
+    return [_state(states.default, name, found[name], largest) for name in sorted(found, key=states.default.__ne__)]
+
+
+def _state(default: str, name: str, pattern: Pattern, largest: int) -> State:
+    stripe = {
+        "kind": "stripe",
+        "generation": 1,
+        "pattern": name,
+        "nominal_bytes": pattern.file_bytes,
+        "largest_count": largest,
+        "segments": [list(segment) for segment in pattern.segments],
+    }
+    nominal = {
+        "recipe": "striping",
+        "reference": default,
+        "fullness_percent": 0,
+        "axes": {"pattern": name, "segments": len(pattern.segments)},
+    }
+    axes: dict[str, Any] = {"pattern": name}
+    return State(name, name, axes, nominal, (stripe,), ("tune_clients.yml", "scrub.yml", "stripe.yml"))
+
+
+def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+    """Return what `steps` laid out, in nominal terms, e.g. IOR.4: 4 x 1M to 1T, 8 x 1M."""
+    (one,) = steps
+    return f"{one['pattern']}: {', '.join(str(patterns.Segment(*segment)) for segment in one['segments'])}"

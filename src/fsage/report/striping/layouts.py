@@ -1,0 +1,72 @@
+"""The table of layouts: what was asked, and what the target has, as its cells verified."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from fsage.agent.striping import Segment, object_bytes
+from fsage.report.groups import measure_label, size_label
+from fsage.report.section import Data, Section
+from fsage.report.striping.rows import rows_of
+
+NONE = "\u2013"
+
+
+def layouts(data: Data) -> Section | None:
+    """A row for each layout, those that the target cannot have among them, with the reason."""
+    frame = data.frame[data.frame["recipe"] == "striping"]
+    noted = frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
+    noted = {state: notes["stripe"] for state, notes in noted.items() if "stripe" in notes}
+    if not noted:
+        return None
+    rows = rows_of(data)
+    rows = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
+    names = list(rows["measure"].unique())
+    heads = [f"{measure_label(name)[0]}, {what}" for name in names for what in ("MiB/s", "speed-up")]
+    table = [["layout", "segments", "file", "OSTs in use", "objects", *heads, "verified in"]]
+    warnings = []
+    for state in (name for name in data.planned if name in noted):
+        mine = frame[frame["state"] == state]
+        table.append([state, *_layout(noted[state]), *_rates(rows[rows["state"] == state], names)])
+        table[-1].append(f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells")
+        if "unsupported" in noted[state]:
+            warnings.append(f"Unsupported: {noted[state]['unsupported']}.")
+    text = (
+        "Stripe counts and watermarks as scaled to this target. A cell is valid only if after its write as many "
+        "objects lay on the stores as the layout has, and of as many bytes together."
+    )
+    return Section("Layouts as verified", text, [], table=table, warnings=warnings)
+
+
+def _layout(noted: dict[str, Any]) -> list[str]:
+    if "unsupported" in noted:
+        return ["unsupported", NONE, NONE, NONE]
+    segments = [Segment(*one) for one in noted["segments"]]
+    said = [f"{one.stripes} \u00d7 {size_label(one.stripe_bytes)} to {size_label(one.end_bytes)}" for one in segments]
+    used = {number % noted["osts"] for number, size in enumerate(object_bytes(segments)) if size}
+    objects = sum(1 for size in object_bytes(segments) if size)
+    return ["; ".join(said), size_label(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]
+
+
+def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
+    """Median and speed-up, with their intervals, of each measure."""
+    found = []
+    for name in names:
+        one = next(iter(rows[rows["measure"] == name].to_dict("records")), None)
+        found.append(f"{one['median']:.4g}{_held(one['low'], one['high'])}" if one else NONE)
+        ratio = one["to_clean"] if one else None
+        if one and one["state"] == one["clean"]:
+            found.append("the default")
+        elif ratio is None or ratio.value is None:
+            found.append(NONE)
+        else:
+            interval = ratio.interval
+            found.append(f"{ratio.value:.3g}x{_held(interval.low, interval.high) if interval else ''}")
+    return found
+
+
+def _held(low: float | None, high: float | None) -> str:
+    return "" if low is None or pd.isna(low) else f" ({low:.4g} to {high:.4g})"

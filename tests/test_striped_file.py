@@ -1,0 +1,148 @@
+"""A striped file on a target's stores: real loop file systems as OSTs, its objects by the map, written and read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from states import MIB, bring
+
+from fsage import patterns, recipes, workloads
+from fsage.agent import claim, images, measure
+from fsage.agent.target import open_target
+from fsage.recipes.striping import States
+from fsage.study import StudyError, load_study
+
+STORES = 4
+CONFIG = Path(__file__).parents[1] / "config"
+
+
+def step(name: str, *others: str) -> dict:
+    states = States(pattern=[name, *others], default=name)
+    (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)
+    return found.steps(1, 0)[0]
+
+
+@pytest.fixture
+def osts(local_target):
+    spec = {**local_target, "stores": STORES}
+    images.create(spec, {}, False)
+    claim.claim(spec, {}, False)
+    return spec
+
+
+def cell(claimed: dict, steps: list[dict]) -> dict:
+    params = {"workload": "striped_file", "transfer_size": MIB, "iteration": 1}
+    phases = workloads.load("striped_file").commands(params, claimed, steps)
+    return {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
+
+
+@pytest.mark.root
+def test_a_file_is_written_and_read_in_its_layout(osts):
+    steps = [step("IOR.6")]
+    ready = bring(osts, *steps)
+    noted = ready["notes"]["stripe"]
+    assert noted["osts"] == STORES and [one[2] for one in noted["segments"]] == [1, 2, 4], "4, 8, 16 on 4 of 16 OSTs"
+    assert [one[1] // MIB for one in noted["segments"]] == [16, 32, 64], "1, 2 and 4 of 4 TB"
+    target = open_target(osts)
+    request = {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested"}
+    assert measure.measure(osts, {**request, "cells": [cell(target.claim, steps)]}, False)["measured"] == 1
+    (path,) = (target.home / "outbox").rglob("one.1.json")
+    observation = json.loads(path.read_text())
+    outcome = workloads.load("striped_file").read(observation)
+    assert outcome.status == "valid", outcome.why
+    assert outcome.metrics["write_bytes"] == outcome.metrics["read_bytes"] == 64 * MIB
+    write, read = observation["phases"]
+    assert (write["extents"]["files"], write["extents"]["bytes"], read["cached_pages"]) == (7, 64 * MIB, 0)
+    # object 0 holds segment 1, objects 1 and 2 lie on the next OSTs, 3 goes on from there: all by number mod 4
+    named = [word for word in write["argv"] if word.startswith("--filename=")]
+    assert [Path(word).parts[-3:] for word in named] == [(str(n % 4), "measured", f"object{n}") for n in range(7)]
+    sizes = [int(word.partition("=")[2]) // MIB for word in write["argv"] if word.startswith("--size=")]
+    assert sizes == [16, 8, 8, 8, 8, 8, 8]
+
+    lost = json.loads(path.read_text())
+    lost["phases"][0]["extents"]["files"] = 6
+    assert "6 objects of 67108864 bytes lie on the stores, the layout has 7" in (
+        workloads.load("striped_file").read(lost).why or ""
+    )
+    other = json.loads(path.read_text())
+    other["layout"]["notes"]["stripe"]["segments"] = other["layout"]["notes"]["stripe"]["segments"][:1]
+    other["layout"]["notes"]["stripe"]["segments"][0][1] = 64 * MIB
+    assert "the layout has 1 objects" in (workloads.load("striped_file").read(other).why or "")
+    assert workloads.load("striped_file").read({**lost, "layout": {"notes": {}}}).status == "failed"
+
+
+@pytest.mark.root
+def test_a_layout_that_the_target_cannot_have_is_noted_and_its_cells_are_unsupported(local_target):
+    images.create({**local_target, "stores": 2}, {}, False)
+    claim.claim({**local_target, "stores": 2}, {}, False)
+    steps = [step("IOR.4", "IOR.3")]
+    ready = bring({**local_target, "stores": 2}, *steps)
+    assert "stripe counts 4 and 8 both become 1 on 2 OSTs" in ready["notes"]["stripe"]["unsupported"]
+    with pytest.raises(workloads.Unsupported, match="both become 1 on 2 OSTs"):
+        cell(open_target({**local_target, "stores": 2}).claim, steps)
+
+
+CLAIM = {
+    "kind": "loop",
+    "target": "osts",
+    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
+    "amount_mib": 64,
+    "containers": None,
+    "tools": {"fio": "3.33"},
+}
+
+
+def test_what_no_cell_can_be_made_of_is_said():
+    with pytest.raises(ValueError, match="needs a state with a layout"):
+        cell(CLAIM, [])
+    with pytest.raises(workloads.Unsupported, match="kind directory has no OSTs"):
+        cell({**CLAIM, "kind": "directory"}, [step("IOR.1")])
+    many = {"workload": "striped_file", "nodes": 16, "iteration": 1}
+    layout = [step("IOR.4")]
+    calibration = {"cell_overhead_s": 1.0, "write_mib_s": 2.0, "read_mib_s": 4.0}
+    seconds = workloads.load("striped_file").seconds(
+        {**many, "nodes": None}, {**CLAIM, "calibration": calibration}, layout
+    )
+    assert seconds == 1 + 6 / 2 + 6 / 4, "16 MiB on 4 OSTs, 48 on 8 others"
+    for ask in (workloads.load("striped_file").commands, workloads.load("striped_file").seconds):
+        with pytest.raises(ValueError, match=r"nodes: 16 are more than target osts was claimed with: 1 \(the launcher"):
+            ask(many, CLAIM)
+    params = {"workload": "striped_file", "transfer_size": 3 * MIB, "iteration": 1}
+    with pytest.raises(ValueError, match="3145728 bytes do not divide a stripe of 1048576"):
+        workloads.load("striped_file").commands(params, CLAIM, [step("IOR.1")])
+
+
+@pytest.mark.parametrize(
+    "was, now, why",
+    [
+        ("IOR.5, IOR.6]", "IOR.5, IOR.7]", r"pattern\[5\]: 'IOR.7' is not allowed; did you mean 'IOR"),
+        ("default: IOR.1", "default: IOR.9", "default: 'IOR.9' is not allowed"),
+        ("IOR.5, IOR.6]", "IOR.5, blast.1]", "IOR.1 and blast.1 are of files of different sizes"),
+        ("  default: IOR.1", "  default: IOR.1\n  own: {mine: [A to 1T, Z]}", "file_size: is missing"),
+        ("  default: IOR.1", "  default: IOR.1\n  file_size: 4T\n  own: {mine: [A to 1T, Z]}", "own.mine.*'Z' is not"),
+        ("  default: IOR.1", "  default: IOR.1\n  file_size: 4T\n  own: {mine: [A to 1T]}", "has no watermark"),
+        ("  default: IOR.1", "  default: IOR.1\n  file_size: 4T\n  own: {IOR.1: [A]}", "the name of a known pattern"),
+    ],
+)
+def test_a_bad_study_is_refused(tmp_path, was, now, why):
+    text = (CONFIG / "striping.yaml").read_text()
+    assert was in text
+    (tmp_path / "striping.yaml").write_text(text.replace(was, now))
+    with pytest.raises(StudyError, match=why):
+        load_study(tmp_path / "striping.yaml")
+
+
+def test_a_studys_own_pattern_is_planned_beside_known_ones(tmp_path):
+    text = (CONFIG / "striping.yaml").read_text()
+    text = text.replace("IOR.6]", "IOR.6, mine]").replace(
+        "  default: IOR.1", "  default: IOR.2\n  file_size: 4T\n  own: {mine: [B to 512G, C]}"
+    )
+    (tmp_path / "striping.yaml").write_text(text)
+    states = recipes.expand(load_study(tmp_path / "striping.yaml"))
+    assert [state.name for state in states] == ["IOR.2", "IOR.1", "IOR.3", "IOR.4", "IOR.5", "IOR.6", "mine"]
+    mine = states[-1].steps(1, 0)
+    assert mine[0]["segments"] == [[512 << 30, 8, MIB], [None, 16, MIB]] and mine[0]["largest_count"] == 16
+    assert recipes.load("striping").built(mine, 0) == "mine: 8 x 1M to 512G, 16 x 1M"
+    assert patterns.known().named().keys() >= {state.name for state in states[:-1]}
