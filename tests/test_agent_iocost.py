@@ -167,7 +167,7 @@ def test_a_journal_of_what_was_never_done_is_undone_all_the_same(local_target: S
     assert root
     journal.note(journal.path_of(home), {"kind": "group", "path": str(root / f"fsage-{name}")})
     journal.note(journal.path_of(home), {"kind": "cost", "device": "7:251"})
-    journal.note(journal.path_of(home), {"kind": "cost", "device": iocost._number(device)})
+    journal.note(journal.path_of(home), {"kind": "cost", "device": iocost.number_of(device)})
     assert len(undo(home)) == 3 and not journal.path_of(home).exists()
 
 
@@ -221,7 +221,7 @@ def test_a_claim_with_a_model(local_target: Spec, device: str, monkeypatch: pyte
     rate_mib_s = model["bytes_per_s"] / MIB
     assert found["write_mib_s"] < 1.15 * rate_mib_s and found["read_mib_s"] < 1.15 * rate_mib_s
     # Type: ignore[operator].
-    (iocost._root() / "io.cost.qos").write_text(f"{iocost._number(device)} enable=0")
+    (iocost._root() / "io.cost.qos").write_text(f"{iocost.number_of(device)} enable=0")
     assert open_target(local_target).model_in_place() == placed, "put back in place by whoever opens the target"
     claim.release(local_target, {}, False)
     assert not any(name.endswith(local_target["name"]) for name in iocost.groups())

@@ -12,6 +12,7 @@ from records import CONFIG, build, make_records, store
 
 from fsage import dataset
 from fsage.report.groups import summarise
+from fsage.report.iocontrol.rows import AFTER, BEFORE, Shared, against_fair, victim
 from fsage.report.prealloc.rows import aged, rows_of
 from fsage.study import load_study
 
@@ -114,3 +115,51 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
     without = build(plain, make_records(plain), tmp_path / "without")
     titles = [re.findall(r'role="img" aria-label="(.*?)"', one) for one in (page, without)]
     assert [name for name in titles[0] if " rate over " not in name] == titles[1]
+
+
+def test_page_of_an_io_control_study_names_the_victim_beside_the_published_one(tmp_path):
+    page = build(load_study(CONFIG / "iocontrol.yaml"), taken("iocontrol"), tmp_path)
+    before = r", before defragmentation, victim: [^;]+ in P4.*? in P5[^;]*; published: "
+    for name in ("BFQ", "IOCost", "no scheduler (control)"):
+        assert f"Bandwidth of both groups, {name}" in page
+        assert re.search(re.escape(name) + before, page)
+    assert "CFQ was not measured: " in page and "CFQ left Linux with 5.0" in page
+    assert "BFQ, after defragmentation" in page and "published: none, fairness was restored" in page
+    rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(<th>IOCost.*?)</tr>", page)]
+    ratios = {(row[1], row[2]): float(row[7]) for row in rows if len(row) == 12}
+    assert 1.7 < ratios["4K.before", "P3"] < 2.2 and 0.9 < ratios["4K.after", "P4"] < 1.1
+    assert ratios["4K.before", "P4"] < 0.6, "the file in pieces"
+    assert len([row for row in rows if row[2] in ("P4 / P2", "P5 / P3")]) == 4
+
+
+def shared(pattern: str, group1: float | None, group2: float | None, stage: str = BEFORE) -> Shared:
+    rates = {name: rate for name, rate in (("1", group1), ("2", group2)) if rate is not None}
+    bw_mib_s = {name: [0.99 * rate, rate, 1.01 * rate] for name, rate in rates.items()}
+    return Shared("bfq", f"4K.{stage}", "4 KiB", stage, pattern, bw_mib_s, {}, [], "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "group1", "group2", "lost"),
+    [
+        ("P4", 20, 50, None),  # fair: half of 40 alone, half of 100 alone
+        ("P4", 20, 25, "2"),  # the neighbour
+        ("P4", 5, 50, "1"),
+        ("P4", 15, 25, "2"),  # both lose, and group 2 more
+        ("P5", 26.67, 33.33, None),  # 2:1
+        ("P5", 20, 33.33, "1"),
+        ("P2", 50, 50, None),  # group 1 reads a whole file: fair is of what group 2 reads alone
+        ("P2", 20, 50, "1"),
+    ],
+)
+def test_the_victim_is_furthest_below_its_rate_alone_times_its_weights_share(pattern, group1, group2, lost):
+    one = shared(pattern, group1, group2)
+    alone = [shared("P1", None, 100), shared("P6", 40, None)]
+    assert victim(one, [one, *alone]) == (lost, "")
+    assert victim(one, [one]) == (None, "a group was not measured alone")
+
+
+def test_a_whole_file_alone_is_measured_once_for_both_stages():
+    one = shared("P4", 50, 25, AFTER)
+    everything = [one, shared("P1", None, 100), shared("P6", 40, None), shared("P6", 100, None, AFTER)]
+    assert victim(one, everything) == ("2", "")
+    assert against_fair(one, "1", everything).value == pytest.approx(1, rel=0.03)

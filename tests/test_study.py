@@ -367,7 +367,8 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
         (
             "states.recipe",
             "pfa",
-            "states.recipe: 'pfa' is not allowed; did you mean 'paf'? allowed: defrag, paf, prealloc, striping",
+            "states.recipe: 'pfa' is not allowed; did you mean 'paf'? "
+            "allowed: defrag, iocontrol, paf, prealloc, striping",
         ),
         ("states.capacty", 5, f"states.capacty: unknown key; did you mean 'capacity'? allowed: {STATES}"),
         ("states.capacity", [10, 10], "states.capacity[1]: 10 is there twice"),
@@ -549,7 +550,7 @@ def test_a_study_that_is_not_there_names_those_that_are():
         load_study(CONFIG / "serie1.yaml")
     assert str(caught.value) == (
         f"{CONFIG}/serie1.yaml: there is no study 'serie1' in {CONFIG}; did you mean 'series1'? "
-        "there are: defrag, prealloc, prealloc_quick, quickstart, series1, series2, striping"
+        "there are: defrag, iocontrol, prealloc, prealloc_quick, quickstart, series1, series2, striping"
     )
     with pytest.raises(StudyError, match="cannot be read: Is a directory"):
         load_study(CONFIG)

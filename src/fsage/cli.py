@@ -159,6 +159,18 @@ def hold(
 
 
 @app.command()
+def recover(context: typer.Context) -> None:
+    """Put back what a killed command left changed outside the target: schedulers, control groups, controllers.
+
+    The next command of a run does the same where it has to; this does just that. The claim and the files stay.
+    """
+    target = context.obj.target()
+    log = context.obj.results / "logs" / target.name / "recover.log"
+    play(["recover.yml"], context.obj.inventory, [], log, None)
+    print(f"fsage: nothing is changed outside target {target.name}; {log} says what was put back", file=sys.stderr)
+
+
+@app.command()
 def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records."""
     from fsage.conclusion import write_report

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, images, lease, measure, outbox, prealloc, probe, state, structure, tune
+from fsage.agent import claim, images, lease, measure, outbox, prealloc, probe, recover, shares, state, structure, tune
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts
@@ -31,6 +31,9 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
     if check:
         return {"changed": False, "msg": "the lease is taken only in earnest"}
     if request.get("release"):
+        if shares.left_over(home):  # as it was found, at the end of each run
+            with lease.held(home, request):
+                recover.put_back(home)
         return {"changed": lease.drop(home, request), "msg": f"target {home.name} is free"}
     with lease.held(home, request):
         return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'])}"}
@@ -54,6 +57,7 @@ VERBS: dict[str, Verb] = {
     "claim": claim.claim,
     "release": claim.release,
     "hold": hold,
+    "recover": recover.recover,
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,

@@ -72,7 +72,7 @@ def possible(declared: dict[str, Any]) -> str | None:
 
 
 def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dict[str, Any]:
-    """Lay the model over each device where it is not, and return what is read back.
+    """Lay the model over each device where it is not, and return what is read back. No devices: the group alone.
 
     `Refusal` where this machine cannot; `Failure` when what is read back differs.
     """
@@ -81,13 +81,13 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dic
             root = _provide_io(model.get("allow_moving", []))
             mine = journal.path_of(home)
             for entry in journal.entries(mine):  # of a loop device that the target has no more
-                if entry["kind"] == "cost" and entry["device"] not in map(_number, devices):
+                if entry["kind"] == "cost" and entry["device"] not in map(number_of, devices):
                     _cost_off(entry)
                     journal.strike(mine, entry)
             journal.note(mine, {"kind": "group", "path": str(_group(root, name))})
             _group(root, name).mkdir(exist_ok=True)
             for device in devices:
-                number = _number(device)
+                number = number_of(device)
                 journal.note(mine, {"kind": "cost", "device": number})
                 for file, line in _lines(model).items():
                     _write(root / file, f"{number} {line}")
@@ -103,10 +103,7 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dic
 
 def entering(name: str) -> Callable[[], None]:
     """A function that moves the process that calls it into the target's group (for `preexec_fn`)."""
-    root = _root()
-    if root is None:
-        raise Refusal("the root of the cgroup v2 hierarchy cannot be reached here")
-    procs = os.fsencode(_group(root, name) / "cgroup.procs")
+    procs = os.fsencode(group_of(name) / "cgroup.procs")
 
     def enter() -> None:
         descriptor = os.open(procs, os.O_WRONLY)
@@ -114,6 +111,20 @@ def entering(name: str) -> Callable[[], None]:
         os.close(descriptor)
 
     return enter
+
+
+def group_of(name: str) -> Path:
+    """The directory of a group that `put` has made. Raises Refusal."""
+    root = _root()
+    if root is None:
+        raise Refusal("the root of the cgroup v2 hierarchy cannot be reached here")
+    return _group(root, name)
+
+
+def number_of(device: str) -> str:
+    """`major:minor` of a device."""
+    stat = os.stat(device)
+    return f"{os.major(stat.st_rdev)}:{os.minor(stat.st_rdev)}"
 
 
 def groups() -> list[str]:
@@ -126,6 +137,8 @@ def _in_place(name: str, devices: list[str], model: dict[str, Any]) -> bool:
     root = _root()
     if root is None or not (_group(root, name) / "io.stat").exists():
         return False
+    if not devices:
+        return True
     wanted = {file: _pairs(line.split()) for file, line in _lines(model).items()}
     return all(
         wanted[file].items() <= read.items() for found in _read_back(devices).values() for file, read in found.items()
@@ -150,7 +163,7 @@ def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
     root = _root()
     found: dict[str, dict[str, dict[str, str]]] = {}
     for device in devices:
-        number = _number(device)
+        number = number_of(device)
         found[device] = {file: {} for file in ("io.cost.model", "io.cost.qos")}
         for file, read in found[device].items():
             with contextlib.suppress(FileNotFoundError):
@@ -313,11 +326,6 @@ def _charges_writeback() -> bool:
     """Whether buffered writes are charged to the group: only where v2 has the memory controller too."""
     root = _root()
     return root is not None and "memory" in _words(root / "cgroup.subtree_control")
-
-
-def _number(device: str) -> str:
-    stat = os.stat(device)
-    return f"{os.major(stat.st_rdev)}:{os.minor(stat.st_rdev)}"
 
 
 def _pairs(words: list[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, containers, outbox, striping, token
+from fsage.agent import caches, containers, outbox, shares, striping, token
 from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, utc_now
@@ -176,8 +176,8 @@ class Visit:
         seen = self.check()
         if not seen["agreed"]:
             return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
-        if cell.get("unsupported"):
-            observation = self.observation(cell, began, seen, [], "unsupported", cell["unsupported"])
+        if cannot := cell.get("unsupported") or shares.why_not(self.target, cell["phases"]):
+            observation = self.observation(cell, began, seen, [], "unsupported", cannot)
         else:
             self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
@@ -311,7 +311,10 @@ class Visit:
             try:
                 if "serve" in phase:
                     self.hosts.serve(phase["serve"])
-                result = self.run({**phase, "argv": argv})
+                if "shares" in phase:
+                    result = shares.run(self.target, phase, self.attend)
+                else:
+                    result = self.run({**phase, "argv": argv})
             except Lost:
                 raise
             except Failure as why:
@@ -324,6 +327,12 @@ class Visit:
         """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
         job = self.request.get("slurm_job")
         return {"SLURM_JOB_ID": job} if job and argv[0] == "srun" else {}
+
+    def attend(self) -> None:
+        """While a command runs: raise Orphaned when the run has gone, Lost when a host has."""
+        if self.watch.orphaned():
+            raise Orphaned
+        self.hosts.alive()
 
     def run(self, phase: dict) -> dict:
         """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
@@ -350,9 +359,7 @@ class Visit:
                     out, err = process.communicate(timeout=LOOK_EVERY_S)
                     break
                 except subprocess.TimeoutExpired:
-                    if self.watch.orphaned():
-                        raise Orphaned from None
-                    self.hosts.alive()
+                    self.attend()
                     if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
                         late = True
                         stop(process)

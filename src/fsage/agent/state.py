@@ -10,7 +10,7 @@ import shutil
 import uuid
 from typing import Any
 
-from fsage.agent import caches, filesystems, structure, token
+from fsage.agent import caches, filesystems, shares, structure, token
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
@@ -72,6 +72,7 @@ def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
         return now, f"building its state was interrupted at epoch {now['epoch']}"
     interrupted = now["phase"] == token.MEASURING
     if interrupted:
+        shares.put_back(target)
         remove_measured(target)
     print_now = fingerprint(target.mounts, target.filesystem)
     if print_now["hash"] != now["fingerprint"]:

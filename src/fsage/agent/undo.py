@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 
-from fsage.agent import files, iocost, journal, seek, trace
+from fsage.agent import files, iocost, journal, scheduler, seek, trace
 
-UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO}
+UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
 
 
-def undo(home: Path) -> list[str]:
+def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
     """Undo what was changed for this target, newest first, and what is shared if nobody else needs it.
 
+    Some `kinds`: only what is of these, and nothing that is shared.
     Returns what was verified, a sentence each. `Failure`: what could not be put back stays noted.
     """
     proof = []
@@ -19,10 +21,15 @@ def undo(home: Path) -> list[str]:
         for path in (journal.path_of(home), journal.SHARED):
             if path == journal.SHARED and iocost.groups():
                 break
+            if path == journal.SHARED and kinds is not UNDO:
+                break
             for entry in reversed(journal.entries(path)):
+                if entry["kind"] not in kinds:
+                    continue
                 proof.append(UNDO[entry["kind"]](entry))
                 journal.strike(path, entry)
-            files.remove(path)  # void entries of an earlier boot
+            if not journal.entries(path):
+                files.remove(path)  # void entries of an earlier boot
     return proof
 
 

@@ -1,0 +1,45 @@
+"""Putting back what was changed outside a target while it stays claimed: schedulers, control groups, controllers.
+
+The target's loop devices are detached for it, because their workers keep control groups for minutes; the next command
+on the target attaches and mounts them again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import declaration, files, filesystems, journal, lease, loops, seek, shares
+from fsage.agent.undo import left_over, undo
+
+
+def recover(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Put back all that the journal names: of a command that was killed, or of a device model that is in place.
+
+    Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds
+    the target) and Failure (what could not be put back stays noted).
+    """
+    spec = declaration.complete(spec)
+    home = declaration.home_of(spec)
+    changed = bool(journal.entries(journal.path_of(home))) or left_over()
+    if check or not changed:
+        words = "would put back what was changed" if changed else "nothing was changed"
+        return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
+    with lease.held(home, request):
+        proof = put_back(home)
+    said = "; ".join(proof) or "nothing was changed"
+    return {"changed": True, "msg": f"target {spec['name']}: {said}", "proof": proof}
+
+
+def put_back(home: Path) -> list[str]:
+    """The same for whoever holds the target."""
+    with files.locked(home / "open.lock"):
+        shares.end_readers(home)
+        proof = undo(home, shares.OF_A_CELL)
+        stores = (files.read_json(home / "claim.json") or {}).get("stores", [])
+        images = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
+        for image in [*images, *seek.disks(home)]:
+            for device in loops.devices_of(image):
+                filesystems.unmount_all(device)
+            loops.detach(image)
+        return proof + undo(home)

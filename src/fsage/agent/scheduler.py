@@ -1,0 +1,71 @@
+"""The I/O scheduler of a target's loop devices: set for one cell, noted before, and put back.
+
+Kernel documentation: Documentation/block/switching-sched.rst.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fsage.agent import files, journal, loops
+from fsage.agent.errors import Failure
+from fsage.agent.target import Target
+
+PATH = "/sys/block/{}/queue/scheduler"
+
+
+def why_not(device: str, name: str) -> str | None:
+    """Why the kernel cannot give a device this scheduler; None when it can."""
+    offered = _offered(_path(device))
+    if name in offered:
+        return None
+    gone = "; CFQ left Linux with 5.0" if name == "cfq" else ""
+    return f"{os.uname().nodename} (Linux {os.uname().release}) offers {device} {', '.join(offered)}, not {name}{gone}"
+
+
+def put(target: Target, name: str) -> None:
+    """Give every loop device of the target the scheduler, noting the one that it has. Raises Failure."""
+    with files.locked(journal.SHARED_LOCK):
+        for store, device, _ in target.stores():
+            path, disk = _path(device), target.model.disk(store)
+            loop = {key: disk[key] for key in ("dev", "ino")}
+            entry = {"kind": "scheduler", "device": device, "before": _now(path), "disk": loop}
+            if entry["before"] != name:
+                journal.note(journal.path_of(target.home), entry)
+                _set(path, name)
+            favours = path.parent / "iosched/low_latency"  # BFQ's, gone with it: more weight for what seems interactive
+            if name == "bfq" and favours.exists():
+                favours.write_text("0", encoding="ascii")
+
+
+def _put_back(entry: journal.Entry) -> str:
+    if entry["device"] not in loops.devices_of(entry["disk"]):
+        return f"{entry['device']}, whose scheduler was set, was detached since: it is as new, or another's"
+    _set(_path(entry["device"]), entry["before"])
+    return f"{entry['device']} has the scheduler {entry['before']} again"
+
+
+UNDO = {"scheduler": _put_back}
+
+
+def _path(device: str) -> Path:
+    return Path(PATH.format(Path(device).name))
+
+
+def _set(path: Path, name: str) -> None:
+    try:
+        path.write_text(name, encoding="ascii")
+    except OSError as error:
+        raise Failure(f"writing {name!r} to {path}: {error.strerror}") from error
+    if _now(path) != name:
+        raise Failure(f"{path} reads {path.read_text(encoding='ascii').strip()!r} after {name!r} was written to it")
+
+
+def _offered(path: Path) -> list[str]:
+    return [word.strip("[]") for word in path.read_text(encoding="ascii").split()]
+
+
+def _now(path: Path) -> str:
+    """`none [bfq] kyber` -> bfq."""
+    return next(word.strip("[]") for word in path.read_text(encoding="ascii").split() if word.startswith("["))

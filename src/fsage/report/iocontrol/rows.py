@@ -1,0 +1,139 @@
+"""What was measured of two groups that share a device: one Shared for each scheduler, state and pattern."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fsage.parse import MIB
+from fsage.report.groups import samples, size_label
+from fsage.report.section import Data
+from fsage.statistics import Ratio, ratio
+from fsage.workloads.weights import PATTERNS
+
+GROUPS = ("1", "2")
+ALONE = {group: next(name for name, those in PATTERNS.items() if set(those) == {group}) for group in GROUPS}
+BEFORE, AFTER = "before", "after"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Samples of one scheduler in one pattern and state; of each group MiB/s, and of what size its I/Os were."""
+
+    scheduler: str
+    state: str
+    piece: str
+    stage: str
+    pattern: str
+    bw_mib_s: dict[str, list[float]]
+    io_kib: dict[str, list[float]]
+    ratios: list[float]
+    charged: str
+    """What the device was charged by, in words; '' where nothing was laid over it."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What share of the device each group's weight asks for, 0 to 1."""
+        weights = {name: reader.weight for name, reader in PATTERNS[self.pattern].items()}
+        return {name: weight / sum(weights.values()) for name, weight in weights.items()}
+
+
+def shared(data: Data) -> list[Shared]:
+    """All of them in the order of schedulers as they come, states as planned, patterns by name."""
+    mine = samples(data.frame)
+    mine = mine[mine["workload"] == "weights"]
+    if mine.empty:
+        return []
+    params = [json.loads(text) for text in mine["params"]]
+    axes = [json.loads(text) for text in mine["axes"]]
+    mine = mine.assign(
+        scheduler=[_scheduler(one) for one in params],
+        pattern=[one["pattern"] for one in params],
+        charged=[_charged(one) for one in params],
+        piece=[size_label(one["piece_bytes"]) for one in axes],
+        stage=[one["stage"] for one in axes],
+        place=mine["state"].map({state: place for place, state in enumerate(data.planned)}),
+    ).sort_values(["scheduler", "place", "pattern", "iteration"], kind="stable")
+    return [
+        Shared(
+            scheduler,
+            state,
+            part["piece"].iloc[0],
+            part["stage"].iloc[0],
+            pattern,
+            {group: _numbers(part, f"group{group}_bw_mib_s") for group in PATTERNS[pattern]},
+            {group: _numbers(part, f"group{group}_io_kib") for group in PATTERNS[pattern]},
+            _numbers(part, "bw_ratio"),
+            part["charged"].iloc[0],
+        )
+        for (scheduler, state, pattern), part in mine.groupby(["scheduler", "state", "pattern"], sort=False)
+    ]
+
+
+def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio | None:
+    """A group's rate over its rate alone times its weight's share; None where it was not measured alone.
+
+    Group 1 alone is P6 where it reads the file in pieces; where it reads a whole one, it is what group 2 reads alone.
+    A whole file is the same before and after, so P1 is taken from the other stage where it was measured once.
+    """
+    in_pieces = group == "1" and PATTERNS[one.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file
+    source = "1" if in_pieces else "2"
+    stages = [one.stage] if in_pieces else [one.stage, BEFORE, AFTER]
+    for stage in stages:
+        for other in everything:
+            if (other.scheduler, other.piece, other.stage, other.pattern) == (
+                one.scheduler,
+                one.piece,
+                stage,
+                ALONE[source],
+            ):
+                fair = [rate * one.shares[group] for rate in other.bw_mib_s[source]]
+                return ratio(one.bw_mib_s[group], fair)
+    return None
+
+
+def victim(one: Shared, everything: Sequence[Shared]) -> tuple[str | None, str]:
+    """The group furthest below its fair rate, none where the interval holds it; and why that is not known, if so."""
+    found = {group: against_fair(one, group, everything) for group in one.shares}
+    if any(ratio is None or ratio.value is None for ratio in found.values()):
+        return None, "a group was not measured alone"
+    known = {group: ratio for group, ratio in found.items() if ratio is not None and ratio.value is not None}
+    if any(ratio.interval is None for ratio in known.values()):
+        return None, next(ratio.why for ratio in known.values() if ratio.interval is None) or "no interval"
+    below = {group: ratio.value for group, ratio in known.items() if ratio.direction < 0}
+    return (min(below, key=lambda group: below[group] or 0.0) if below else None), ""
+
+
+def interval_text(ratio: Ratio | None) -> str:
+    """'0.52x (0.50 to 0.55)'."""
+    if ratio is None or ratio.value is None:
+        return "\u2013"
+    held = f" ({ratio.interval.low:.2f} to {ratio.interval.high:.2f})" if ratio.interval else ""
+    return f"{ratio.value:.2f}x{held}"
+
+
+def scheduler_label(name: str) -> str:
+    """As it is written: 'BFQ', 'IOCost'; without one it is the control."""
+    base, _, layout = name.partition(" ")
+    words = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler (control)"}
+    return f"{words.get(base, base)}{f' ({layout})' if layout else ''}"
+
+
+def _scheduler(params: dict) -> str:
+    return params["scheduler"] if params["cgroup"] == "v2" else f"{params['scheduler']} cgroup-{params['cgroup']}"
+
+
+def _charged(params: dict) -> str:
+    if params["scheduler"] != "iocost":
+        return ""
+    return (
+        f"IOCost: at most {params['cost_bytes_per_s'] / MIB:.0f} MiB/s, "
+        f"{params['cost_sequential_iops']} sequential, {params['cost_random_iops']} random I/Os/s"
+    )
+
+
+def _numbers(part: pd.DataFrame, column: str) -> list[float]:
+    return [float(value) for value in part[column].dropna()] if column in part else []

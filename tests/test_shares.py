@@ -1,0 +1,141 @@
+"""Groups that share a real loop device by weight, and a machine that is afterwards as it was before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from states import bring
+
+from fsage import workloads
+from fsage.agent import claim, images, iocost, journal, loops, measure, recover, scheduler, shares, state
+from fsage.agent.files import read_json
+from fsage.agent.target import Target, open_target
+
+pytestmark = pytest.mark.root
+READERS = {"kind": "readers", "generation": 1, "percent": 8, "piece_bytes": 16384}
+WEIGHTS = workloads.load("weights")
+
+
+@pytest.fixture(scope="module")
+def target(module_target: dict) -> Target:
+    images.create(module_target, {}, False)
+    claim.claim(module_target, {}, False)
+    made = bring(module_target, READERS)["notes"]["readers"]
+    assert made["extents"] > 1000 and max(made["whole_extents"]) <= 4
+    return open_target(module_target)
+
+
+def cell(target: Target, pattern: str, name: str, **more: Any) -> dict:
+    params = {"workload": "weights", "pattern": pattern, "scheduler": name, "iteration": 1, **more}
+    made: dict = {"name": f"{pattern}_{name}_{time.monotonic_ns()}", "kind": "planned", "order": 1, "attempt": 1}
+    try:
+        return {**made, "params": params, "phases": WEIGHTS.commands(params, target.claim)}
+    except workloads.Unsupported as why:
+        return {**made, "params": params, "phases": [], "unsupported": str(why)}
+
+
+def request(cells: list[dict]) -> dict:
+    return {"study": "test", "state": "wanted", "steps": [READERS], "reuse": "nested", "cells": cells}
+
+
+def outcome(target: Target, one: dict) -> workloads.Outcome:
+    measure.measure(target.spec, request([one]), False)
+    (path,) = (target.home / "outbox").rglob(f"{one['name']}*.json")
+    return WEIGHTS.read(read_json(path))
+
+
+def queue(target: Target) -> str:
+    (device,) = loops.devices_of(target.claim["stores"][0]["image_id"])
+    return scheduler._now(scheduler._path(device))
+
+
+def in_groups(target: Target) -> list[str]:
+    return [pid for group in shares.left_over(target.home) for pid in shares._words(group / "cgroup.procs")]
+
+
+def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
+    if shares._v1() is None:
+        pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
+    found = outcome(target, cell(target, "P3", "bfq", cgroup="v1"))
+    assert found.status == "valid" and 1.4 < found.metrics["bw_ratio"] < 2.6, found
+    recover.recover(target.spec, {}, False)
+    assert not shares.left_over(target.home)
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("iocost", 1.6, 2.4), ("bfq", 1.4, 2.6), ("none", 0.7, 1.4)])
+def test_weights_divide_the_device(target: Target, name: str, low: float, high: float) -> None:
+    found = outcome(target, cell(target, "P3", name))
+    assert found.status == "valid", found.why
+    assert low < found.metrics["bw_ratio"] < high and found.metrics["group1_io_kib"] == pytest.approx(128, rel=0.02)
+    assert queue(target) == "none" and not in_groups(target)
+    assert {entry["kind"] for entry in journal.entries(journal.path_of(target.home))} == {"group"}
+
+
+def test_a_file_in_pieces_takes_more_ios(target: Target) -> None:
+    found = outcome(target, cell(target, "P6", "none"))
+    assert found.status == "valid" and 15 < found.metrics["group1_io_kib"] < 22, found
+    assert set(WEIGHTS.rates({"pattern": "P6", "scheduler": "none", "iteration": 1})) <= set(found.metrics)
+
+
+def test_what_cannot_be_had_is_unsupported_with_the_reason(target: Target) -> None:
+    found = outcome(target, cell(target, "P2", "cfq"))
+    assert found.status == "unsupported" and "not cfq; CFQ left Linux with 5.0" in str(found.why)
+    found = outcome(target, cell(target, "P2", "iocost", cgroup="v1"))
+    assert found.status == "unsupported" and "IOCost is of cgroup v2 alone" in str(found.why)
+    found = outcome(target, cell(target, "P2", "bfq", cgroup="v1"))  # moved to v2 by the cells before
+    assert found.status == "unsupported" and "cgroup v1 does not hold" in str(found.why)
+
+
+def test_a_group_that_vanishes_fails_the_cell(target: Target) -> None:
+    def remove() -> None:
+        while not in_groups(target):
+            time.sleep(0.01)
+        for group in shares.left_over(target.home):
+            for pid in shares._words(group / "cgroup.procs"):
+                os.kill(int(pid), signal.SIGKILL)
+            iocost.UNDO["group"]({"path": str(group)})
+
+    remover = Thread(target=remove)
+    remover.start()
+    found = outcome(target, cell(target, "P2", "bfq"))
+    remover.join()
+    assert found.status == "failed" and ("a reader ended with code" in str(found.why) or "removed" in str(found.why))
+    assert queue(target) == "none" and outcome(target, cell(target, "P1", "bfq")).status == "valid"
+
+
+def killed(target: Target) -> None:
+    """A visit that is killed while its readers run under BFQ."""
+    given = request([cell(target, "P2", "bfq", seconds=20.0)])
+    process = get_context("fork").Process(target=measure.measure, args=(target.spec, given, False))
+    process.start()
+    while len(in_groups(target)) < 2 or queue(target) != "bfq":
+        time.sleep(0.02)
+    assert process.pid
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert queue(target) == "bfq" and in_groups(target)
+
+
+def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(target: Target) -> None:
+    killed(target)
+    assert state.diagnose(target.spec, request([]), False)["why"] is None
+    assert queue(target) == "none" and not in_groups(target)
+
+    killed(target)
+    groups = shares.left_over(target.home)
+    began = time.monotonic()
+    assert recover.recover(target.spec, {}, True)["changed"], "--check says so and changes nothing"
+    proof = recover.recover(target.spec, {}, False)["proof"]
+    assert any("has the scheduler none again" in line for line in proof) and time.monotonic() - began < 15
+    assert not any(Path(group).exists() for group in groups)
+    if not iocost.groups():  # nobody else's target needs it
+        assert not journal.entries(journal.SHARED)
+    assert not recover.recover(target.spec, {}, False)["changed"]
+    assert state.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
