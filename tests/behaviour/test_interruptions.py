@@ -157,6 +157,7 @@ def test_a_cell_that_runs_out_of_space_fails_and_the_rest_goes_on(project: Proje
     assert {name for name in now if now[name] != before.get(name)} == {n for n in now if n.startswith("97.00")}
 
 
+@pytest.mark.long
 def test_an_io_error_fails_its_cell_and_the_rest_goes_on(project: Project) -> None:
     """The file system is shut down under a cell, as it does itself after an I/O error in its journal."""
     project.write_study(states__capacity=[30], states__fragmentation=[0], headline=[])
