@@ -36,7 +36,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC_PRIVATE), None):
         raise OSError(ctypes.get_errno(), "a private mount namespace is needed for these tests")
     for mount in reversed(filesystems.mounts()):
-        if mount.source.startswith("/dev/loop"):
+        if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
             filesystems.unmount(Path(mount.point))
 
 

@@ -9,7 +9,7 @@ hostname login
 mount --make-rprivate /
 # our copies of others' mounts would pin their file systems
 tac /proc/self/mounts | while read -r source point _; do
-    [[ $source != /dev/loop* ]] || umount "$point"
+    [[ $source != /dev/loop* && $source != fsage-seekdisk-* ]] || umount "$point"
 done
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/munge /run/sshd /run/host
