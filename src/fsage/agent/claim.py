@@ -143,7 +143,8 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
 def forget(spec: dict[str, Any]) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
-    shutil.rmtree(home / "released", ignore_errors=True)
+    for name in ("released", "phase"):
+        shutil.rmtree(home / name, ignore_errors=True)
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
             folder.rmdir()

@@ -123,6 +123,7 @@ class Hosts:
 
     def __init__(self, spec: dict[str, Any], claim: dict | None, hosts: dict[str, list[dict]]) -> None:
         self.service: Service | None = None
+        self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
         self.servers = [Host(host, "server") for host in hosts["servers"]]
         self.others = [*self.clients, *self.servers]

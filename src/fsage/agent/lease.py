@@ -111,6 +111,10 @@ def held(home: Path, request: dict, shared: bool = False) -> Iterator[dict | Non
         yield take(home, request)
 
 
+class Orphaned(Exception):
+    """The run for which we work has gone."""
+
+
 class Watch:
     """Tells whether those for whom this command works are still there.
 

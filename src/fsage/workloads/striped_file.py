@@ -14,11 +14,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers, striping
+from fsage.agent import containers
 from fsage.agent.declaration import MIB
-from fsage.agent.errors import Refusal
 from fsage.parse import BadOutput, fio
-from fsage.workloads import Outcome, Unsupported, _shared, sequential
+from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 
 PHASES = ("write", "read")
 
@@ -44,8 +43,8 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     `ValueError` if the state has no layout, or transfers do not fit its stripes.
     """
     params = Params.model_validate(params)
-    _hosts(params, claim)
-    layout = _layout(steps, claim)
+    _striped.clients(params.nodes, claim)
+    layout = _striped.layout(steps, claim)
     if claim["kind"] == "lustre":
         return [_ior(params, claim, name) for name in PHASES]
     odd = next((one.stripe_bytes for one in layout if one.stripe_bytes % params.transfer_size), None)
@@ -53,7 +52,7 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a stripe of {odd}")
     places = _shared.directories(claim, ":").split(":")
     jobs = []
-    for number, size in _objects(layout).items():
+    for number, size in _striped.objects(layout).items():
         path = f"{places[number % len(places)]}/object{number}"
         jobs += [f"--name=object{number}", f"--filename={path}", f"--size={size}"]
     options = (f"--bs={params.transfer_size}", f"--direct={int(params.direct)}", "--ioengine=psync", "--fallocate=none")
@@ -75,17 +74,14 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
 
     `ValueError` for more nodes than the target has, or a state without a layout.
     """
-    _hosts(Params.model_validate(params), claim)
+    _striped.clients(Params.model_validate(params).nodes, claim)
     try:
-        layout = _layout(steps, claim)
+        layout = _striped.layout(steps, claim)
     except Unsupported:
         return 0.0
     mib, calibration = bytes_written(params, claim) / MIB, claim["calibration"]
     if claim["kind"] == "loop":
-        osts = [0] * striping.osts_of(claim)
-        for number, size in _objects(layout).items():
-            osts[number % len(osts)] += size
-        mib = max(osts) / MIB
+        mib = max(_striped.ost_bytes(layout, claim)) / MIB
     return calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
 
 
@@ -96,39 +92,15 @@ def rates(params: Params | dict) -> list[str]:
 
 def read(observation: Mapping) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (first start to last end), `<phase>_bytes`; or why not."""
-    noted = observation["layout"]["notes"].get("stripe", {})
-    if observation["status"] == "done" and "segments" not in noted:
+    layout = _striped.noted(observation)
+    if observation["status"] == "done" and not layout:
         return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
-    layout = [striping.Segment(*segment) for segment in noted.get("segments", ())]
-    return _shared.judge(observation, Params, lambda params: PHASES, partial(_judge, _objects(layout)))
-
-
-def _hosts(params: Params, claim: Mapping) -> list[str]:
-    """The clients that work at the file."""
-    names = _shared.hosts(claim)
-    if params.nodes and params.nodes > max(1, len(names)):
-        raise ValueError(
-            f"nodes: {params.nodes} are more than target {claim['target']} was claimed with: "
-            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'})"
-        )
-    return names[: params.nodes]
-
-
-def _layout(steps: Sequence[Mapping], claim: Mapping) -> list[striping.Segment]:
-    step = next((one for one in steps if one["kind"] == "stripe"), None)
-    if step is None:
-        raise ValueError("striped_file needs a state with a layout: a study with `recipe: striping`")
-    if claim["kind"] == "directory":
-        raise Unsupported("a target of kind directory has no OSTs, nor stores of its own to put a file's objects on")
-    try:
-        return striping.of_step(step, claim)
-    except Refusal as why:
-        raise Unsupported(str(why)) from why
+    return _shared.judge(observation, Params, lambda params: PHASES, partial(_judge, _striped.objects(layout)))
 
 
 def _ior(params: Params, claim: Mapping, name: str) -> dict:
     _shared.choose_tool("ior", "ior", claim)  # several tasks of fio on several clients cannot share a file
-    whole, at_work = bytes_written(params, claim), {**claim, "hosts": _hosts(params, claim)}
+    whole, at_work = bytes_written(params, claim), {**claim, "hosts": _striped.clients(params.nodes, claim)}
     each_bytes, rest = divmod(whole, _shared.tasks(at_work))
     if rest or each_bytes % params.transfer_size:
         raise ValueError(
@@ -139,11 +111,6 @@ def _ior(params: Params, claim: Mapping, name: str) -> dict:
     sizes = (params.transfer_size, each_bytes)
     argv = sequential.ior_command(at_work, sizes, params.direct, name == "read", path)
     return {"name": name, "argv": argv, "reads": name == "read"}
-
-
-def _objects(layout: Sequence[striping.Segment]) -> dict[int, int]:
-    """Object -> its bytes, those that have any."""
-    return {number: size for number, size in enumerate(striping.object_bytes(layout)) if size}
 
 
 def _judge(objects: Mapping[int, int], params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:

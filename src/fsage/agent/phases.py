@@ -1,0 +1,190 @@
+"""A cell's phases: caches dropped and that verified, the command run, what it left looked at."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+from fsage.agent import caches, shares, striping
+from fsage.agent.attend import measured_files
+from fsage.agent.errors import Failure
+from fsage.agent.fingerprint import layout_of
+from fsage.agent.hosts import Hosts, Lost
+from fsage.agent.lustre import placement
+from fsage.agent.shell import stop
+from fsage.agent.target import Target
+from fsage.agent.trace import tracing
+
+PHASE_TIMEOUT_S = 900.0
+LOOK_EVERY_S = 0.2
+WARM_ATTEMPTS = 3
+
+
+class Phases:
+    """What runs the phases of cells on a target. `attend` is called often; what it raises ends a command."""
+
+    def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, attend: Callable[[], None]) -> None:
+        self.target, self.hosts, self.slurm_job, self.attend = target, hosts, slurm_job, attend
+        self.folder = target.home / "phase"
+        shutil.rmtree(self.folder, ignore_errors=True)  # of a killed command
+
+    def run(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
+        """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell.
+
+        `state`: the token of the state that the target is in.
+        """
+        taken: list[dict] = []
+        for phase in cell["phases"]:
+            try:
+                dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
+            except Lost:
+                raise
+            except Failure as warm:
+                return taken, f"{phase['name']}: {warm}"
+            result = {
+                "name": phase["name"],
+                "argv": self.argv(phase),
+                "cache_drop_s": dropped["seconds"],
+                "wall_s": 0.0,
+                **({"files": phase["files"]} if "files" in phase else {}),
+            }
+            result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
+            if dropped.get("hosts"):
+                result["cache_drop_hosts"] = dropped["hosts"]
+            taken.append(result)
+            for folder in phase.get("folders", ()):
+                Path(folder).mkdir(exist_ok=True)
+            if phase.get("reads") and dropped["cached_pages"] and not phase.get("warm"):
+                return (
+                    taken,
+                    f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
+                )
+            with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
+                result.update(self.served({**phase, "argv": result["argv"]}))
+            if trace:
+                result["trace"] = trace.noted
+            if result["rc"] != 0:
+                return taken, f"{phase['name']}: exit code {result['rc']}"
+            if not phase.get("reads"):
+                files = measured_files(self.target.mounts)
+                result["extents"] = layout_of(files, self.target.mounts)
+                if self.target.kind == "lustre" and (why := self.place(files, result, state)):
+                    return taken, f"{phase['name']}: {why}"
+        return taken, None
+
+    def place(self, files: list[Path], result: dict, state: dict) -> str | None:
+        """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
+        try:
+            found = placement.placement(self.target, files, striping.noted(state))
+        except Failure as why:
+            return str(why)
+        result["placement"] = found
+        if result["extents"]:  # of every OST on its own, and by what the whole file system has
+            result["extents"]["mean_position"] = None
+        return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
+
+    def argv(self, phase: dict) -> list[str]:
+        """A phase's command; what it reads past the file system is the first store's device."""
+        device = self.target.devices[0] if self.target.devices else "no device"
+        return [word.replace("{device}", device) for word in phase["argv"]]
+
+    def found_warm(self, phase: dict) -> dict:
+        """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
+        began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
+        whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
+        for _ in range(WARM_ATTEMPTS):
+            if (cached := caches.cached_pages(paths)) >= whole:
+                return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "none: from memory"}
+            caches.bring_in(paths)
+        raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
+
+    def drop_caches(self, phase: dict) -> dict:
+        """Make the target cold on every host, and count the pages of what is measured that are still in memory.
+
+        Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
+        (data, inodes, bitmaps) and leaves everybody else's caches alone.
+        """
+        began = time.monotonic()
+        if self.target.allocator_reset != "remount":
+            dropped = self.hosts.drop(self.target)
+        else:
+            self.target.remount()
+            cached = caches.cached_pages(measured_files(self.target.mounts))
+            dropped = {"cached_pages": cached, "method": "umount and mount"}
+        of_state = caches.cached_pages([Path(path) for path in phase.get("reads_files", ())])
+        cached = dropped["cached_pages"] + of_state
+        return {**dropped, "seconds": time.monotonic() - began, "cached_pages": cached}
+
+    def served(self, phase: dict) -> dict:
+        """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.
+
+        What listens stays for the next phase: to start `fio --server` takes longer than all else that we do for a cell.
+        """
+        if "files" in phase:
+            self.folder.mkdir()
+            for name, text in phase["files"].items():
+                (self.folder / name).write_text(text)
+        argv = [word.replace("{files}", str(self.folder)) for word in phase["argv"]]
+        try:
+            if "serve" in phase:
+                self.hosts.serve(phase["serve"])
+            if "shares" in phase:
+                result = shares.run(self.target, phase, self.attend)
+            else:
+                result = self.call({**phase, "argv": argv})
+        except Lost:
+            raise
+        except Failure as why:
+            result = {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if result["rc"] != 0:
+            self.hosts.end_service()
+        return result
+
+    def allocation(self, argv: list[str]) -> dict[str, str]:
+        """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
+        return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and argv[0] == "srun" else {}
+
+    def call(self, phase: dict) -> dict:
+        """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
+        began = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                phase["argv"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                cwd=self.target.mounts[0] / "measured",
+                env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
+                start_new_session=True,
+                preexec_fn=self.target.enter_model(),
+            )
+        except OSError as error:
+            return {"rc": 127, "stdout": "", "stderr": str(error), "wall_s": time.monotonic() - began}
+        late = False
+        try:
+            while True:
+                try:
+                    out, err = process.communicate(timeout=LOOK_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    self.attend()
+                    if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
+                        late = True
+                        stop(process)
+        except BaseException:  # Ctrl-C too: nobody else knows the command's session
+            stop(process)
+            raise
+        wall = time.monotonic() - began
+        if late:
+            err += f"\nfsage: stopped after {wall:.0f} s"
+        return {"rc": process.returncode, "stdout": out, "stderr": err, "wall_s": wall, "timed_out": late}

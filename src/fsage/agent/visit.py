@@ -1,0 +1,161 @@
+"""A stay at a target in one state: it is checked before and after, and around each cell, whose observation is kept."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+import uuid
+from typing import Any
+
+from fsage.agent import outbox, shares, token
+from fsage.agent.files import read_json, utc_now
+from fsage.agent.fingerprint import fingerprint
+from fsage.agent.hosts import Hosts
+from fsage.agent.lease import Orphaned, Watch
+from fsage.agent.lustre import servers
+from fsage.agent.phases import Phases
+from fsage.agent.state import layout_record, look, remove_measured
+from fsage.agent.target import Target
+
+
+class Visit:
+    """One stay at a target in one state."""
+
+    def __init__(self, target: Target, request: dict, watch: Watch, hosts: Hosts) -> None:
+        self.target, self.request, self.watch, self.hosts = target, request, watch, hosts
+        self.mount = target.mounts[0]
+        self.lustre: dict[str, Any] = target.spec["lustre"] or {}
+        self.phases = Phases(target, hosts, request.get("slurm_job"), self.attend)
+        self.now: dict = {}
+        self.conditions: dict = {}
+
+    def enter(self) -> str | None:
+        """Compare the whole layout once; why the state is not as asked, or None."""
+        now, why = look(self.target, whole=True)
+        if why:
+            return why
+        if now["done"] != self.request["steps"]:
+            return f"the target is at {now['state']!r}, asked is {self.request['state']!r}"
+        self.now = now
+        self.conditions = {
+            "device_model": self.target.model_in_place(),
+            "filesystem": self.target.filesystem,
+            "mount_options": self.target.mount_options(),
+            "allocator_reset": self.target.allocator_reset,
+            "tunables": read_json(self.target.home / "tunables.json") or {},
+            "tools": self.target.claim["tools"],
+            "images": self.target.claim.get("images", {}),
+            "amount_mib": self.target.claim["amount_mib"],
+            "amount_source": self.target.claim["amount_source"],
+        }
+        if self.lustre:
+            self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
+        return None
+
+    def leave(self) -> str | None:
+        """Look once more after the last cell."""
+        seen = self.check()
+        return None if seen["agreed"] else "the state changed while its last cell was measured"
+
+    def check(self) -> dict:
+        """Token, epoch and fingerprint against what this visit expects."""
+        began = time.monotonic()
+        now = token.read(self.mount)
+        prints = fingerprint(self.target.mounts, self.target.filesystem)
+        agreed = now == self.now and prints["hash"] == self.now["fingerprint"]
+        return {
+            "state": self.now["state"],
+            "epoch": self.now["epoch"],
+            "phase": now["phase"] if now else None,
+            "fingerprint": prints["hash"],
+            "agreed": agreed,
+            "instance": self.now["instance"],
+            "rebuilt": self.request.get("first_instance") not in (None, self.now["instance"]),
+            "emptied_because": self.now["emptied_because"],
+            "seconds": time.monotonic() - began,
+        }
+
+    def cell(self, cell: dict) -> str | None:
+        """Measure one cell and keep its observation; why not, when the state is not as asked."""
+        if self.watch.orphaned():
+            raise Orphaned
+        began, clock, broken = utc_now(), time.monotonic(), None
+        seen = self.check()
+        if not seen["agreed"]:
+            return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
+        if cannot := cell.get("unsupported") or shares.why_not(self.target, cell["phases"]):
+            observation = self.observation(cell, began, seen, [], "unsupported", cannot)
+        else:
+            self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
+            osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
+            phases, why = self.phases.run(cell, self.now)
+            counted = osts.ended() if osts else None
+            cleaning = time.monotonic()
+            broken = self.clean()
+            why = why or broken
+            observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
+            if counted:
+                observation["osts"] = counted
+            observation["seconds"] = {
+                "check": seen["seconds"],
+                "drop": sum(phase["cache_drop_s"] for phase in phases),
+                "run": sum(phase["wall_s"] for phase in phases),
+                "clean": time.monotonic() - cleaning,
+                "total": time.monotonic() - clock,
+            }
+        outbox.keep(outbox.place(self.target, self.request, cell), observation)
+        return broken
+
+    def attend(self) -> None:
+        """While a command runs: raise Orphaned when the run has gone, Lost when a host has."""
+        if self.watch.orphaned():
+            raise Orphaned
+        self.hosts.alive()
+
+    def clean(self) -> str | None:
+        """Remove what the cell left and say so on the target; why the state is lost when that cannot be done.
+
+        A file system that shut itself down after an I/O error comes back by umount and mount.
+        """
+        try:
+            remove_measured(self.target)
+        except OSError:
+            try:
+                self.target.remount()
+                remove_measured(self.target)
+            except OSError as error:
+                return f"cleaning up failed: {error}"
+        self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
+        return None
+
+    def observation(
+        self, cell: dict, began: str, seen: dict, phases: list[dict], status: str, why: str | None
+    ) -> dict[str, Any]:
+        """What is kept of a cell, all raw output in it."""
+        return {
+            "schema": 1,
+            "id": str(uuid.uuid4()),
+            "study": self.request["study"],
+            "target": self.target.name,
+            "claim": self.target.claim["id"],
+            "state": self.request["state"],
+            "nominal": self.request.get("nominal", {}),
+            "cell": cell["name"],
+            "kind": cell["kind"],
+            "attempt": cell["attempt"],
+            "order": cell["order"],
+            "params": cell["params"],
+            "run": self.request.get("run"),
+            "began": began,
+            "ended": utc_now(),
+            "host": socket.gethostname(),
+            "hosts": self.hosts.client_names,
+            "kernel": platform.release(),
+            "status": status,
+            "why": why,
+            "check": seen,
+            "layout": layout_record(self.target, self.now),
+            "conditions": self.conditions,
+            "phases": phases,
+        }
