@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from fsage.agent import caches, shares, striping
+from fsage.agent import caches, shares, striping, tasks
 from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure
 from fsage.agent.fingerprint import layout_of
@@ -134,7 +134,9 @@ class Phases:
         try:
             if "serve" in phase:
                 self.hosts.serve(phase["serve"])
-            if "shares" in phase:
+            if "tasks" in phase:
+                result = tasks.run(self.target, phase, self.attend)
+            elif "shares" in phase:
                 result = shares.run(self.target, phase, self.attend)
             else:
                 result = self.call({**phase, "argv": argv})

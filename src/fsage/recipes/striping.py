@@ -12,8 +12,21 @@ from fsage.recipes import State
 from fsage.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
 
 
+class Database(Strict):
+    """A database for BLAST beside the layout, as large as the target's striped file."""
+
+    volumes: Annotated[int, Field(ge=1)] = Field(79, description="fragments, each a file on its own; the source has 79")
+    queries: Annotated[int, Field(ge=1)] = Field(8, description="parts of the database that are searched for")
+
+    @model_validator(mode="after")
+    def _each_of_its_own_volume(self) -> Database:
+        if self.queries > self.volumes:
+            raise ValueError(f"{self.queries} queries of {self.volumes} volumes: each is from another volume")
+        return self
+
+
 class States(Strict):
-    """Block `states:` of a study: a state for each pattern. The target is empty; cells make the file."""
+    """Block `states:` of a study: a state for each pattern. The target is empty but for a database; cells make files."""
 
     recipe: Literal["striping"] = "striping"
     pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
@@ -22,7 +35,8 @@ class States(Strict):
         default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
-    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="nothing is drawn here")
+    database: Database | None = Field(None, description="what workload blast searches; null: none")
+    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="of the database's sequences")
     reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
 
     @model_validator(mode="after")
@@ -65,10 +79,10 @@ def expand(states: States) -> list[State]:
     """Return a state for each pattern, the default one first."""
     found = states.patterns()
     largest = max(segment.stripes for pattern in found.values() for segment in pattern.segments)
-    return [_state(states.default, name, found[name], largest) for name in sorted(found, key=states.default.__ne__)]
+    return [_state(states, name, found[name], largest) for name in sorted(found, key=states.default.__ne__)]
 
 
-def _state(default: str, name: str, pattern: Pattern, largest: int) -> State:
+def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
     stripe = {
         "kind": "stripe",
         "generation": 1,
@@ -79,15 +93,19 @@ def _state(default: str, name: str, pattern: Pattern, largest: int) -> State:
     }
     nominal = {
         "recipe": "striping",
-        "reference": default,
+        "reference": states.default,
         "fullness_percent": 0,
         "axes": {"pattern": name, "segments": len(pattern.segments)},
     }
     axes: dict[str, Any] = {"pattern": name}
-    return State(name, name, axes, nominal, (stripe,), ("tune_clients.yml", "scrub.yml", "stripe.yml"))
+    parts: tuple[dict[str, Any], ...] = (stripe,)
+    if states.database:
+        parts += ({**stripe, "kind": "database", **states.database.model_dump(), "seed": states.seed},)
+    return State(name, name, axes, nominal, parts, ("tune_clients.yml", "scrub.yml", *(f"{p['kind']}.yml" for p in parts)))
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
     """Return what `steps` laid out, in nominal terms, e.g. IOR.4: 4 x 1M to 1T, 8 x 1M."""
-    (one,) = steps
-    return f"{one['pattern']}: {', '.join(str(patterns.Segment(*segment)) for segment in one['segments'])}"
+    one, *more = steps
+    database = "".join(f"; database of {two['volumes']} volumes, seed {two['seed']}" for two in more)
+    return f"{one['pattern']}: {', '.join(str(patterns.Segment(*segment)) for segment in one['segments'])}{database}"
