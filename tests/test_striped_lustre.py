@@ -18,7 +18,7 @@ from fsage.agent.target import open_target
 MIB = 1 << 20
 TYPES = [[64 * MIB, 1, 4 * MIB], [None, 2, 4 * MIB]]  # as recorded
 STEP = {"kind": "stripe", "generation": 1, "pattern": "own", "nominal_bytes": 128 * MIB, "largest_count": 2}
-STEPS = [{**STEP, "segments": TYPES}]
+STEPS = [{**STEP, "realisation": "pfl", "segments": TYPES}]
 SET = "lfs setstripe -E 64M -c 1 -S 4M -E -1 -c 2 -S 4M"
 
 
