@@ -50,7 +50,7 @@ class _Command:
 def run(
     commands: Sequence[Sequence[str]], attend: Callable[[], None], timeout_s: float, **how: Any
 ) -> list[dict[str, Any]]:
-    """Run all at once, wait for all, and return for each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
+    """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
 
     `line_s` are the seconds, since the first was started, at which each line of stdout came. `attend` is called often;
     what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the others are
