@@ -97,7 +97,7 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
         outcome = BLAST.read(observation)
         assert outcome.status == "valid", outcome.why
         (phase,) = observation["phases"]
-        assert phase["cached_pages"] == 0 and len(phase["tasks"]) == processes
+        assert phase["cached_pages"] == 0 and len(phase.get("beside", ())) == processes - 1
         metrics = outcome.metrics
         assert metrics["search_bytes"] == notes["bytes"] == VOLUMES * notes["sequences"] * 64 * 1024
         assert metrics["search_cpu_seconds"] > 0 and metrics["search_checksum"] < 2**48
@@ -117,16 +117,16 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
 
     # nothing else is valid: hits lost, a volume left out, a process that ended early
     lost = copy.deepcopy(observation)
-    task = next(one for one in lost["phases"][0]["tasks"] if "# 1 hits found" in one["stdout"])
+    task = next(one for one in lost["phases"][0]["beside"] if "# 1 hits found" in one["stdout"])
     lines = task["stdout"].splitlines()
     gone = next(line for line in lines if line[0].isdigit())
     task["stdout"] = "\n".join(line for line in lines if line != gone).replace("# 1 hits found", "# 0 hits found")
     assert "4 of 5 queries were found where they are from" in (BLAST.read(lost).why or "")
     less = copy.deepcopy(observation)
-    del less["phases"][0]["tasks"][-1]
+    del less["phases"][0]["beside"][-1]
     assert "12 volumes were searched, the database has 13" in (BLAST.read(less).why or "")
     with pytest.raises(BadOutput, match="cut short"):
-        blastn.parse(observation["phases"][0]["tasks"][0]["stdout"].rpartition("# BLAST")[0], "", 0)
+        blastn.parse(observation["phases"][0]["stdout"].rpartition("# BLAST")[0], "", 0)
     assert "no `database`" in (BLAST.read({**observation, "layout": {"notes": {}, "steps": []}}).why or "")
 
 
@@ -137,7 +137,7 @@ def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
     bring(osts, *steps)
 
     def elsewhere(phases: list[dict]) -> list[dict]:
-        argv = phases[0]["tasks"][1]
+        argv = phases[0]["beside"][0]
         argv[argv.index("-db") + 1] += "x"
         return phases
 
@@ -146,7 +146,7 @@ def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
     assert outcome.status == "failed" and "No alias or index file found" in (outcome.why or ""), outcome.why
 
     def missing(phases: list[dict]) -> list[dict]:
-        phases[0]["tasks"][2] = ["no-such-blastn", *phases[0]["tasks"][2][1:]]
+        phases[0]["beside"][1][0] = "no-such-blastn"
         return phases
 
     outcome = BLAST.read(searched(osts, steps, 4, missing))
@@ -196,5 +196,5 @@ def test_what_no_cell_can_be_made_of_is_said():
 
 def test_on_several_clients_each_process_is_launched_where_it_works():
     (phase,) = BLAST.commands({"workload": "blast", "iteration": 1}, {**CLAIM, "hosts": ["n1", "n2"]}, steps_of("blast.2"))
-    assert [argv[argv.index("--host") + 1] for argv in phase["tasks"]] == ["n1:1", "n2:1"]
-    assert [len(argv[argv.index("-db") + 1].split()) for argv in phase["tasks"]] == [6, 7]
+    assert [argv[argv.index("--host") + 1] for argv in (phase["argv"], *phase["beside"])] == ["n1:1", "n2:1"]
+    assert [len(argv[argv.index("-db") + 1].split()) for argv in (phase["argv"], *phase["beside"])] == [6, 7]

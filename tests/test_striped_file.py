@@ -99,6 +99,8 @@ def test_what_no_cell_can_be_made_of_is_said():
         cell(CLAIM, [])
     with pytest.raises(workloads.Unsupported, match="kind directory has no OSTs"):
         cell({**CLAIM, "kind": "directory"}, [step("IOR.1")])
+    with pytest.raises(workloads.Unsupported, match="realisation pfl: only Lustre has composite layouts"):
+        cell(CLAIM, [{**step("IOR.1"), "realisation": "pfl"}])
     many = {"workload": "striped_file", "nodes": 16, "iteration": 1}
     layout = [step("IOR.4")]
     calibration = {"cell_overhead_s": 1.0, "write_mib_s": 2.0, "read_mib_s": 4.0}

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from fsage.agent import caches, shares, striping, tasks
+from fsage.agent import caches, commands, shares
 from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure
 from fsage.agent.fingerprint import layout_of
 from fsage.agent.hosts import Hosts, Lost
 from fsage.agent.lustre import placement
-from fsage.agent.shell import stop
 from fsage.agent.target import Target
 from fsage.agent.trace import tracing
 
 PHASE_TIMEOUT_S = 900.0
-LOOK_EVERY_S = 0.2
 WARM_ATTEMPTS = 3
 
 
@@ -40,6 +38,11 @@ class Phases:
         `state`: the token of the state that the target is in.
         """
         taken: list[dict] = []
+        if self.target.kind == "lustre":
+            try:
+                placement.make_folders(self.target, state)
+            except Failure as failure:
+                return taken, str(failure)
         for phase in cell["phases"]:
             try:
                 dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
@@ -69,8 +72,8 @@ class Phases:
                 result.update(self.served({**phase, "argv": result["argv"]}))
             if trace:
                 result["trace"] = trace.noted
-            if result["rc"] != 0:
-                return taken, f"{phase['name']}: exit code {result['rc']}"
+            if code := next((one["rc"] for one in (result, *result.get("beside", ())) if one["rc"]), 0):
+                return taken, f"{phase['name']}: exit code {code}"
             if not phase.get("reads"):
                 files = measured_files(self.target.mounts)
                 result["extents"] = layout_of(files, self.target.mounts)
@@ -81,7 +84,7 @@ class Phases:
     def place(self, files: list[Path], result: dict, state: dict) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
-            found = placement.placement(self.target, files, striping.noted(state))
+            found = placement.of_striped(self.target, files, state)
         except Failure as why:
             return str(why)
         result["placement"] = found
@@ -134,9 +137,7 @@ class Phases:
         try:
             if "serve" in phase:
                 self.hosts.serve(phase["serve"])
-            if "tasks" in phase:
-                result = tasks.run(self.target, phase, self.attend)
-            elif "shares" in phase:
+            if "shares" in phase:
                 result = shares.run(self.target, phase, self.attend)
             else:
                 result = self.call({**phase, "argv": argv})
@@ -155,38 +156,27 @@ class Phases:
         return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and argv[0] == "srun" else {}
 
     def call(self, phase: dict) -> dict:
-        """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
-        began = time.monotonic()
-        try:
-            process = subprocess.Popen(
-                phase["argv"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                cwd=self.target.mounts[0] / "measured",
-                env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
-                start_new_session=True,
-                preexec_fn=self.target.enter_model(),
-            )
-        except OSError as error:
-            return {"rc": 127, "stdout": "", "stderr": str(error), "wall_s": time.monotonic() - began}
-        late = False
-        try:
-            while True:
-                try:
-                    out, err = process.communicate(timeout=LOOK_EVERY_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    self.attend()
-                    if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
-                        late = True
-                        stop(process)
-        except BaseException:  # Ctrl-C too: nobody else knows the command's session
-            stop(process)
-            raise
-        wall = time.monotonic() - began
-        if late:
-            err += f"\nfsage: stopped after {wall:.0f} s"
-        return {"rc": process.returncode, "stdout": out, "stderr": err, "wall_s": wall, "timed_out": late}
+        """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
+
+        What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
+        """
+        before = _used_by_children()
+        first, *others = commands.run(
+            [phase["argv"], *phase.get("beside", ())],
+            self.attend,
+            phase.get("timeout_s", PHASE_TIMEOUT_S),
+            cwd=self.target.mounts[0] / "measured",
+            env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
+            preexec_fn=self.target.enter_model(),
+        )
+        first["cpu_s"] = _used_by_children() - before
+        if others:
+            return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
+        del first["line_s"]  # nothing to compare them with
+        return first
+
+
+def _used_by_children() -> float:
+    """Seconds of processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -31,6 +31,11 @@ class States(Strict):
     recipe: Literal["striping"] = "striping"
     pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
     default: str = Field(description="the pattern that the others are compared with")
+    realisation: Literal["segments", "pfl"] = Field(
+        "segments",
+        description="segments: a file for each, in a directory striped as it (without Lustre: its objects); pfl: one "
+        "file with Lustre's own composite layout",
+    )
     own: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9.-]{0,31}$")], Written] = Field(
         default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
     )
@@ -87,6 +92,7 @@ def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
         "kind": "stripe",
         "generation": 1,
         "pattern": name,
+        "realisation": states.realisation,
         "nominal_bytes": pattern.file_bytes,
         "largest_count": largest,
         "segments": [list(segment) for segment in pattern.segments],
@@ -95,7 +101,7 @@ def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
         "recipe": "striping",
         "reference": states.default,
         "fullness_percent": 0,
-        "axes": {"pattern": name, "segments": len(pattern.segments)},
+        "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
     }
     axes: dict[str, Any] = {"pattern": name}
     parts: tuple[dict[str, Any], ...] = (stripe,)

@@ -41,6 +41,38 @@ def noted(observation: Mapping) -> list[striping.Segment]:
     return striping.noted(observation["layout"])
 
 
+def opened(steps: Sequence[Mapping], claim: Mapping) -> tuple[list[striping.Segment], list[str]]:
+    """What is opened of the state's striped file: paths by object, and the map to them; raises as `layout`."""
+    segments = layout(steps, claim)
+    places = _shared.directories(claim, ":").split(":")
+    if claim["kind"] != "lustre":
+        return segments, [f"{places[number % len(places)]}/object{number}" for number in range(_count(segments))]
+    realisation = next(one for one in steps if one["kind"] == "stripe")["realisation"]
+    found, paths = striping.on_lustre(segments, realisation)
+    return found, [f"{places[0]}/{path}" for path in paths]
+
+
+def share_out(segments: Sequence[striping.Segment], tasks: int) -> list[int]:
+    """How many of a client's tasks each segment has: at least one, and so that the one with most to do has least.
+
+    `ValueError` for fewer tasks than segments.
+    """
+    if tasks < len(segments):
+        raise ValueError(
+            f"{tasks} tasks a client cannot be at work in {len(segments)} segments at once: declare scale.tasks of at "
+            f"least {len(segments)} for the target"
+        )
+    shares = [1] * len(segments)
+    for _ in range(tasks - len(segments)):
+        loads = [striping.length_of(one) / share for one, share in zip(segments, shares, strict=True)]
+        shares[loads.index(max(loads))] += 1
+    return shares
+
+
+def _count(segments: Sequence[striping.Segment]) -> int:
+    return segments[-1].first + segments[-1].stripes
+
+
 def objects(segments: Sequence[striping.Segment]) -> dict[int, int]:
     """Object -> its bytes, those that have any."""
     return {number: size for number, size in enumerate(striping.object_bytes(segments)) if size}

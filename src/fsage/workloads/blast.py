@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fsage.agent import containers, sequences, striping
 from fsage.agent.errors import Refusal
 from fsage.agent.structure import database
-from fsage.parse import MIB, BadOutput, blastn, check_end
+from fsage.parse import MIB, BadOutput, blastn
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 
 PROGRAMS = ("blastn", "makeblastdb")
@@ -74,7 +74,7 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         front = _shared.mpirun({**claim, "hosts": there, "tasks": 1}, named=True) if there else []
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
     files = [str(base.with_suffix(suffix)) for base in bases for suffix in database.SUFFIXES]
-    return [{"name": "search", "argv": tasks[0], "tasks": tasks, "reads": True, "reads_files": files}]
+    return [{"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}]
 
 
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
@@ -147,32 +147,30 @@ def _shares(params: Params, claim: Mapping, volumes: int) -> list[tuple[int, int
 
 
 def _judge(noted: Mapping[str, Any], queries: int, params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
-    check_end("blastn", phase["rc"], [], phase["stderr"])
-    tasks, hits = phase["tasks"], []
+    tasks, hits, searched = [phase, *phase.get("beside", ())], [], 0
     for task in tasks:
         run = blastn.parse(task["stdout"], task["stderr"], task["rc"])
         asked = task["argv"][task["argv"].index("-db") + 1]
         if (run.database, run.queries) != (asked, queries):
             raise BadOutput(f"{run.queries} queries of {queries} were looked for in {run.database!r}, asked: {asked!r}")
         hits += run.hits
-    searched = sum(len(task["argv"][task["argv"].index("-db") + 1].split()) for task in tasks)
+        searched += len(asked.split())
     if searched != len(noted["volumes"]):
         raise BadOutput(f"{searched} volumes were searched, the database has {len(noted['volumes'])}")
     found = {hit[0] for hit in hits if _where(hit) == hit[0]}
     if len(found) != queries:
         raise BadOutput(f"{len(found)} of {queries} queries were found where they are from")
-    took = max(task["end_s"] for task in tasks) - min(task["start_s"] for task in tasks)
+    took = max(task["wall_s"] for task in tasks)  # all began at once
     text = "\n".join(sorted("\t".join(hit) for hit in hits)).encode()
-    checksum = int.from_bytes(hashlib.blake2b(text, digest_size=CHECKSUM_BYTES).digest(), "big")
     metrics: _shared.Metrics = {
         "search_bw_mib_s": noted["bytes"] / MIB / took,
         "search_seconds": took,
         "search_bytes": noted["bytes"],
         "search_hits": len(hits),
-        "search_checksum": checksum,
+        "search_checksum": int.from_bytes(hashlib.blake2b(text, digest_size=CHECKSUM_BYTES).digest(), "big"),
     }
-    if not _launched(phase):
-        metrics["search_cpu_seconds"] = sum(task["user_s"] + task["system_s"] for task in tasks)
+    if phase["argv"][0] not in _shared.MPI_PROGRAM.values():  # of what it launches, other hosts' kernels alone know it
+        metrics["search_cpu_seconds"] = phase["cpu_s"]
     return metrics
 
 
@@ -181,8 +179,3 @@ def _where(hit: Sequence[str]) -> str | None:
     _, subject, length, mismatches, gaps, *_ = hit
     whole = (length, mismatches, gaps) == (str(sequences.QUERY_BASES), "0", "0")
     return f"{subject}.{hit[7]}" if whole else None
-
-
-def _launched(phase: Mapping[str, Any]) -> bool:
-    """Whether the processes were started on other hosts, whose kernels alone know what they used."""
-    return phase["tasks"][0]["argv"][0] in _shared.MPI_PROGRAM.values()
