@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 from states import MIB, bring
 
 from fsage import patterns, recipes, workloads
-from fsage.agent import claim, images, measure, striping
+from fsage.agent import blastdb, claim, images, measure, striping
 from fsage.agent.errors import Refusal
-from fsage.agent.structure import database
 from fsage.agent.target import open_target
 from fsage.parse import BadOutput, blastn
 from fsage.recipes.striping import States
@@ -59,7 +57,7 @@ def test_every_byte_is_in_one_volume_and_a_segments_volumes_go_round_its_osts(os
 
 def test_a_segment_without_a_volume_and_counts_that_become_the_same_are_refused():
     _, step = steps_of("blast.18")
-    with pytest.raises(Refusal, match="blast.18: none of 2 volumes begins in its segment 2"):
+    with pytest.raises(Refusal, match=r"blast\.18: none of 2 volumes begins in its segment 2"):
         striping.volumes(step, 16, 2, 100)
     with pytest.raises(Refusal, match="stripe counts 4 and 16 both become 1 on 2 OSTs"):
         striping.volumes(step, 2, 79, 100)
@@ -104,7 +102,7 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
         assert metrics["search_bw_mib_s"] * metrics["search_seconds"] == pytest.approx(notes["bytes"] / MIB)
         found.append((metrics["search_checksum"], metrics["search_hits"]))
         digests.add(notes["digest"])
-        made = open_target(osts).home / database.PLACE / "made.json"
+        made = open_target(osts).home / blastdb.PLACE / "made.json"
         made_at.add(made.stat().st_mtime_ns)
         mounts = open_target(osts).mounts
         for number, (segment, ost) in enumerate(notes["volumes"]):
@@ -160,7 +158,7 @@ def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
     answer = measure.measure(osts, request, False)
     assert answer["measured"] == 0 and "was changed since" in answer["lost"]
     claim.release(osts, {}, False)
-    assert not (target.home / database.PLACE).exists()
+    assert not (target.home / blastdb.PLACE).exists()
 
 
 CLAIM = {
@@ -178,9 +176,11 @@ def test_what_no_cell_can_be_made_of_is_said():
     params = {"workload": "blast", "processes": 16, "iteration": 1}
     steps = steps_of("blast.1", volumes=79)
     assert BLAST.seconds(params, CLAIM, steps) == 1 + 0.96 + 79 * 4 / 16, "79 volumes of 4 MiB on one OST"
-    assert BLAST.seconds(params, CLAIM, steps_of("blast.10", volumes=79)) == 1 + 0.96 + 27 * 4 / 16, "a segment on each of 3"
+    assert BLAST.seconds(params, CLAIM, steps_of("blast.10", volumes=79)) == 1 + 0.96 + 27 * 4 / 16, (
+        "a segment on each of 3"
+    )
     for ask in (BLAST.commands, BLAST.seconds):
-        with pytest.raises(ValueError, match="needs blastn, not found .* install the package ncbi-blast"):
+        with pytest.raises(ValueError, match=r"needs blastn, not found .* install the package ncbi-blast"):
             ask(params, {**CLAIM, "tools": {"fio": "3.33", "makeblastdb": "2.12.0+"}}, steps)
         with pytest.raises(ValueError, match="a state with a database"):
             ask(params, CLAIM, steps[:1])
@@ -195,6 +195,8 @@ def test_what_no_cell_can_be_made_of_is_said():
 
 
 def test_on_several_clients_each_process_is_launched_where_it_works():
-    (phase,) = BLAST.commands({"workload": "blast", "iteration": 1}, {**CLAIM, "hosts": ["n1", "n2"]}, steps_of("blast.2"))
+    (phase,) = BLAST.commands(
+        {"workload": "blast", "iteration": 1}, {**CLAIM, "hosts": ["n1", "n2"]}, steps_of("blast.2")
+    )
     assert [argv[argv.index("--host") + 1] for argv in (phase["argv"], *phase["beside"])] == ["n1:1", "n2:1"]
     assert [len(argv[argv.index("-db") + 1].split()) for argv in (phase["argv"], *phase["beside"])] == [6, 7]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import (
+    blastdb,
     calibrate,
     containers,
     declaration,
@@ -35,7 +36,6 @@ from fsage.agent.hosts import meet
 from fsage.agent.lustre import target as lustre
 from fsage.agent.lustre import tunables
 from fsage.agent.shell import run
-from fsage.agent.structure import database
 from fsage.agent.target import Target, open_target
 from fsage.agent.undo import left_over, undo
 
@@ -136,7 +136,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if known:
             files.write_json(home / "released" / f"{files.utc_now()}.json", known)
             files.remove(home / "tunables.json")  # the loop devices that had them are as new
-            shutil.rmtree(home / database.PLACE, ignore_errors=True)
+            shutil.rmtree(home / blastdb.PLACE, ignore_errors=True)
             files.remove(home / "claim.json")
             proof.append(f"{home}/claim.json is gone")
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}

@@ -1,4 +1,4 @@
-"""fio, IOR, mdtest and BLAST from Apptainer images, where the target declares a folder of them (`fsage_target.containers`).
+"""fio, IOR, mdtest and BLAST from Apptainer images, where a target declares their folder (`fsage_target.containers`).
 
 Nothing else runs in a container: neither the agent, nor mkfs and mount, nor the MPI launcher, which starts the
 container on each rank (the hybrid model). Of the host a container sees what Apptainer shows it (devices among that)

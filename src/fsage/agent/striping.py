@@ -121,7 +121,7 @@ def scaled(step: Mapping[str, Any], osts: int, most_bytes: int) -> list[Segment]
 
 
 def counts(step: Mapping[str, Any], osts: int) -> list[int]:
-    """The stripe count of each segment of a step on so many OSTs. Raises Refusal where different ones become the same."""
+    """The stripe count of each segment of a step on so many OSTs. Raises Refusal where two become the same."""
     factor = min(1.0, osts / step["largest_count"])
     found: dict[int, int] = {}
     for _, nominal, _ in step["segments"]:

@@ -26,7 +26,7 @@ class Database(Strict):
 
 
 class States(Strict):
-    """Block `states:` of a study: a state for each pattern. The target is empty but for a database; cells make files."""
+    """Block `states:` of a study: a state for each pattern. There is nothing else but a database; cells make files."""
 
     recipe: Literal["striping"] = "striping"
     pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
@@ -107,7 +107,8 @@ def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
     parts: tuple[dict[str, Any], ...] = (stripe,)
     if states.database:
         parts += ({**stripe, "kind": "database", **states.database.model_dump(), "seed": states.seed},)
-    return State(name, name, axes, nominal, parts, ("tune_clients.yml", "scrub.yml", *(f"{p['kind']}.yml" for p in parts)))
+    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
+    return State(name, name, axes, nominal, parts, playbooks)
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:

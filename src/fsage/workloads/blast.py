@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers, sequences, striping
+from fsage.agent import blastdb, containers, sequences, striping
 from fsage.agent.errors import Refusal
 from fsage.agent.structure import database
 from fsage.parse import MIB, BadOutput, blastn
@@ -30,7 +30,7 @@ PROCESS_S = 0.06
 
 
 class Params(BaseModel):
-    """Parameters of one cell. `word_size`: bases that must agree for a hit to be looked for; long ones are found faster.
+    """Parameters of one cell. `word_size`: bases that must agree before a hit is looked at; long words are faster.
 
     `processes`: how many search at a time, on all clients together; null: the target's tasks. `nodes`: how many of the
     target's clients they run on; null: all.
@@ -51,10 +51,10 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     `ValueError` if the state has no database, blastn is missing, or there are more processes than volumes.
     """
     params = Params.model_validate(params)
-    step, volumes = _laid_out(params, claim, steps)
+    volumes = _laid_out(params, claim, steps)
     mounts = [Path(store["mount"]) for store in claim["stores"]]
     if odd := next((mount for mount in mounts if " " in str(mount)), None):
-        raise ValueError(f"{odd} holds a space, which separates volumes on blastn's command line: declare another place")
+        raise ValueError(f"{odd} holds a space, which separates volumes on blastn's command line: declare another")
     bases = [database.base_of(mounts, number, one.segment, one.ost) for number, one in enumerate(volumes)]
     start = [*containers.start(claim, "blastn"), "-task", "megablast"]
     options = {
@@ -73,7 +73,7 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         there = [clients[process % len(clients)]] if len(clients) > 1 else []
         front = _shared.mpirun({**claim, "hosts": there, "tasks": 1}, named=True) if there else []
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
-    files = [str(base.with_suffix(suffix)) for base in bases for suffix in database.SUFFIXES]
+    files = [str(base.with_suffix(suffix)) for base in bases for suffix in blastdb.SUFFIXES]
     return [{"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}]
 
 
@@ -89,7 +89,7 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     """
     params, calibration = Params.model_validate(params), claim["calibration"]
     try:
-        _, volumes = _laid_out(params, claim, steps)
+        volumes = _laid_out(params, claim, steps)
     except Unsupported:
         return 0.0
     osts = [0] * striping.osts_of(claim)
@@ -114,19 +114,19 @@ def read(observation: Mapping) -> Outcome:
     noted = observation["layout"]["notes"].get("database", {})
     if observation["status"] == "done" and "bytes" not in noted:
         return Outcome("failed", "the state has no database: its steps have no `database`")
-    step = next((one for one in observation["layout"]["steps"] if one["kind"] == "database"), {})
+    step: Mapping[str, Any] = next((one for one in observation["layout"]["steps"] if one["kind"] == "database"), {})
     return _shared.judge(observation, Params, lambda params: ["search"], partial(_judge, noted, step.get("queries", 0)))
 
 
-def _laid_out(params: Params, claim: Mapping, steps: Sequence[Mapping]) -> tuple[Mapping, list[striping.Volume]]:
-    """The state's step `database`, and its volumes on this target."""
+def _laid_out(params: Params, claim: Mapping, steps: Sequence[Mapping]) -> list[striping.Volume]:
+    """The volumes of the state's database on this target."""
     _striped.clients(params.nodes, claim)
     if lacking := [name for name in PROGRAMS if not claim["tools"].get(name)]:
         raise ValueError(
-            f"workload blast needs {' and '.join(lacking)}, not found when target {claim['target']} was claimed: install "
-            f"the package {PACKAGE}, release the target and claim it again"
+            f"workload blast needs {' and '.join(lacking)}, not found when target {claim['target']} was claimed: "
+            f"install the package {PACKAGE}, release the target and claim it again"
         )
-    step = next((one for one in steps if one["kind"] == "database"), None)
+    step: Mapping | None = next((one for one in steps if one["kind"] == "database"), None)
     if step is None:
         raise ValueError("workload blast needs a state with a database: `recipe: striping` with a block `database:`")
     _striped.layout(steps, claim)
@@ -135,7 +135,7 @@ def _laid_out(params: Params, claim: Mapping, steps: Sequence[Mapping]) -> tuple
     except Refusal as why:
         raise Unsupported(str(why)) from why
     _shares(params, claim, len(volumes))
-    return step, volumes
+    return volumes
 
 
 def _shares(params: Params, claim: Mapping, volumes: int) -> list[tuple[int, int]]:
@@ -147,7 +147,9 @@ def _shares(params: Params, claim: Mapping, volumes: int) -> list[tuple[int, int
 
 
 def _judge(noted: Mapping[str, Any], queries: int, params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
-    tasks, hits, searched = [phase, *phase.get("beside", ())], [], 0
+    tasks = [phase, *phase.get("beside", ())]
+    hits: list[tuple[str, ...]] = []
+    searched = 0
     for task in tasks:
         run = blastn.parse(task["stdout"], task["stderr"], task["rc"])
         asked = task["argv"][task["argv"].index("-db") + 1]

@@ -8,8 +8,8 @@ compute afterwards what must be there. One module a kind of step, named after it
 - `expect(files, step, capacity_bytes)`: change {(generation, index): bytes} into what must be there after the step;
 - `achieve(shares, step, done, capacity_bytes)`: add to what the steps before, `done`, achieved: a dict a generation;
 - `SHARDED`: whether several hosts may share the work.
-A step that goes on from a smaller one of its kind offers `continues(last, step) -> bool` too; one whose files have names
-of their own offers `named(mounts, noted) -> list[Path]`, these files by what its `work` noted.
+A step that goes on from a smaller one of its kind offers `continues(last, step) -> bool` too; one whose files have
+names of their own offers `named(mounts, noted) -> list[Path]`, these files by what its `work` noted.
 """
 
 from __future__ import annotations

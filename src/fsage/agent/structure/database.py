@@ -9,28 +9,19 @@ Keys: those of `stripe`, the layout; volumes, queries (how many there are of eac
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers, filesystems, sequences, striping
+from fsage.agent import blastdb, filesystems, sequences, striping
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.files import read_json, write_json
 from fsage.agent.lustre import stripes
-from fsage.agent.shell import run
 from fsage.agent.structure import files
 from fsage.agent.target import Target
 
 SHARDED = False
-PLACE = "database"
-"""The folder in the target's home in which the volumes are made, until the target is released."""
-SUFFIXES = (".nhr", ".nin", ".nsq")  # of version 4 of the format: headers, index, packed sequences
-MOST_BYTES = 10**9  # makeblastdb would cut a larger volume itself
-PACKED_BYTES = sequences.BASES // 4
 
 
 def said(step: dict) -> str:
@@ -43,25 +34,25 @@ def sequences_of(step: Mapping[str, Any], claim: Mapping[str, Any]) -> int:
 
     Raises Refusal where that is none, or more than makeblastdb keeps in one volume.
     """
-    count = striping.file_bytes(claim) // step["volumes"] // PACKED_BYTES
-    if not 0 < count * PACKED_BYTES < MOST_BYTES:
+    count = striping.file_bytes(claim) // step["volumes"] // blastdb.PACKED_BYTES
+    if not 0 < count * blastdb.PACKED_BYTES < blastdb.MOST_BYTES:
         raise Refusal(
             f"a database of {striping.file_bytes(claim)} bytes in {step['volumes']} volumes: each must be of "
-            f"{PACKED_BYTES} to {MOST_BYTES} bytes; declare another amount_mib for the target, or another number of "
-            "volumes for the study"
+            f"{blastdb.PACKED_BYTES} to {blastdb.MOST_BYTES} bytes; declare another amount_mib for the target, or "
+            "another number of volumes for the study"
         )
     return count
 
 
 def lying(step: Mapping[str, Any], claim: Mapping[str, Any]) -> list[striping.Volume]:
     """The volumes of a step on a claimed target. Raises Refusal where the target cannot have them in this layout."""
-    size = sequences_of(step, claim) * PACKED_BYTES
+    size = sequences_of(step, claim) * blastdb.PACKED_BYTES
     return striping.volumes(step, striping.osts_of(claim), step["volumes"], size)
 
 
 def base_of(mounts: Sequence[Path], number: int, segment: int, ost: int | None) -> Path:
     """The path of a volume without its files' suffixes; on Lustre, which chooses OSTs, `ost` does not matter."""
-    return mounts[(ost or 0) % len(mounts)] / "filler" / f"g{segment + 1}" / f"volume{number:04d}"
+    return mounts[(ost or 0) % len(mounts)] / "filler" / f"g{segment + 1}" / blastdb.name_of(number)
 
 
 def queries_at(mounts: Sequence[Path]) -> Path:
@@ -75,25 +66,27 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
         volumes = lying(step, target.claim)
     except Refusal as why:
         return {"files": 0, "unsupported": str(why)}
-    made = _made(target, step, go_on)
+    each = sequences_of(step, target.claim)
+    made = blastdb.made(target, step["seed"], step["volumes"], each, go_on)
     lustre = target.kind == "lustre"
     for number in range(len(step["segments"])):
         files.make_room(target.mounts, number + 1)
         if lustre:
             stripes.compose(target.mounts[0] / "filler" / f"g{number + 1}", _alone(step, target, number))
-    noted = [[volume.segment, None if lustre else volume.ost] for volume in volumes]
+    noted: list[tuple[int, int | None]] = [(volume.segment, None if lustre else volume.ost) for volume in volumes]
     with filesystems.one_cpu():
         for number, (segment, ost) in enumerate(noted):
             go_on()
             base = base_of(target.mounts, number, segment, ost)
-            for suffix in SUFFIXES:
-                source = target.home / PLACE / f"volume{number:04d}{suffix}"
+            for suffix in blastdb.SUFFIXES:
+                source = target.home / blastdb.PLACE / f"{blastdb.name_of(number)}{suffix}"
                 _copy(source, base.with_name(base.name + suffix), allocate=not lustre)
-        text = sequences.queries(step["seed"], step["queries"], step["volumes"], made["sequences"])
+        text = sequences.queries(step["seed"], step["queries"], step["volumes"], each)
         queries_at(target.mounts).write_bytes(text)
+    there = named(target.mounts, {"volumes": noted})
     if lustre:
-        _verify_stripes(target, step, noted)
-    return {"files": len(noted) * len(SUFFIXES) + 1, "volumes": noted, **made}
+        _verify_stripes(target, step, there)
+    return {"files": len(there), "volumes": noted, **made}
 
 
 def named(mounts: list[Path], noted: dict) -> list[Path]:
@@ -101,7 +94,7 @@ def named(mounts: list[Path], noted: dict) -> list[Path]:
     if "unsupported" in noted:
         return []
     bases = [base_of(mounts, number, *place) for number, place in enumerate(noted["volumes"])]
-    return [base.with_name(base.name + suffix) for base in bases for suffix in SUFFIXES] + [queries_at(mounts)]
+    return [base.with_name(base.name + suffix) for base in bases for suffix in blastdb.SUFFIXES] + [queries_at(mounts)]
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:
@@ -110,58 +103,6 @@ def expect(there: dict, step: dict, capacity_bytes: int) -> None:
 
 def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
     """No share of the capacity is asked for."""
-
-
-def _made(target: Target, step: dict, go_on: Callable[[], None]) -> dict[str, Any]:
-    """Have the volumes in the target's home: sequences in each, their bytes together, and the digest of these bytes."""
-    place, version = target.home / PLACE, target.claim["tools"].get("makeblastdb")
-    each = sequences_of(step, target.claim)
-    asked = {"seed": step["seed"], "sequences": each, "count": step["volumes"], "makeblastdb": version}
-    made = read_json(place / "made.json")
-    if made and made.items() >= asked.items():
-        return made
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    size, free = each * PACKED_BYTES * step["volumes"], shutil.disk_usage(place).free
-    if size + 4 * PACKED_BYTES * each * _at_once() > free:
-        raise Failure(f"{place} has {free} bytes free, and the database takes {size}: declare another home")
-    with ThreadPoolExecutor(_at_once()) as pool:
-        making = [pool.submit(_make, target, step["seed"], number, each) for number in range(step["volumes"])]
-        try:
-            for one in making:
-                go_on()
-                one.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    digest = hashlib.blake2b(digest_size=16)
-    for number in range(step["volumes"]):
-        with open(place / f"volume{number:04d}.nsq", "rb") as packed:
-            while block := packed.read(1 << 20):
-                digest.update(block)
-    made = {**asked, "bytes": size, "digest": digest.hexdigest()}
-    write_json(place / "made.json", made)
-    return made
-
-
-def _at_once() -> int:
-    return os.cpu_count() or 1
-
-
-def _make(target: Target, seed: int, number: int, count: int) -> None:
-    """One volume, by makeblastdb, and that it came out as asked."""
-    place = target.home / PLACE
-    base = place / f"volume{number:04d}"
-    text = base.with_suffix(".fa")
-    with open(text, "wb") as out:
-        out.writelines(sequences.fasta(seed, number, count))
-    start = containers.start(target.claim, "makeblastdb", str(place))
-    options = ["-dbtype", "nucl", "-blastdb_version", "4", "-title", base.name, "-out", str(base), "-logfile", os.devnull]
-    run([*start, "-in", str(text), *options])
-    text.unlink()
-    packed = base.with_suffix(".nsq")
-    if not packed.exists() or packed.stat().st_size < count * PACKED_BYTES:
-        raise Failure(f"makeblastdb ended well, but {packed} does not hold {count * PACKED_BYTES} bytes of sequences")
 
 
 def _copy(source: Path, path: Path, allocate: bool) -> None:
@@ -176,15 +117,14 @@ def _copy(source: Path, path: Path, allocate: bool) -> None:
 def _alone(step: dict, target: Target, number: int) -> list[striping.Segment]:
     """The layout of the files of one segment: its stripes from the first byte to the last."""
     count = striping.counts(step, striping.osts_of(target.claim))[number]
-    return [striping.Segment(0, MOST_BYTES, count, step["segments"][number][2], 0)]
+    return [striping.Segment(0, blastdb.MOST_BYTES, count, step["segments"][number][2], 0)]
 
 
-def _verify_stripes(target: Target, step: dict, noted: list[list]) -> None:
+def _verify_stripes(target: Target, step: dict, there: Sequence[Path]) -> None:
     """`Failure` where volumes of a segment, a sample of them, have other stripes than it."""
+    osts = striping.osts_of(target.claim)
     for number in range(len(step["segments"])):
-        bases = [base_of(target.mounts, *one) for one in ((n, *place) for n, place in enumerate(noted)) if one[1] == number]
-        packed = [base.with_suffix(".nsq") for base in bases]
-        osts = striping.osts_of(target.claim)
+        packed = [path for path in there if path.suffix == ".nsq" and path.parent.name == f"g{number + 1}"]
         found = stripes.placement(packed, target.spec["lustre"], osts, _alone(step, target, number))
         if found["astray"]:
             raise Failure(f"{len(found['astray'])} volumes lie elsewhere: {found['astray'][0]}")
