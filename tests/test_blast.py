@@ -5,15 +5,18 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lustre_site import lustre_target, recorded
 from states import MIB, bring
 
 from fsage import patterns, recipes, workloads
 from fsage.agent import blastdb, claim, images, measure, striping
-from fsage.agent.errors import Refusal
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.structure import database
 from fsage.agent.target import open_target
 from fsage.parse import BadOutput, blastn
 from fsage.recipes.striping import States
@@ -88,7 +91,7 @@ def searched(spec: dict, steps: list[dict], processes: int, spoil=lambda phases:
 @pytest.mark.root
 def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
     found, digests, made_at = [], set(), set()
-    for name, processes in (("blast.1", 1), ("blast.2", 4), ("blast.10", 13)):
+    for name, processes in (("blast.1", 1), ("blast.2", 4), ("blast.10", VOLUMES)):
         steps = steps_of(name, others=("blast.2",))
         notes = bring(osts, *steps)["notes"]["database"]
         observation = searched(osts, steps, processes)
@@ -109,9 +112,10 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
             assert (mounts[ost] / "filler" / f"g{segment + 1}" / f"volume{number:04d}.nsq").stat().st_size > 64 * 1024
     assert len(set(found)) == len(digests) == len(made_at) == 1 and found[0][1] == 5
     few = steps_of("blast.16")
-    assert "both become 1 on 4 OSTs" in bring(osts, *few)["notes"]["database"]["unsupported"]
+    noted = database.work(open_target(osts), few[1], few[:1], {}, lambda: None)
+    assert "both become 1 on 4 OSTs" in noted["unsupported"] and database.named([], noted) == []
     with pytest.raises(workloads.Unsupported, match="both become 1 on 4 OSTs"):
-        searched(osts, few, 1)
+        BLAST.commands({"workload": "blast", "iteration": 1}, open_target(osts).claim, few)
 
     # nothing else is valid: hits lost, a volume left out, a process that ended early
     lost = copy.deepcopy(observation)
@@ -200,3 +204,33 @@ def test_on_several_clients_each_process_is_launched_where_it_works():
     )
     assert [argv[argv.index("--host") + 1] for argv in (phase["argv"], *phase["beside"])] == ["n1:1", "n2:1"]
     assert [len(argv[argv.index("-db") + 1].split()) for argv in (phase["argv"], *phase["beside"])] == [6, 7]
+
+
+@needs_blast
+@pytest.mark.root
+def test_on_lustre_a_segments_volumes_have_its_stripes(tmp_path, site):
+    spec = {**lustre_target(tmp_path, site), "amount_mib": 16}
+    claim.claim(spec, {}, False)
+    place = f"{spec['directory']}/filler"
+    own = {"mine": ["A to 1G", "H"]}  # 4 x 1 MiB, then 4 x 4 MiB; 2 OSTs
+    states = States(pattern=["mine"], default="mine", own=own, file_size="4G", database={"volumes": 4, "queries": 2})
+    (state,) = recipes.load("striping").expand(states)
+    step = state.steps(1, 3)[1]
+    plain = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0].replace("count:  1", "count:  2")
+    lies = recorded("lfs_getstripe_y_s2_f1.txt")  # two stripes of 4 MiB
+    for number, size in ((1, 1), (2, 4)):
+        site.answer(f"lfs setstripe -c 2 -S {size}M -i -1 {place}/g{number}")
+        site.answer(f"lfs getstripe -y -d {place}/g{number}", plain.replace("1048576", str(size * MIB)))
+        site.answer(f"lfs getstripe -y {place}/g{number}/*", lies.replace(str(4 * MIB), str(size * MIB)))
+    noted = database.work(open_target(spec), step, [], {}, lambda: None)
+    assert noted["volumes"] == [(0, None), (1, None), (1, None), (1, None)] and noted["files"] == 13
+    assert all(path.exists() for path in database.named(open_target(spec).mounts, noted))
+    (phase,) = BLAST.commands({"workload": "blast", "iteration": 1}, open_target(spec).claim, state.steps(1, 3))
+    bases = phase["argv"][phase["argv"].index("-db") + 1].split()
+    assert bases == [f"{place}/g1/volume0000", *(f"{place}/g2/volume000{number}" for number in (1, 2, 3))]
+
+    site.answer(f"lfs getstripe -y {place}/g2/*", recorded("lfs_getstripe_y_plain_f1.txt"))
+    with pytest.raises(Failure, match=r"3 volumes lie elsewhere: .*volume0001\.nsq has 1 stripes"):
+        for path in Path(place).glob("g?/volume*"):
+            path.unlink()
+        database.work(open_target(spec), step, [], {}, lambda: None)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import blastdb, filesystems, sequences, striping
+from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import stripes
 from fsage.agent.structure import files
@@ -72,7 +73,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     for number in range(len(step["segments"])):
         files.make_room(target.mounts, number + 1)
         if lustre:
-            stripes.compose(target.mounts[0] / "filler" / f"g{number + 1}", _alone(step, target, number))
+            stripes.set_on(target.mounts[0] / "filler" / f"g{number + 1}", _striping(step, target, number))
     noted: list[tuple[int, int | None]] = [(volume.segment, None if lustre else volume.ost) for volume in volumes]
     with filesystems.one_cpu():
         for number, (segment, ost) in enumerate(noted):
@@ -114,10 +115,10 @@ def _copy(source: Path, path: Path, allocate: bool) -> None:
         os.fsync(out.fileno())
 
 
-def _alone(step: dict, target: Target, number: int) -> list[striping.Segment]:
-    """The layout of the files of one segment: its stripes from the first byte to the last."""
+def _striping(step: dict, target: Target, number: int) -> dict[str, int]:
+    """The striping of the files of one segment, as a target's declaration has it."""
     count = striping.counts(step, striping.osts_of(target.claim))[number]
-    return [striping.Segment(0, blastdb.MOST_BYTES, count, step["segments"][number][2], 0)]
+    return {"stripe_count": count, "stripe_size_mib": step["segments"][number][2] // MIB, "first_ost": stripes.ANY}
 
 
 def _verify_stripes(target: Target, step: dict, there: Sequence[Path]) -> None:
@@ -125,6 +126,6 @@ def _verify_stripes(target: Target, step: dict, there: Sequence[Path]) -> None:
     osts = striping.osts_of(target.claim)
     for number in range(len(step["segments"])):
         packed = [path for path in there if path.suffix == ".nsq" and path.parent.name == f"g{number + 1}"]
-        found = stripes.placement(packed, target.spec["lustre"], osts, _alone(step, target, number))
+        found = stripes.placement(packed, _striping(step, target, number), osts)
         if found["astray"]:
             raise Failure(f"{len(found['astray'])} volumes lie elsewhere: {found['astray'][0]}")
