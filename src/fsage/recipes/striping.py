@@ -13,9 +13,10 @@ from fsage.strict import Levels, Problem, Size, Strict, noting, refuse, show, un
 
 
 class Database(Strict):
-    """A database for BLAST beside the layout, as large as the target's striped file."""
+    """A database for BLAST beside the layout."""
 
     volumes: Annotated[int, Field(ge=1)] = Field(79, description="fragments, each a file on its own; the source has 79")
+    percent: Annotated[int, Field(ge=1, le=100)] = Field(100, description="its size, of the target's striped file's")
     queries: Annotated[int, Field(ge=1)] = Field(8, description="parts of the database that are searched for")
 
     @model_validator(mode="after")

@@ -4,7 +4,8 @@
 layout holds the same bytes (the index files name the date). `blastn` maps whole files: a volume's three files lie on
 one OST of a target with stores; on Lustre they have their segment's stripes.
 
-Keys: those of `stripe`, the layout; volumes, queries (how many there are of each) and seed.
+Keys: those of `stripe`, the layout; volumes and queries (how many there are of each), percent (of the striped file's
+size) and seed.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ def said(step: dict) -> str:
 
 
 def sequences_of(step: Mapping[str, Any], claim: Mapping[str, Any]) -> int:
-    """How many sequences each volume has: the database is as large as the target's striped file, or a little less.
+    """How many sequences each volume has: the database is of `percent` of the target's striped file, or a little less.
 
     Raises Refusal where that is none, or more than makeblastdb keeps in one volume.
     """
-    count = striping.file_bytes(claim) // step["volumes"] // blastdb.PACKED_BYTES
+    whole = striping.file_bytes(claim) * step["percent"] // 100
+    count = whole // step["volumes"] // blastdb.PACKED_BYTES
     if not 0 < count * blastdb.PACKED_BYTES < blastdb.MOST_BYTES:
         raise Refusal(
-            f"a database of {striping.file_bytes(claim)} bytes in {step['volumes']} volumes: each must be of "
+            f"a database of {whole} bytes in {step['volumes']} volumes: each must be of "
             f"{blastdb.PACKED_BYTES} to {blastdb.MOST_BYTES} bytes; declare another amount_mib for the target, or "
             "another number of volumes for the study"
         )
