@@ -27,6 +27,11 @@ class States(Strict):
         default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
+    unrelated_file: Annotated[float, Field(gt=0, le=50)] | Literal["memory"] | None = Field(
+        None,
+        description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
+        "client's memory; null: none",
+    )
     seed: Annotated[int, Field(ge=0)] | None = Field(0, description="nothing is drawn here")
     reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
 
@@ -79,6 +84,7 @@ def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
         "generation": 1,
         "pattern": name,
         "realisation": states.realisation,
+        "unrelated": states.unrelated_file,
         "nominal_bytes": pattern.file_bytes,
         "largest_count": largest,
         "segments": [list(segment) for segment in pattern.segments],
