@@ -67,7 +67,8 @@ def clients(nodes: int | None, claim: Mapping) -> list[str]:
     if nodes and nodes > max(1, len(names)):
         raise ValueError(
             f"nodes: {nodes} are more than target {claim['target']} was claimed with: "
-            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'})"
+            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'}); leave such cells out "
+            "(--config 'only={nodes: N}'), or claim it with more"
         )
     return names[:nodes]
 
