@@ -5,6 +5,7 @@ The IORs of a file in segments are real processes beside each other; what they p
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -15,8 +16,9 @@ from lustre_site import Site, lustre_target, recorded
 from states import bring
 
 from fsage import workloads
-from fsage.agent import claim, measure
+from fsage.agent import alike, claim, measure, unrelated
 from fsage.agent.errors import Failure
+from fsage.agent.hosts import Hosts
 from fsage.agent.lustre import stripes
 from fsage.agent.striping import Segment
 from fsage.agent.target import open_target
@@ -24,7 +26,7 @@ from fsage.agent.target import open_target
 MIB = 1 << 20
 TYPES = [[64 * MIB, 1, 4 * MIB], [None, 2, 4 * MIB]]  # as recorded
 STEP = {"kind": "stripe", "generation": 1, "pattern": "own", "nominal_bytes": 128 * MIB, "largest_count": 2}
-STEPS = [{**STEP, "realisation": "pfl", "segments": TYPES}]
+STEPS = [{**STEP, "realisation": "pfl", "unrelated": None, "segments": TYPES}]
 SET = "lfs setstripe -E 64M -c 1 -S 4M -E -1 -c 2 -S 4M"
 
 
@@ -207,3 +209,29 @@ def test_each_clients_tasks_are_shared_out(launcher: str, starts: list[str]) -> 
         run(PARAMS, {**claimed, "tasks": 7, "amount_mib": 27}, IN_SEGMENTS)
     with pytest.raises(ValueError, match="nodes: 3 are more than target scratch was claimed with: 2"):
         run({**PARAMS, "nodes": 3}, claimed, IN_SEGMENTS)
+
+
+@pytest.mark.root
+def test_the_unrelated_file_lies_on_all_osts_and_every_client_reads_it(spec: dict, site: Site, monkeypatch) -> None:
+    filler = f"{spec['directory']}/filler/g1"
+    site.answer(f"lfs setstripe -c -1 -S 1M -i -1 {filler}")
+    everywhere = (
+        recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0].replace("stripe_count:  1", "stripe_count: -1")
+    )
+    site.answer(f"lfs getstripe -y -d {filler}", everywhere)
+    with monkeypatch.context() as small:
+        small.setattr(alike, "memory_bytes", lambda: 40 * MIB)
+        state = bring(spec, {**STEPS[0], "unrelated": "memory"})
+    assert state["notes"]["stripe"]["unrelated_bytes"] == state["bytes"] == 32 * MIB, "16 files of whole MiB"
+    target = open_target(spec)
+    measured = target.mounts[0] / "measured" / "shared"
+    measured.write_bytes(b"warm" * 1024)
+    client = {"python": sys.executable, "local": True, "name": "c2"}
+    with contextlib.closing(
+        Hosts(target.spec, target.claim, {"clients": [{"name": "c1"}, client], "servers": []})
+    ) as two:
+        assert two.read_unrelated(target) == 2, "the page that each of two clients, on one machine, has in memory"
+        for path in unrelated.paths_of(target.mounts):
+            path.unlink()
+        with pytest.raises(Failure, match=r"the state has no unrelated file below .*/filler to be read"):
+            two.read_unrelated(target)

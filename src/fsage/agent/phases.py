@@ -16,7 +16,7 @@ from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure
 from fsage.agent.fingerprint import layout_of
 from fsage.agent.hosts import Hosts, Lost
-from fsage.agent.lustre import placement
+from fsage.agent.lustre import placement, servercache
 from fsage.agent.target import Target
 from fsage.agent.trace import tracing
 
@@ -38,11 +38,22 @@ class Phases:
         `state`: the token of the state that the target is in.
         """
         taken: list[dict] = []
-        if self.target.kind == "lustre":
-            try:
-                placement.make_folders(self.target, state)
-            except Failure as failure:
-                return taken, str(failure)
+        try:
+            with servercache.held(self.hosts, cell["phases"]) as server_cache:
+                if self.target.kind == "lustre":
+                    placement.make_folders(self.target, state)
+                taken, why = self.measured(cell, state)
+        except Lost:
+            raise
+        except Failure as failure:
+            return taken, str(failure)
+        for phase in taken if server_cache else ():
+            phase["server_cache"] = server_cache
+        return taken, why
+
+    def measured(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
+        """The same, when servers and directories are ready."""
+        taken: list[dict] = []
         for phase in cell["phases"]:
             try:
                 dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
@@ -111,7 +122,7 @@ class Phases:
         """Make the target cold on every host, and count the pages of what is measured that are still in memory.
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
-        (data, inodes, bitmaps) and leaves everybody else's caches alone.
+        (data, inodes, bitmaps) and leaves everybody else's caches alone. Counting comes last.
         """
         began = time.monotonic()
         if self.target.allocator_reset != "remount":
@@ -120,6 +131,9 @@ class Phases:
             self.target.remount()
             cached = caches.cached_pages(measured_files(self.target.mounts))
             dropped = {"cached_pages": cached, "method": "umount and mount"}
+        if phase.get("unrelated"):
+            dropped["cached_pages"] = self.hosts.read_unrelated(self.target)
+            dropped["method"] += ", then read the unrelated file"
         of_state = caches.cached_pages([Path(path) for path in phase.get("reads_files", ())])
         cached = dropped["cached_pages"] + of_state
         return {**dropped, "seconds": time.monotonic() - began, "cached_pages": cached}

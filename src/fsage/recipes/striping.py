@@ -42,6 +42,11 @@ class States(Strict):
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
     database: Database | None = Field(None, description="what workload blast searches; null: none")
+    unrelated_file: Annotated[float, Field(gt=0, le=50)] | Literal["memory"] | None = Field(
+        None,
+        description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
+        "client's memory; null: none",
+    )
     seed: Annotated[int, Field(ge=0)] | None = Field(0, description="of the database's sequences")
     reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
 
@@ -94,6 +99,7 @@ def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
         "generation": 1,
         "pattern": name,
         "realisation": states.realisation,
+        "unrelated": states.unrelated_file,
         "nominal_bytes": pattern.file_bytes,
         "largest_count": largest,
         "segments": [list(segment) for segment in pattern.segments],

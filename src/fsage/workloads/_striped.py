@@ -3,10 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import striping
+from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
+from fsage.agent.lustre import servercache
 from fsage.workloads import Unsupported, _shared
+
+PERCENT = 100
+
+
+class Params(BaseModel):
+    """Parameters that they share.
+
+    `nodes`: how many of the target's clients work at the file, which is of the same size for any number; null: all.
+    `unrelated_read`: every client reads the states' `unrelated_file` after caches were dropped. `server_cache`: what
+    the servers may cache while a cell runs, kept as it is or ZFS's `primarycache` set to metadata or none.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nodes: int | None = Field(default=None, ge=1)
+    unrelated_read: bool = False
+    server_cache: Literal["kept", "metadata", "none"] = "kept"
+    iteration: int = Field(ge=1)
+
+
+def controlled(params: Params, phases: list[dict], steps: Sequence[Mapping], claim: Mapping) -> list[dict]:
+    """The phases of a cell with the caches under control as its parameters ask.
+
+    `ValueError` for reading an unrelated file that the states have not, `Unsupported` without servers.
+    """
+    more: dict[str, Any] = {}
+    if params.server_cache != servercache.KEPT:
+        if claim["kind"] != "lustre":
+            raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
+        more["server_cache"] = params.server_cache
+    if params.unrelated_read:
+        if _unrelated(steps) is None:
+            raise ValueError("unrelated_read: the states have no `unrelated_file` to be read")
+        more["unrelated"] = True
+    return [{**phase, **more} for phase in phases]
+
+
+def unrelated_seconds(params: Params, phases: int, steps: Sequence[Mapping], claim: Mapping) -> float:
+    """How long that takes before so many phases; 0 where only the target knows the size."""
+    size = _unrelated(steps)
+    if not params.unrelated_read or not isinstance(size, (int, float)):
+        return 0.0
+    return phases * claim["capacity_bytes"] * size / PERCENT / MIB / claim["calibration"]["read_mib_s"]
+
+
+def _unrelated(steps: Sequence[Mapping]) -> float | str | None:
+    return next((one["unrelated"] for one in steps if one["kind"] == "stripe"), None)
 
 
 def clients(nodes: int | None, claim: Mapping) -> list[str]:
@@ -15,7 +67,8 @@ def clients(nodes: int | None, claim: Mapping) -> list[str]:
     if nodes and nodes > max(1, len(names)):
         raise ValueError(
             f"nodes: {nodes} are more than target {claim['target']} was claimed with: "
-            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'})"
+            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'}); leave such cells out "
+            "(--config 'only={nodes: N}'), or claim it with more"
         )
     return names[:nodes]
 

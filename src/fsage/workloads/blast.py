@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.agent import blastdb, containers, sequences, striping
 from fsage.agent.errors import Refusal
@@ -31,20 +31,15 @@ PROCESS_S = 0.06
 """What each process adds to a cell for its start and its computing: half of it on two cores (measured)."""
 
 
-class Params(BaseModel):
+class Params(_striped.Params):
     """Parameters of one cell. `word_size`: bases that must agree before a hit is looked at; long words are faster.
 
-    `processes`: how many search at a time, on all clients together; null: the target's tasks. `nodes`: how many of the
-    target's clients they run on; null: all.
+    `processes`: how many search at a time, on all clients together; null: the target's tasks.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["blast"] = "blast"
     word_size: int = Field(default=64, ge=16, le=sequences.QUERY_BASES)
     processes: int | None = Field(default=None, ge=1)
-    nodes: int | None = Field(default=None, ge=1)
-    iteration: int = Field(ge=1)
 
 
 def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
@@ -76,7 +71,8 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         front = _shared.mpirun({**claim, "hosts": there, "tasks": 1}, named=True) if there else []
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
     files = [str(base.with_suffix(suffix)) for base in bases for suffix in blastdb.SUFFIXES]
-    return [{"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}]
+    search = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
+    return _striped.controlled(params, [search], steps, claim)
 
 
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
@@ -99,7 +95,8 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
         osts[one.ost] += one.end_bytes - one.start_bytes
     mib = max(osts) / MIB if claim["kind"] == "loop" else volumes[-1].end_bytes / MIB
     computing = PROCESS_S * len(_shares(params, claim, len(volumes)))
-    return calibration["cell_overhead_s"] + computing + mib / (MAPPED * calibration["read_mib_s"])
+    rest = calibration["cell_overhead_s"] + _striped.unrelated_seconds(params, 1, steps, claim)
+    return rest + computing + mib / (MAPPED * calibration["read_mib_s"])
 
 
 def rates(params: Params | dict) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.agent import containers, striping
 from fsage.agent.declaration import MIB
@@ -27,19 +27,12 @@ from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 PHASES = ("write", "read")
 
 
-class Params(BaseModel):
-    """Parameters of one cell. `transfer_size` in bytes: each task's, which must divide every stripe.
-
-    `nodes`: how many of the target's clients work at the file, which is of the same size for any number; null: all.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Params(_striped.Params):
+    """Parameters of one cell. `transfer_size` in bytes: each task's, which must divide every stripe."""
 
     workload: Literal["striped_file"] = "striped_file"
     transfer_size: int = Field(default=MIB, gt=0)
     direct: bool = True
-    nodes: int | None = Field(default=None, ge=1)
-    iteration: int = Field(ge=1)
 
 
 def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
@@ -52,7 +45,8 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     layout = _striped.layout(steps, claim)
     segments, paths = _striped.opened(steps, claim)
     if claim["kind"] == "lustre":
-        return [_iors(params, claim, name, segments, paths) for name in PHASES]
+        phases = [_iors(params, claim, name, segments, paths) for name in PHASES]
+        return _striped.controlled(params, phases, steps, claim)
     odd = next((one.stripe_bytes for one in layout if one.stripe_bytes % params.transfer_size), None)
     if odd:
         raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a stripe of {odd}")
@@ -62,10 +56,11 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     options = (f"--bs={params.transfer_size}", f"--direct={int(params.direct)}", "--ioengine=psync", "--fallocate=none")
     start = [*containers.start(claim, "fio"), *_shared.FIO]
     end = ["--end_fsync=1"] if not params.direct else []
-    return [
+    phases = [
         {"name": name, "argv": [*start, f"--rw={name}", *options, *end, *jobs], "reads": name == "read"}
         for name in PHASES
     ]
+    return _striped.controlled(params, phases, steps, claim)
 
 
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
@@ -78,7 +73,8 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
 
     `ValueError` for more nodes than the target has, or a state without a layout.
     """
-    _striped.clients(Params.model_validate(params).nodes, claim)
+    params = Params.model_validate(params)
+    _striped.clients(params.nodes, claim)
     try:
         layout = _striped.layout(steps, claim)
     except Unsupported:
@@ -86,7 +82,8 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     mib, calibration = bytes_written(params, claim) / MIB, claim["calibration"]
     if claim["kind"] == "loop":
         mib = max(_striped.ost_bytes(layout, claim)) / MIB
-    return calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
+    rest = calibration["cell_overhead_s"] + _striped.unrelated_seconds(params, len(PHASES), steps, claim)
+    return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
 
 
 def rates(params: Params | dict) -> list[str]:
