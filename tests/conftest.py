@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from lustre_site import Site, site_in
 from session import PREFIX
+from simulated import error
 
 from fsage.agent import claim, filesystems, images, iocost, journal, loops, seek
 
@@ -72,6 +73,17 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("estimators by simulation")
         for row in rows:
             terminalreporter.line("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
+@pytest.fixture
+def row(record_property: Any) -> Any:
+    """Add a row to that table: what was simulated, in which case, what is claimed, how often it came true in trials."""
+
+    def add(what: str, case: str, claim: str, hits: int, trials: int) -> None:
+        rate = hits / trials
+        record_property("simulated", (what, case, claim, f"{rate:.1%} ± {2 * error(rate, trials):.1%}", f"{trials}"))
+
+    return add
 
 
 def traces(name: str) -> list[str]:

@@ -204,12 +204,12 @@ def advise(
     at: Annotated[
         list[str] | None, typer.Option(help="only these values of a parameter or axis: deleted=1,2; may be repeated")
     ] = None,
-    margin: Annotated[float, typer.Option(min=0, help="percent below which a difference does not matter")] = 3,
+    margin: Annotated[float, typer.Option(help="percent below which a difference does not matter")] = 3,
     least_share: Annotated[
-        float, typer.Option(min=1, max=100, help="percent of the bytes that all who are compared must be measured for")
+        float, typer.Option(help="percent of the bytes that all who are compared must be measured for")
     ] = 90,
     cold_reads: Annotated[
-        float | None, typer.Option(min=0, help="of defrag: how often a file is read; the work then counts too")
+        float | None, typer.Option(help="of defrag: how often a file is read; the work then counts too")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, with samples and record files")] = False,
 ) -> None:

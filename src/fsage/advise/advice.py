@@ -17,6 +17,7 @@ from fsage.advise.evidence import At, Evidence, gather
 from fsage.advise.weigh import Weighed, weigh
 from fsage.report.conditions import basis, conditions
 from fsage.report.drift import drifts
+from fsage.report.groups import samples
 from fsage.report.headline import stamp
 from fsage.report.missing import PlannedCell, gaps
 from fsage.statistics import ALPHA, trend
@@ -108,7 +109,9 @@ def _options(study: Study, evidence: Evidence, asked: Asked) -> Options:
 def _doubts(evidence: Evidence) -> list[str]:
     """What weakens the evidence: drift, conditions or layouts that were not alike, one layout only."""
     records = evidence.records
-    _, drifting = drifts(records[records["state"].isin(list(evidence.seconds_per_mib))])
+    ours = records[records["state"].isin(list(evidence.seconds_per_mib))]
+    taken = samples(ours[ours["params"] == evidence.rows["params"].iloc[0]])  # those left out of the rows among them
+    _, drifting = drifts(taken)
     passes = records[(records["status"] == "valid") & (records["kind"] == "pass")].sort_values("began")
     between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])
     said = [f"Drift within a state: {one}." for one in drifting]
@@ -116,4 +119,4 @@ def _doubts(evidence: Evidence) -> list[str]:
         said.append("States were measured one after another: a drift from one to the next would count as a difference.")
     elif between.p <= ALPHA:
         said.append(f"Drift between states: one range of the device changed with time (p={between.p:.2g}).")
-    return said + conditions(evidence.rows) + [basis(evidence.rows)]
+    return said + conditions(taken) + [basis(taken)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import NormalDist, median
 from typing import Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ from fsage.statistics import ALPHA, Ratio, compare, ratio, smallest_p
 DRAWS = 20_000
 SEED = 1
 POWER = 0.8
+NORMAL = NormalDist()
 RANK_SUM_EFFICIENCY = 3 / math.pi
 """Of the rank-sum test beside the t test, for normal samples."""
 MOST_ITERATIONS = 1000
@@ -122,8 +123,6 @@ def _iterations(samples: Sequence[float], best: Sequence[float], factor: float, 
     The formula of the t test on logarithms over the efficiency of the rank-sum test; at least what any p needs; none
     for more than MOST_ITERATIONS.
     """
-    from scipy.stats import norm
-
     least = next(number for number in range(1, MOST_ITERATIONS) if factor * smallest_p(number, number) <= ALPHA)
     if min(len(samples), len(best)) < 2:
         return least
@@ -132,7 +131,12 @@ def _iterations(samples: Sequence[float], best: Sequence[float], factor: float, 
     difference = max(abs(float(np.mean(logs[0]) - np.mean(logs[1]))), math.log1p(margin))
     if not difference:
         return None
-    needed = variance * (norm.isf(ALPHA / factor / 2) + norm.isf(1 - POWER)) ** 2 / difference**2 / RANK_SUM_EFFICIENCY
+    needed = (
+        variance
+        * (NORMAL.inv_cdf(1 - ALPHA / factor / 2) + NORMAL.inv_cdf(POWER)) ** 2
+        / difference**2
+        / RANK_SUM_EFFICIENCY
+    )
     return max(least, math.ceil(needed)) if needed <= MOST_ITERATIONS else None
 
 

@@ -92,7 +92,7 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> E
     rows = rows.assign(seconds_per_mib=seconds).dropna(subset="seconds_per_mib")
     by_state = {
         str(state): dict(zip(part["iteration"].astype(int), part["seconds_per_mib"], strict=True))
-        for state, part in rows.sort_values("iteration").groupby("state", sort=False)
+        for state, part in rows.sort_values("iteration", kind="stable").groupby("state", sort=False)
     }
     return Evidence(rows, records, at, params_labels(pd.Series([params]))[params], shares, by_state)
 

@@ -10,6 +10,9 @@ from fsage.advise.evidence import Evidence
 from fsage.agent.striping import Segment
 from fsage.sizes import round_size
 
+BY_MAP = ("striped_file", "netflow")
+"""Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""
+
 
 def options(evidence: Evidence, default: str, margin: float) -> Options:
     """A choice for each pattern that this target has and that was measured. Raises ValueError if there is none.
@@ -25,6 +28,15 @@ def options(evidence: Evidence, default: str, margin: float) -> Options:
     if not layouts:
         raise ValueError("no record names the layout that it was measured in")
     file_bytes = next(iter(layouts.values()))[-1].end_bytes
+    if (workload := evidence.rows["workload"].iloc[0]) not in BY_MAP:
+        return Options(
+            "layout",
+            default,
+            file_bytes,
+            [Choice(state, partial(_own, state, file_bytes), says=_words(layout)) for state, layout in layouts.items()],
+            assumes=f"nothing: {workload} was measured on one file of {round_size(file_bytes)} in each layout",
+            not_covered=f"{workload} tells of a file of {round_size(file_bytes)} alone",
+        )
     return Options(
         "layout",
         default,
@@ -42,6 +54,10 @@ def options(evidence: Evidence, default: str, margin: float) -> Options:
             f"more than {100 * margin:g}%"
         ),
     )
+
+
+def _own(state: str, file_bytes: int, size_bytes: int) -> Parts:
+    return {state: 1.0} if size_bytes == file_bytes else {}
 
 
 def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, size_bytes: int) -> Parts:
