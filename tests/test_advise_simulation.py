@@ -37,6 +37,17 @@ def test_a_choice_between_equals_is_as_seldom_as_claimed(row, decided, choices, 
     assert stays_below(hits, trials, 0.05)
 
 
+def test_choices_that_share_measurements_are_told_apart_no_more_often(row, decided):
+    """Four fifths of the bytes take what one state took, as small files do in layouts that begin alike."""
+    trials, rng, hits = 500, np.random.default_rng(2), 0
+    for _ in range(trials):
+        shared, *own = lognormal(rng, (3, 5))
+        both = [0.8 * shared + 0.2 * one for one in own]
+        hits += decided(np.array(both)).verdict == "choose"
+    row(FALSE, "2 equal that share four fifths, n=5", "<= 5%", hits, trials)
+    assert stays_below(hits, trials, 0.05)
+
+
 @pytest.mark.parametrize("step", [0.0, 0.01])
 def test_the_best_is_not_told_worse(row, decided, step):
     """Six choices, each by a step slower than the one before, at a scatter of 5%: the first must not be given up."""

@@ -99,7 +99,7 @@ def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], asked:
 def _options(study: Study, evidence: Evidence, asked: Asked) -> Options:
     match study.states.recipe:
         case "striping":
-            return striping.options(evidence, study.states.default, asked.margin)
+            return striping.options(evidence, study.states, asked.margin)
         case "prealloc":
             return prealloc.options(evidence, asked.files)
         case _:

@@ -8,13 +8,14 @@ from functools import partial
 from fsage.advise.choices import Choice, Options, Parts
 from fsage.advise.evidence import Evidence
 from fsage.agent.striping import Segment
+from fsage.recipes.striping import States
 from fsage.sizes import round_size
 
 BY_MAP = ("striped_file", "netflow")
 """Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""
 
 
-def options(evidence: Evidence, default: str, margin: float) -> Options:
+def options(evidence: Evidence, states: States, margin: float) -> Options:
     """A choice for each pattern that this target has and that was measured. Raises ValueError if there is none.
 
     What differs by less than the margin counts as alike: how evenly a file is shared out, and where its watermarks lie.
@@ -28,10 +29,11 @@ def options(evidence: Evidence, default: str, margin: float) -> Options:
     if not layouts:
         raise ValueError("no record names the layout that it was measured in")
     file_bytes = next(iter(layouts.values()))[-1].end_bytes
+    nominal = states.patterns()[states.default].file_bytes
     if (workload := evidence.rows["workload"].iloc[0]) not in BY_MAP:
         return Options(
             "layout",
-            default,
+            states.default,
             file_bytes,
             [Choice(state, partial(_own, state, file_bytes), says=_words(layout)) for state, layout in layouts.items()],
             assumes=f"nothing: {workload} was measured on one file of {round_size(file_bytes)} in each layout",
@@ -39,7 +41,7 @@ def options(evidence: Evidence, default: str, margin: float) -> Options:
         )
     return Options(
         "layout",
-        default,
+        states.default,
         file_bytes,
         [
             Choice(state, partial(_of_size, state, layouts, margin), says=_words(layout))
@@ -47,7 +49,8 @@ def options(evidence: Evidence, default: str, margin: float) -> Options:
         ],
         assumes=(
             f"one file of {round_size(file_bytes)} was measured in each layout: a file of another size counts as one "
-            "of these where its stripes, by the map, are shared out alike, at the same time for a byte"
+            "of these where its stripes, by the map, are shared out alike, at the same time for a byte; sizes are of "
+            f"this target, whose factor makes {round_size(file_bytes)} of {round_size(nominal)}"
         ),
         not_covered=(
             "by the map their stripes are shared out like those of no measured layout, or in objects that differ by "
