@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from lustre_site import Site, site_in
 from session import PREFIX
-from simulated import error
 
 from fsage.agent import claim, filesystems, images, iocost, journal, loops, seek
 
@@ -78,6 +77,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def row(record_property: Any) -> Any:
     """Add a row to that table: what was simulated, in which case, what is claimed, how often it came true in trials."""
+    from simulated import error  # it loads SciPy, which most tests do without
 
     def add(what: str, case: str, claim: str, hits: int, trials: int) -> None:
         rate = hits / trials

@@ -24,11 +24,19 @@ def taken(name):
 
 @pytest.fixture
 def advise(tmp_path, monkeypatch, capsys):
-    """The command over some records: exit status, what it prints, what it complains of."""
+    """The command over some records: exit status, what it prints, what it complains of. The study's text may differ."""
 
-    def run(study, records, *arguments):
+    def run(study, records, *arguments, replaced=("", "")):
         store(records, tmp_path / "results" / "records")
-        roots = ["--results", tmp_path / "results", "--studies", CONFIG, "--inventories", CONFIG.parent / "inventories"]
+        (tmp_path / f"{study}.yaml").write_text((CONFIG / f"{study}.yaml").read_text().replace(*replaced))
+        roots = [
+            "--results",
+            tmp_path / "results",
+            "--studies",
+            tmp_path,
+            "--inventories",
+            CONFIG.parent / "inventories",
+        ]
         monkeypatch.setattr(sys, "argv", ["fsage", *map(str, roots), "advise", study, *map(str, arguments)])
         monkeypatch.setenv("COLUMNS", "400")
         code = 0
@@ -45,8 +53,8 @@ def advise(tmp_path, monkeypatch, capsys):
 def found(advise):
     """What the command gives as JSON."""
 
-    def run(study, records, *arguments):
-        code, out, complaints = advise(study, records, *arguments, "--json")
+    def run(study, records, *arguments, **more):
+        code, out, complaints = advise(study, records, *arguments, "--json", **more)
         assert code == 0, complaints
         return json.loads(out)
 
@@ -144,9 +152,14 @@ def test_three_iterations_of_preallocation_do_not_decide_and_four_do(found):
     advice = found("prealloc_quick", records)
     assert advice["verdict"] == "undecided" and advice["choose"] == []
     assert advice["sentences"][0] == (
-        "The data do not decide: 3 samples of a choice are too few to tell 4 choices apart. Fastest so far: 8M."
+        "The data do not decide: there are too few samples to tell 4M, 2M, 1M from 8M (n=3+3). Fastest so far: 8M."
     )
     assert advice["sentences"][1] == "About 4 iterations of each, now 3, would probably tell 4M, 2M, 1M from 8M."
+    fourth = [with_bandwidths(one, 0.999) for one in records if one["params"]["iteration"] == 1]
+    for one in fourth:
+        one.update(cell="i4", params=one["params"] | {"iteration": 4})
+    advice = found("prealloc_quick", fourth, replaced=("iterations: 3", "iterations: 4"))
+    assert advice["verdict"] == "choose" and advice["choose"] == ["8M"]
     two = found("prealloc_quick", [], "--at", "preallocation_bytes=1M,8M", "--at", "deleted=1,20")
     assert two["choices"][0]["states"] == {"8M.01": 0.5, "8M.20": 0.5}
     assert "Deleted files: 1, 20, equally likely." in two["sentences"]
@@ -274,6 +287,28 @@ def test_what_was_not_measured_cannot_be_asked(advise, study, arguments, said):
     code, out, complaints = advise(study, taken(study), *arguments)
     assert (code, out) == (1, "") and complaints.startswith("fsage: ") and said in complaints
     assert complaints.count("\n") == 1
+
+
+def test_several_workloads_or_files_in_pieces_are_never_mixed(advise):
+    records = taken("striping")
+    for one in records[:7]:
+        one["params"]["direct"] = False
+    code, _, complaints = advise("striping", records)
+    assert (
+        code == 1
+        and "several workloads were measured: say which with --at NAME=VALUE: direct: false, true" in complaints
+    )
+    code, out, _ = advise("striping", records, "--at", "direct=true")
+    assert code == 0 and "1 MiB" in out
+    hundred = taken("defrag")
+    for one in hundred:
+        one["state"] = one["state"].replace("1233", "100")
+        one["nominal"]["axes"]["extents"] = 100
+    both = ("extents: 1233", "extents: [100, 1233]")
+    code, _, complaints = advise("defrag", taken("defrag") + hundred, replaced=both)
+    assert code == 1 and "files in 100, 1233 extents were measured: say which yours are like" in complaints
+    code, out, _ = advise("defrag", [], "--at", "extents=100", replaced=both)
+    assert code == 0 and out.startswith("Choose 100.file (defragment the file)")
 
 
 def test_without_records_it_is_said_what_measures(advise):

@@ -85,12 +85,13 @@ def _either(advice: Advice, found: Decision) -> list[str]:
 
 
 def _undecided(found: Decision) -> list[str]:
-    counts = sorted({len(one.cost.samples) for one in found.rivals})
+    few, best = found.of("too few"), found.best
+    counts = sorted({f"n={len(one.cost.samples)}+{len(best.cost.samples)}" for one in few})
     said = (
-        f"The data do not decide: {' or '.join(map(str, counts))} samples of a choice are too few to tell "
-        f"{len(found.rivals)} choices apart. Fastest so far: {_named(found.best)}."
+        f"The data do not decide: there are too few samples to tell {_names(few)} from {best.cost.name} "
+        f"({', '.join(counts)}). Fastest so far: {_named(best)}."
     )
-    return [said, *_more(found.of("too few", "open"), found.best)]
+    return [said, *_more(found.of("too few", "open"), best)]
 
 
 def _more(rivals: Sequence[Rival], best: Rival) -> list[str]:
