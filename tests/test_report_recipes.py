@@ -91,6 +91,19 @@ def test_page_of_a_striping_study_has_every_layout_with_its_speed_up(tmp_path):
     assert "Fastest here, writes: IOR.3 (static, 3.96x), IOR.4 (dynamic, 2.66x)" in page
 
 
+def test_page_of_a_search_has_its_volumes_and_says_that_all_found_the_same(tmp_path):
+    records = taken("striping_blast")
+    page = build(load_study(CONFIG / "striping_blast.yaml"), records, tmp_path)
+    (row,) = (found for found in re.findall(r"<tr>(<t[hd]>blast\.10<.*?)</tr>", page) if "; " in found)
+    cells = re.findall(r"<t[hd]>(.*?)</t[hd]>", row)
+    assert cells[1].startswith("1 \u00d7 1 MiB: 26; 1 \u00d7 2 MiB: 26; 1 \u00d7 4 MiB: 27 volumes")
+    assert cells[2:5] == ["222.188 MiB", "3 of 16", "79"] and cells[-1] == "3 of 3 cells"
+    assert re.match(r"2\.\d+x \(", cells[6])
+    assert "Search speed-up over blast.1" in page and "A database searched by blastn" in page
+    assert re.search(r"Fastest here, searches: .*blast\.10 \(dynamic, 2\.", page)
+    assert "The same in every layout and every cell: search." in page and "One shared file" not in page
+
+
 def test_a_target_that_has_none_of_the_layouts_is_told_so(tmp_path):
     records = [record for record in taken("striping") if record["state"] in ("IOR.4", "IOR.6")]
     for record in records:
