@@ -34,7 +34,8 @@ METADATA = {"workload": "metadata", "files_per_task": 50, "iteration": 1}
 
 
 def test_workloads_are_found_by_name():
-    assert workloads.names() == ["device_range", "file_read", "metadata", "sequential", "striped_file", "weights"]
+    measuring = ["device_range", "file_read", "metadata", "netflow", "sequential", "striped_file", "weights"]
+    assert workloads.names() == measuring
     for name in workloads.names():
         module = workloads.load(name)
         assert all(hasattr(module, part) for part in ("Params", "commands", "read", "seconds", "bytes_written"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from fsage.agent import striping
 from fsage.agent.errors import Refusal
+from fsage.parse import BadOutput
 from fsage.workloads import Unsupported, _shared
 
 
@@ -39,6 +40,27 @@ def layout(steps: Sequence[Mapping], claim: Mapping) -> list[striping.Segment]:
 def noted(observation: Mapping) -> list[striping.Segment]:
     """The segments of the layout in which a cell was measured, none where its state had none."""
     return striping.noted(observation["layout"])
+
+
+def opened(steps: Sequence[Mapping], claim: Mapping) -> tuple[list[striping.Segment], list[str]]:
+    """What is opened of the state's striped file: the map, and the path of each of its objects; raises as `layout`."""
+    segments = layout(steps, claim)
+    places = _shared.places_of(claim)
+    if claim["kind"] == "lustre":  # one file, of which the servers know more
+        size_bytes = segments[-1].end_bytes
+        return [striping.Segment(0, size_bytes, 1, size_bytes, 0)], [f"{places[0]}/shared"]
+    count = segments[-1].first + segments[-1].stripes
+    return segments, [f"{places[number % len(places)]}/object{number}" for number in range(count)]
+
+
+def check_objects(phase: Mapping, asked: Mapping[int, int]) -> None:
+    """`BadOutput` unless after a phase that wrote as many objects lay on the stores as were asked for, as large."""
+    there, whole = phase.get("extents"), sum(asked.values())
+    if there and (there["files"], there["bytes"]) != (len(asked), whole):
+        raise BadOutput(
+            f"{there['files']} objects of {there['bytes']} bytes lie on the stores, the layout has {len(asked)} of "
+            f"{whole}"
+        )
 
 
 def objects(segments: Sequence[striping.Segment]) -> dict[int, int]:
