@@ -20,9 +20,9 @@ import yaml
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path += [str(TESTS / "testbed"), str(TESTS / "behaviour"), str(TESTS / "cluster")]
 
-from cluster_project import ClusterProject  # noqa: E402
-from project import make_project  # noqa: E402
-from testbed import Testbed  # noqa: E402
+from cluster_project import ClusterProject, shared_directory  # noqa: E402 - the tests' cluster
+from project import make_project  # noqa: E402 - the same
+from testbed import Testbed  # noqa: E402 - the same
 
 CELLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 PARTS = ("check", "drop", "run", "clean")
@@ -41,22 +41,13 @@ def main() -> None:
 
 def measure(testbed: Testbed, place: Path) -> None:
     """Bring the target about, then measure."""
-    spec = {
-        "name": "shared",
-        "kind": "directory",
-        "directory": str(place / "target"),
-        "home": str(place / "home"),
-        "budget_gib": 1,
-        "scale": {"file_size": 0.125, "tasks": 1},
-        "amount_mib": 8,
-    }
-    made = make_project(place / "clone", spec)
+    made = make_project(place / "clone", shared_directory(place, tasks=1))
     made.write_study(cells__transfer_size=["4M"], **STUDY)
     hosts = {"launcher": [], "clients": testbed.hosts, "servers": []}
     groups = {group: {"hosts": dict.fromkeys(names)} for group, names in hosts.items()}
-    (made.root / "inventories/shared/hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    (made.root / "inventories/testbed/hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
     project = ClusterProject(made.root, made.spec, {**made.env, "HOME": str(testbed.folder)}, testbed)
-    done(project, "local_target.yml", "claim.yml", "-e", "claim_copy=results/targets/shared.json")
+    done(project, "local_target.yml", "claim.yml", "-e", "claim_copy=results/targets/testbed.json")
     asked = project.fsage("request", "small", "30.00@8M", "--cells")
     assert asked.returncode == 0, asked.stderr
     (project.root / "request.json").write_text(asked.stdout)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lustre_site import Site, site_in
 from session import PREFIX
 
 from fsage.agent import claim, filesystems, images, iocost, journal, loops, seek
@@ -142,6 +143,12 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
             loops.detach({"image": str(backing), **found})
         shutil.rmtree(place)
     assert not traces(name)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A Lustre site's clients."""
+    return site_in(tmp_path, monkeypatch, "lfs", "lctl", "findmnt", "ssh")
 
 
 @pytest.fixture

@@ -7,6 +7,11 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
+from fsage.agent import caches
+from fsage.agent.lustre import space
+
 DATA = Path(__file__).parent / "data" / "lustre"
 UNEXPECTED = 99
 
@@ -78,6 +83,16 @@ class Site:
         lines = log.read_text().splitlines()
         log.write_text("")
         return [line for line in lines if line.startswith(program)]
+
+
+def site_in(place: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Site:
+    """A site whose programs are found first, with less patience, and where dropping caches leaves this machine's be."""
+    site = Site(place / "site", programs)
+    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
+    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
+    (place / "drop_caches").touch()  # other tests measure on this machine
+    monkeypatch.setattr(caches, "DROP", place / "drop_caches")
+    return site
 
 
 def lustre_target(place: Path, site: Site, **more: object) -> dict:

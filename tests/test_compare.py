@@ -64,7 +64,7 @@ def test_nothing_in_common_is_refused(tmp_path):
 
 
 def test_a_table_without_samples_is_refused(tmp_path):
-    failed = lambda record: record.update(status="failed", why=json.dumps("no"), metrics={})  # noqa: E731
+    failed = lambda record: record.update(status="failed", why=json.dumps("no"), metrics={})  # noqa: E731 - one line in a table of them
     before, after = table(tmp_path / "a", failed, states=STATES[:1]), table(tmp_path / "b", states=STATES[:1])
     with pytest.raises(CompareError, match="has no valid sample"):
         compare(before, after, tmp_path / "out")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from lustre_site import Site, lustre_target, recorded
+from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.agent.lustre import osts
 
@@ -32,8 +32,7 @@ def parameters(kind: str = "ldiskfs") -> str:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt", "dumpe2fs"))
-    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
+    site = site_in(tmp_path, monkeypatch, "lfs", "lctl", "findmnt", "dumpe2fs")
     site.answer(ASKED, parameters())
     site.answer("dumpe2fs /dev/vdc", (EVIDENCE / "dumpe2fs.txt").read_text())
     site.answer("dumpe2fs /dev/vdd", stderr="dumpe2fs 1.47.2 (1-Jan-2025)\nNo such device\n", rc=1)

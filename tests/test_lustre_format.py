@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from lustre_site import Site, lustre_target, recorded
+from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import format as formatting
@@ -24,8 +24,7 @@ FINDMNT = "findmnt --json --list --types lustre"
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = Site(tmp_path / "site", ("findmnt", "lfs", "tunefs.lustre", "mkfs.lustre", "mount", "umount"))
-    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
+    site = site_in(tmp_path, monkeypatch, "findmnt", "lfs", "tunefs.lustre", "mkfs.lustre", "mount", "umount")
     site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt"))
     return site
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, brw_stats, lustre_target, recorded, session
 
-from fsage.agent import caches, claim, measure, state
+from fsage.agent import claim, measure, state
 from fsage.agent.errors import Refusal
-from fsage.agent.lustre import cold, servers, space
+from fsage.agent.lustre import cold, servers
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -37,16 +37,6 @@ def locks(count: int) -> str:
     }
     own = "ldlm.namespaces.lustre-OST0000-osc-MDT0000.lock_unused_count=7\n"
     return own + "".join(f"ldlm.namespaces.{name}.lock_unused_count={count}\n" for name in CLIENTS)
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt", "ssh"))
-    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
-    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
-    (tmp_path / "drop_caches").touch()  # other tests measure on this machine
-    monkeypatch.setattr(caches, "DROP", tmp_path / "drop_caches")
-    return site
 
 
 @pytest.fixture

@@ -14,13 +14,6 @@ MIB = 1 << 20
 KIB = 1 << 10
 
 
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt"))
-    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin")
-    return site
-
-
 def test_lfs_df_gives_osts_and_leaves_metadata_targets_out() -> None:
     first, second = space.parse(recorded("lfs_df.txt"))
     assert first == ("lustre-OST0000", 0, 7693660 * KIB, 1392 * KIB, 7256456 * KIB)

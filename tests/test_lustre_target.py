@@ -11,7 +11,6 @@ from lustre_site import Site, lustre_target, recorded, session
 
 from fsage.agent import claim, images, probe, state, structure
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import space
 from fsage.agent.target import open_target
 
 pytestmark = pytest.mark.root
@@ -22,14 +21,6 @@ STEPS = [
     {"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [4 * MIB], "seed": 1, "method": "fallocate"},
     {"kind": "fragment", "generation": 1, "percent": 50, "seed": 1},
 ]
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt"))
-    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
-    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
-    return site
 
 
 @pytest.fixture

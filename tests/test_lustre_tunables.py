@@ -10,7 +10,6 @@ from lustre_site import Site, lustre_target, session
 
 from fsage.agent import claim, tune
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import space
 
 pytestmark = pytest.mark.root
 RECORDED = session("lctl_get_param_n_tunables.txt")
@@ -18,14 +17,6 @@ SETTING = session("lctl_set_param.txt")
 ALL = next(answers[0]["stdout"] for command, answers in RECORDED.items() if "-n" not in command and "dirty" in command)
 OST0, OST1 = (f"osc.lustre-OST000{number}-osc-ff11000110ffb000" for number in (0, 1))
 LLITE = "llite.lustre-ff11000110ffb000"
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt"))
-    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
-    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
-    return site
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from lustre_site import Site, lustre_target, recorded
+from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.agent import claim, files, images, prealloc, prealloc_ask, xfs
 from fsage.agent.declaration import MIB
@@ -183,9 +183,7 @@ class Server:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = Site(tmp_path / "site", ("lctl", "lfs", "findmnt", "dumpe2fs"))
-    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
-    return site
+    return site_in(tmp_path, monkeypatch, "lctl", "lfs", "findmnt", "dumpe2fs")
 
 
 @pytest.fixture

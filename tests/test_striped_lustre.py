@@ -9,9 +9,9 @@ from lustre_site import Site, lustre_target, recorded
 from states import bring
 
 from fsage import workloads
-from fsage.agent import caches, claim
+from fsage.agent import claim
 from fsage.agent.errors import Failure
-from fsage.agent.lustre import space, stripes
+from fsage.agent.lustre import stripes
 from fsage.agent.striping import Segment
 from fsage.agent.target import open_target
 
@@ -20,16 +20,6 @@ TYPES = [[64 * MIB, 1, 4 * MIB], [None, 2, 4 * MIB]]  # as recorded
 STEP = {"kind": "stripe", "generation": 1, "pattern": "own", "nominal_bytes": 128 * MIB, "largest_count": 2}
 STEPS = [{**STEP, "segments": TYPES}]
 SET = "lfs setstripe -E 64M -c 1 -S 4M -E -1 -c 2 -S 4M"
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = Site(tmp_path / "site", ("lfs", "lctl", "findmnt"))
-    monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
-    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
-    (tmp_path / "drop_caches").touch()  # other tests measure on this machine
-    monkeypatch.setattr(caches, "DROP", tmp_path / "drop_caches")
-    return site
 
 
 @pytest.fixture

@@ -110,6 +110,6 @@ def test_a_directory_has_no_trace_and_says_so(tmp_path: Path) -> None:
     class Plain:
         name, kind, devices = "here", "directory", ()
 
-    with trace.tracing(Plain()) as noted:  # type: ignore[arg-type]
+    with trace.tracing(Plain()) as noted:  # type: ignore[arg-type]  # the least of a target that it needs
         pass
     assert noted.noted == {"why_none": "target here is a directory: its device is not known"}

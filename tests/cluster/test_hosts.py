@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cluster_project import ClusterProject
+from cluster_project import ClusterProject, shared_directory
 from project import make_project
 from testbed import Testbed, wait_for
 
@@ -25,19 +25,6 @@ STATE = "30.50@8M"
 SMALL = {"states__capacity": [30], "states__fragmentation": [50], "cells__transfer_size": ["4M"], "headline": []}
 
 
-def target(place: Path) -> dict:
-    """A target that is a directory of `place`."""
-    return {
-        "name": "testbed",
-        "kind": "directory",
-        "directory": str(place / "target"),
-        "home": str(place / "home"),
-        "budget_gib": 0.25,
-        "scale": {"file_size": 0.125, "tasks": 2},
-        "amount_mib": 8,
-    }
-
-
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder for targets, on a file system that serves O_DIRECT."""
@@ -49,7 +36,7 @@ def place() -> Iterator[Path]:
 def shared(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProject]:
     """A project whose target is a directory that all hosts share. Claimed."""
     place = Path(tempfile.mkdtemp(prefix="fsage-test-", dir="/var/tmp"))
-    made = make_project(tmp_path_factory.mktemp("hosts") / "clone", target(place))
+    made = make_project(tmp_path_factory.mktemp("hosts") / "clone", shared_directory(place, tasks=2))
     project = ClusterProject(made.root, made.spec, {**made.env, "HOME": str(testbed.folder)}, testbed)
     project.write_study(**SMALL)
     write_hosts(project)
@@ -85,7 +72,7 @@ def fillers(place: str) -> dict[str, tuple[int, int]]:
 def test_a_study_with_fio_on_three_clients_has_the_cells_of_one_machine(
     shared: ClusterProject, place: Path, tmp_path: Path
 ) -> None:
-    here = make_project(tmp_path / "here", target(place))
+    here = make_project(tmp_path / "here", shared_directory(place, tasks=2))
     here.write_study(**SMALL)
     beside = here.start("snakemake", "small")
     ran = shared.snakemake("small")

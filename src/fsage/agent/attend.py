@@ -90,6 +90,7 @@ def main() -> None:
 
 def next_line(stream: BinaryIO) -> bytes:
     """The launcher's next line; nothing when it has gone, or said nothing for SILENCE_S."""
+    # type: standard input's reader has it, and its declared type has not
     if not stream.peek(0) and not select.select([stream], [], [], SILENCE_S)[0]:  # type: ignore[attr-defined]
         return b""
     return stream.readline()

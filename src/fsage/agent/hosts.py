@@ -73,6 +73,7 @@ class Host:
         deadline = time.monotonic() + PATIENCE_S
         while b"\n" not in self.pending:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            # type: a pipe's reader has it, and its declared type has not
             more = self.process.stdout.read1() if ready else b""  # type: ignore[attr-defined]
             if not more:
                 what = "was lost" if self.met else "does not answer"

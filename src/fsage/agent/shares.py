@@ -67,7 +67,8 @@ def run(target: Target, phase: dict, attend: Callable[[], None]) -> dict[str, An
         for one, group in zip(asked["groups"], groups):  # noqa: B905 (hosts: Python 3.9)
             running.append(_start(target, one["argv"], group))
         late = time.monotonic() + BEGIN_PATIENCE_S
-        wait(lambda: time.monotonic() > late or all(_counted(target, g) > z for g, z in zip(groups, zero)))  # noqa: B905
+        pairs = list(zip(groups, zero))  # noqa: B905 (hosts: Python 3.9)
+        wait(lambda: time.monotonic() > late or all(_counted(target, group) > was for group, was in pairs))
         settled = time.monotonic() + asked["settle_s"]
         wait(lambda: time.monotonic() >= settled)
         first, start = [_counted(target, group) for group in groups], time.monotonic()
