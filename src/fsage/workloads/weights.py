@@ -7,7 +7,7 @@ in how many I/Os, is what the kernel counted for its control group over the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -66,7 +66,7 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
 
 
-def commands(params: Params | dict, claim: Mapping) -> list[dict]:
+def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
     """The one phase: a reader in each group of the pattern."""
     params = Params.model_validate(params)
     _check(params, claim)
@@ -105,7 +105,7 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping) -> float:
+def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
     """Both spans, and what a cell costs beside."""
     params = Params.model_validate(params)
     return params.settle_s + params.seconds + float(claim["calibration"]["cell_overhead_s"]) + 0.5
