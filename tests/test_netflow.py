@@ -50,10 +50,13 @@ def test_a_block_holds_the_records_that_its_maker_counted(seed, number, models, 
     maker = Maker(seed, block_bytes, models, models // 2)
     block = maker.block(number)
     assert len(block) == block_bytes and Maker(seed, block_bytes, models, 0).block(number) == block
-    found = list(blocks.records(block, number, seed))
-    assert all(64 <= length < 64 + 2048 and 0 <= model < models for _, length, model in found)
-    assert found[-1][0] + found[-1][1] > block_bytes - 64 - 2048, "as full as it can be"
-    assert maker.entries[0] == len(found) and maker.read[0] == sum(model < models // 2 for *_, model in found)
+    found = [blocks.ENTRY.unpack(entry) for entry in blocks.entries(block, number, seed)]
+    assert all(64 <= length < 64 + 2048 and 0 <= model < models for model, _, length in found)
+    assert [one[1] for one in found] == list(
+        itertools.accumulate((one[2] for one in found[:-1]), initial=number * block_bytes + 32)
+    )
+    assert found[-1][1] + found[-1][2] > (number + 1) * block_bytes - 64 - 2048, "as full as it can be"
+    assert maker.entries[0] == len(found) and maker.read[0] == sum(model < models // 2 for model, *_ in found)
     for wrong in ((number + 1, seed), (number, seed ^ 1)):
         with pytest.raises(blocks.Corrupt, match="it is block"):
             blocks.verify(block, *wrong)
@@ -205,7 +208,7 @@ def test_lengths_in_a_block_are_never_trusted(field, value, why):
     block[place : place + 4] = value.to_bytes(4, "little")
     block[4:8] = zlib.crc32(block[8:]).to_bytes(4, "little")
     with pytest.raises(blocks.Corrupt, match=why):
-        list(blocks.records(bytes(block), 0, 1))
+        blocks.entries(bytes(block), 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +216,7 @@ def test_lengths_in_a_block_are_never_trusted(field, value, why):
     [
         (lambda p: p.unlink(), "index.1: No such file or directory; phase index writes it before phase models"),
         (lambda p: os.truncate(p, p.stat().st_size - 1), "index.1 ends within an entry"),
-        (lambda p: spoil(p, 4, b"\0"), "as the index says"),
+        (lambda p: spoil(p, 11, b"\xff"), "as the index says"),
     ],
 )
 def test_an_index_that_is_not_as_written_is_refused(tmp_path, generated, do, why):

@@ -15,7 +15,7 @@ all, evenly distributed, as are the keys. What a block holds follows from seed, 
 models alone (SHAKE-128), so that any task can make any block, on any Python.
 
 An index is a file for each task of entries of 16 bytes: key (uint32), the record's offset in the file (uint64), its
-length (uint32); ordered by key, then offset.
+length (uint32), big-endian and in order.
 
 Checksums are sums modulo 2**48, in whatever order: of the CRC-32 of each block's entries in the file's order (`index`),
 and of each record that was read (`models`).

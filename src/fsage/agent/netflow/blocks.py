@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
 from typing import Union
 
 from fsage.agent.errors import Failure
 
 HEADER = struct.Struct("<4sIIIQQ")
 RECORD = struct.Struct("<IIQ")
-ENTRY = struct.Struct("<IQI")
+KEYED = struct.Struct("<II")
+"""How a record begins."""
+ENTRY = struct.Struct(">IQI")
+"""Big-endian, so that bytes are in the order of what they hold."""
 MAGIC = b"FSNF"
 CHECKED_FROM = 8  # what the checksum covers begins after it
 CHECKSUMS = 2**48
@@ -38,21 +40,16 @@ def verify(block: Data, number: int, seed: int) -> tuple[int, int]:
     return used, count
 
 
-def records(block: Data, number: int, seed: int) -> Iterator[tuple[int, int, int]]:
-    """Place in the block, length and model of each record. Raises Corrupt."""
+def entries(block: Data, number: int, seed: int) -> list[bytes]:
+    """The index entry of each record. Raises Corrupt."""
     used, count = verify(block, number, seed)
-    at = HEADER.size
+    begin, at, least, found = number * len(block), HEADER.size, RECORD.size, []
     for _ in range(count):
-        length, model, _ = RECORD.unpack_from(block, at) if at + RECORD.size <= used else (0, 0, 0)
-        if not RECORD.size <= length <= used - at:
+        length, model = KEYED.unpack_from(block, at) if at + least <= used else (0, 0)
+        if not least <= length <= used - at:
             raise Corrupt(f"the record at byte {at} has a length of {length} bytes, of {used - at} that are left")
-        yield at, length, model
+        found.append(ENTRY.pack(model, begin + at, length))
         at += length
     if at != used:
         raise Corrupt(f"its {count} records end at byte {at}, not at {used}")
-
-
-def entries(block: Data, number: int, seed: int) -> list[tuple[int, bytes]]:
-    """Model and index entry of each record. Raises Corrupt."""
-    begin, pack = number * len(block), ENTRY.pack
-    return [(model, pack(model, begin + at, length)) for at, length, model in records(block, number, seed)]
+    return found

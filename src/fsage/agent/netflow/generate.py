@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import struct
 import zlib
 
@@ -11,6 +12,7 @@ from fsage.agent.netflow.blocks import CHECKED_FROM, ENTRY, HEADER, MAGIC, RECOR
 LEAST_BYTES = 64
 LENGTHS = 2048  # a power of two: lengths are LEAST_BYTES and up to so many less one
 POOL_BYTES = 1 << 20
+DRAW_BYTES = 512  # there is a draw for so many bytes of a block; one of many short records begins again
 KEY_BITS = 16
 MOST_MODELS = 1 << KEY_BITS
 
@@ -26,17 +28,17 @@ class Maker:
         self.seed, self.block_bytes, self.models, self.models_read = seed, block_bytes, models, models_read
         self.entries, self.read = [0, 0], [0, 0]
         self.pool = hashlib.shake_128(b"pool%d" % seed).digest(POOL_BYTES)
-        self.draws = struct.Struct(f"<{block_bytes // LEAST_BYTES}I")  # no block holds more records
+        self.draws = struct.Struct(f"<{-(-block_bytes // DRAW_BYTES)}I")
 
     def block(self, number: int) -> bytes:
         """The block of that number; it counts from now on."""
         drawn = self.draws.unpack(hashlib.shake_128(b"%d.%d" % (self.seed, number)).digest(self.draws.size))
         pool, models, read, end = self.pool, self.models, self.models_read, self.block_bytes
-        span, first_us = POOL_BYTES - LEAST_BYTES - LENGTHS, number * len(drawn)
+        span, first_us = POOL_BYTES - LEAST_BYTES - LENGTHS, number * (self.block_bytes // LEAST_BYTES)
         begin, at = number * end, HEADER.size
         parts: list[bytes] = []
         found: list[bytes] = []
-        for draw in drawn:
+        for draw in itertools.cycle(drawn):
             length, model = LEAST_BYTES + draw % LENGTHS, (draw >> KEY_BITS) * models >> KEY_BITS
             if at + length > end:
                 break

@@ -19,12 +19,11 @@ def part(folder: str, number: int) -> Path:
     return Path(folder, f"index.{number}")
 
 
-def write(path: Path, by_model: dict[int, list[bytes]]) -> None:
-    """Write a part, and have it on disk; the entries of each model are in order."""
+def write(path: Path, entries: list[bytes]) -> None:
+    """Write a part, and have it on disk."""
     try:
         with open(path, "xb") as file:
-            for model in sorted(by_model):
-                file.write(b"".join(by_model[model]))
+            file.writelines(sorted(entries))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,7 +65,7 @@ class Index(Work):
 
     def __init__(self, asked: dict[str, Any], number: int, attend: Callable[[], None]) -> None:
         super().__init__(asked, number, attend)
-        self.by_model: dict[int, list[bytes]] = defaultdict(list)
+        self.entries: list[bytes] = []
 
     def do(self, share: list) -> None:
         for offset, length in self.transfers(*share):
@@ -79,12 +78,11 @@ class Index(Work):
                 except Corrupt as why:
                     raise self.corrupt(why, block) from why
                 self.records += len(found)
-                self.checksum += zlib.crc32(b"".join([entry for _, entry in found]))
-                for model, entry in found:
-                    self.by_model[model].append(entry)
+                self.checksum += zlib.crc32(b"".join(found))
+                self.entries += found
 
     def end(self) -> dict[str, Any]:
-        index.write(index.part(self.asked["index"], self.number), self.by_model)
+        index.write(index.part(self.asked["index"], self.number), self.entries)
         return super().end()
 
 
