@@ -390,3 +390,18 @@ def test_what_no_cell_can_be_made_of_is_said(changes, why):
         NETFLOW.commands({"workload": "netflow", "iteration": 1}, CLAIM, [])
     with pytest.raises(ValueError, match="nodes: 2 clients need mpirun, not found"):
         NETFLOW.commands({"workload": "netflow", "iteration": 1}, {**LUSTRE, "tools": {}}, [step("netflow.1")])
+
+
+def test_the_estimate_of_a_cell_is_what_it_takes():
+    target = {
+        **{**CLAIM, "amount_mib": 320, "device_model": {"kind": "iocost", "random_iops": 100}},
+        "calibration": {"cell_overhead_s": 0.6, "read_mib_s": 15.26},
+    }
+    params = {"workload": "netflow", "models_read": 192, "iteration": 1}
+    patterns = [f"netflow.{number}" for number in range(1, 7)]
+    estimates = [
+        NETFLOW.seconds(params, target, [step(name, *(one for one in patterns if one != name))]) for name in patterns
+    ]
+    assert [round(one) for one in estimates] == [17, 9, 5, 7, 7, 6]
+    faster = {**target, "device_model": {"kind": "none"}}
+    assert NETFLOW.seconds(params, faster, [step("netflow.1", *patterns[1:])]) < estimates[0]
