@@ -45,6 +45,7 @@ class Tasks:
         self.connections: list[Connection] = []
         self.children: list[Any] = []
         self.launched: subprocess.Popen | None = None
+        self.code = b""  # for who has nothing of fsage
         if launcher:
             port = self.listening.getsockname()[1]
             program = [sys.executable, "-S", "-c", worker.BOOT, host or os.uname().nodename, str(port)]
@@ -142,7 +143,8 @@ class Tasks:
         except (EOFError, OSError):
             raise Failure(f"a task ended before it had begun: {self.last_words() or 'it said nothing'}") from None
         if said == b"code":
-            there.send_bytes(packed())
+            self.code = self.code or packed()
+            there.send_bytes(self.code)
         elif unnamed[there] is None:
             named = worker.read(said)
             unnamed[there] = Task(there, named["host"], named["pid"])
