@@ -359,8 +359,15 @@ def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
     program = "env PYTHONPATH={agent} {python} -S -m fsage.agent.netflow {files}/task.json"
     assert {" ".join(phase["argv"]) for phase in todo} == {f"{program} {begins}"}
     task = json.loads(todo[1]["files"]["task.json"])
-    assert (task["host"], task["tasks"], task["paths"]) == ("c1", 16, ["/lustre/fsage/measured/shared"])
-    assert task["segments"] == [[0, 1024 * MIB, 1, 1024 * MIB, 0]]
+    assert (task["host"], task["tasks"]) == ("c1", 16)
+    assert task["paths"] == [f"/lustre/fsage/measured/segment{number}/shared" for number in range(3)]
+    cuts = [0, 186 * MIB, 372 * MIB, 1024 * MIB]  # 10 and 20 of 55 GB
+    sizes = [end - begin for begin, end in itertools.pairwise(cuts)]
+    assert task["segments"] == [[cuts[n], cuts[n + 1], 1, sizes[n], n] for n in range(3)], "a file is an object"
+    whole = {**step("netflow.6"), "realisation": "pfl"}
+    (task, *_) = NETFLOW.commands({"workload": "netflow", "iteration": 1}, site, [whole])
+    task = json.loads(task["files"]["task.json"])
+    assert (task["paths"], task["segments"]) == (["/lustre/fsage/measured/shared"], [[0, cuts[3], 1, cuts[3], 0]])
     (alone,) = {
         " ".join(phase["argv"])
         for phase in NETFLOW.commands(

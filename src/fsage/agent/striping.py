@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
 
+SEGMENTS, PFL = "segments", "pfl"
+
 
 class Segment(NamedTuple):
     """Bytes `start_bytes` to `end_bytes` of a file, a stripe in turn to each of `stripes` objects from `first` on."""
@@ -36,8 +38,13 @@ class Piece(NamedTuple):
 def of_step(step: Mapping[str, Any], claim: Mapping[str, Any]) -> list[Segment]:
     """The segments of a step `stripe` on a claimed target; the file is what the claim's tasks move.
 
-    Raises Refusal where the target cannot tell the pattern's segments apart.
+    Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.
     """
+    if step["realisation"] == PFL and claim["kind"] != "lustre":
+        raise Refusal(
+            f"pattern {step['pattern']}, realisation {PFL}: only Lustre has composite layouts; on a target of kind "
+            f"{claim['kind']} the file is its objects, which is realisation {SEGMENTS}"
+        )
     file_bytes = claim["amount_mib"] * claim.get("tasks", 1) * max(1, len(claim.get("hosts", ()))) * MIB
     return scaled(step, osts_of(claim), file_bytes)
 
@@ -50,6 +57,28 @@ def osts_of(claim: Mapping[str, Any]) -> int:
 def noted(token: Mapping[str, Any]) -> list[Segment]:
     """The segments of the layout in which a target's state is, of its notes; none where it has no such layout."""
     return [Segment(*one) for one in token.get("notes", {}).get("stripe", {}).get("segments", ())]
+
+
+def folder(segment: int) -> str:
+    """The directory, beside other segments', of the file that segment number `segment` of a file is on Lustre."""
+    return f"segment{segment}"
+
+
+def on_lustre(segments: Sequence[Segment], realisation: str) -> tuple[list[Segment], list[str]]:
+    """What is opened on Lustre, below the directory of what is measured: paths by object, and the map to them.
+
+    Its servers stripe each of these files, so that in this map a file is one object.
+    """
+    if realisation == PFL:
+        end = segments[-1].end_bytes
+        return [Segment(0, end, 1, end, 0)], ["shared"]
+    found = [Segment(one.start_bytes, one.end_bytes, 1, length_of(one), number) for number, one in enumerate(segments)]
+    return found, [f"{folder(number)}/shared" for number in range(len(segments))]
+
+
+def length_of(segment: Segment) -> int:
+    """How many bytes of the file a segment holds."""
+    return segment.end_bytes - segment.start_bytes
 
 
 def scaled(step: Mapping[str, Any], osts: int, file_bytes: int) -> list[Segment]:

@@ -18,10 +18,20 @@ class States(Strict):
     recipe: Literal["striping"] = "striping"
     pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
     default: str = Field(description="the pattern that the others are compared with")
+    realisation: Literal["segments", "pfl"] = Field(
+        "segments",
+        description="segments: a file for each, in a directory striped as it (without Lustre: its objects); pfl: one "
+        "file with Lustre's own composite layout",
+    )
     own: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9.-]{0,31}$")], Written] = Field(
         default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
+    unrelated_file: Annotated[float, Field(gt=0, le=50)] | Literal["memory"] | None = Field(
+        None,
+        description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
+        "client's memory; null: none",
+    )
     seed: Annotated[int, Field(ge=0)] | None = Field(0, description="nothing is drawn here")
     reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
 
@@ -65,23 +75,25 @@ def expand(states: States) -> list[State]:
     """Return a state for each pattern, the default one first."""
     found = states.patterns()
     largest = max(segment.stripes for pattern in found.values() for segment in pattern.segments)
-    return [_state(states.default, name, found[name], largest) for name in sorted(found, key=states.default.__ne__)]
+    return [_state(states, name, found[name], largest) for name in sorted(found, key=states.default.__ne__)]
 
 
-def _state(default: str, name: str, pattern: Pattern, largest: int) -> State:
+def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
     stripe = {
         "kind": "stripe",
         "generation": 1,
         "pattern": name,
+        "realisation": states.realisation,
+        "unrelated": states.unrelated_file,
         "nominal_bytes": pattern.file_bytes,
         "largest_count": largest,
         "segments": [list(segment) for segment in pattern.segments],
     }
     nominal = {
         "recipe": "striping",
-        "reference": default,
+        "reference": states.default,
         "fullness_percent": 0,
-        "axes": {"pattern": name, "segments": len(pattern.segments)},
+        "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
     }
     axes: dict[str, Any] = {"pattern": name}
     return State(name, name, axes, nominal, (stripe,), ("tune_clients.yml", "scrub.yml", "stripe.yml"))

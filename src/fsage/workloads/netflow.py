@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fsage.agent.declaration import MIB
 from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
@@ -31,16 +31,14 @@ GENERATE_MIB_S = 400.0  # of a process's work and the cache's; what the stores t
 SEEK_SPAN_BYTES = 16 * MIB  # IOCost charges a jump as random that is longer than this
 
 
-class Params(BaseModel):
+class Params(_striped.Params):
     """Parameters of one cell; sizes in bytes.
 
     `transfer_size`: a read of the scan. `segment_size`: what a task scans at a time in asynchronous distribution.
     `block_size`: no record crosses its end; a random read is of one. `models`: how many there are, their records evenly
     spread; those of the first `models_read` are read. `tasks`: processes on each client; null: the target's, or one for
-    each store where it has several. `nodes`: how many of the target's clients work at the file; null: all.
+    each store where it has several.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["netflow"] = "netflow"
     distribution: Literal["synchronous", "asynchronous"] = "synchronous"
@@ -52,8 +50,6 @@ class Params(BaseModel):
     seed: int = Field(default=0, ge=0, lt=2**63)
     direct: bool = True
     tasks: int | None = Field(default=None, ge=1)
-    nodes: int | None = Field(default=None, ge=1)
-    iteration: int = Field(ge=1)
 
 
 def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
@@ -88,7 +84,7 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         how = params.distribution if name in MEASURED else "synchronous"
         task = json.dumps({**asked, "phase": name, "distribution": how}, sort_keys=True)
         phases.append({"name": name, "argv": [*program, *launcher], "files": {TASK: task}, "reads": name in MEASURED})
-    return phases
+    return _striped.controlled(params, phases, steps, claim)
 
 
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
@@ -110,6 +106,7 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     size_bytes, calibration = layout[-1].end_bytes, claim["calibration"]
     reads = size_bytes / RECORD_BYTES * params.models_read / params.models
     around = len(PHASES) * calibration["cell_overhead_s"] + size_bytes / MIB / GENERATE_MIB_S
+    around += _striped.unrelated_seconds(params, len(PHASES), steps, claim)
     if claim["kind"] != "loop":
         read_s = params.block_size / MIB / calibration["read_mib_s"]
         return around + size_bytes / MIB / calibration["read_mib_s"] + reads * read_s
@@ -141,7 +138,7 @@ def read(observation: Mapping) -> Outcome:
         if phase["name"] == "generate":
             made["file"] = found
             _compare("bytes", found.bytes, layout[-1].end_bytes, "the layout's")
-            _striped.check_objects(phase, _striped.objects(layout))
+            _striped.check_objects(phase, _striped.objects([Segment(*one) for one in asked["segments"]]))
             return {}
         return _metrics(phase["name"], found, made["file"])
 

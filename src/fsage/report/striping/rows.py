@@ -11,18 +11,44 @@ from fsage.report.section import Data
 
 
 def rows_of(data: Data) -> pd.DataFrame:
-    """Bandwidths in planned order, writes before reads: `kind` static or dynamic, `x` a place for each layout.
-
-    `line`: the kind, with the parameters that differ where there are several sets of them.
-    """
+    """Bandwidths in planned order, writes before reads, as `described`; of several numbers of nodes the largest."""
     table = data.table[(data.table["recipe"] == "striping") & data.table["measure"].str.endswith("_bw_mib_s")]
+    return one_count_of_nodes(described(table, data.planned))
+
+
+def described(table: pd.DataFrame, planned: list[str]) -> pd.DataFrame:
+    """The rows with `kind`, static or dynamic, and `x`, a place for each layout, in planned order.
+
+    `line`: the kind, with the parameters that differ where there are several sets of them; `rest`: all but the nodes.
+    """
     kinds = ["dynamic" if json.loads(text)["segments"] > 1 else "static" for text in table["axes"]]
-    labels = {params: label.split(", ") for params, label in params_labels(table["params"]).items()}
-    common = set.intersection(*map(set, labels.values())) if labels else set()
-    ends = {params: "".join(f", {word}" for word in words if word not in common) for params, words in labels.items()}
-    places = {state: float(place) for place, state in enumerate(data.planned)}
+    ends = _ends(params_labels(table["params"]))
+    places = {state: float(place) for place, state in enumerate(planned)}
+    bare = table["params"].map(_without_nodes)
+    rest = params_labels(bare)
     return table.assign(
         kind=kinds,
         line=[kind + ends[params] for kind, params in zip(kinds, table["params"], strict=True)],
+        rest=[rest[text] for text in bare],
         x=table["state"].map(places),
     ).sort_values(["measure", "x", "params"], ascending=[False, True, True], kind="stable")
+
+
+def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of several numbers of nodes the rows with the largest, which then is no part of a label."""
+    nodes = pd.Series([json.loads(text).get("nodes") for text in rows["params"]], rows.index, dtype="float64")
+    if nodes.nunique(dropna=False) < 2:
+        return rows
+    kept = rows[nodes == nodes.max()]
+    return kept.assign(line=kept["kind"] + ", " + kept["rest"] if kept["rest"].nunique() > 1 else kept["kind"])
+
+
+def _ends(labels: dict[str, str]) -> dict[str, str]:
+    """Of each set of parameters what others do not have, as the end of a label."""
+    words = {params: label.split(", ") for params, label in labels.items()}
+    common = set.intersection(*map(set, words.values())) if words else set()
+    return {params: "".join(f", {word}" for word in mine if word not in common) for params, mine in words.items()}
+
+
+def _without_nodes(params: str) -> str:
+    return json.dumps({key: value for key, value in json.loads(params).items() if key != "nodes"})
