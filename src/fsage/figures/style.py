@@ -60,6 +60,10 @@ def canvas(
     return figure, axes
 
 
+LONG_LABEL = 32
+"""Characters of which two beside each other are wider than a panel."""
+
+
 def legend(axes: Axes) -> None:
     """What the lines and marks are, in a row or two between title and axes."""
     handles, labels = axes.get_legend_handles_labels()
@@ -73,4 +77,5 @@ def legend(axes: Axes) -> None:
             borderaxespad=0.2,
             columnspacing=1.3,
             handlelength=2.4,
+            fontsize=None if max(map(len, labels)) < LONG_LABEL else 8,
         )

@@ -31,8 +31,10 @@ def layouts(data: Data) -> Section | None:
     rows = rows_of(data)
     sizes = rows["transfer_size_bytes"].fillna(0)  # a search has none
     rows = rows[sizes == sizes.max()]
-    names = list(rows["measure"].unique())
-    heads = [f"{measure_label(name)[0]}, {what}" for name in names for what in ("MiB/s", "speed-up")]
+    ends = [line.removeprefix(kind) for line, kind in zip(rows["line"], rows["kind"], strict=True)]
+    rows = rows.assign(column=[measure_label(name)[0] + end for name, end in zip(rows["measure"], ends, strict=True)])
+    names = list(rows["column"].unique())
+    heads = [f"{name}, {what}" for name in names for what in ("MiB/s", "speed-up")]
     files = "volumes" if any("volumes" in one for one in noted.values()) else "objects"
     table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
@@ -61,10 +63,10 @@ def _layout(noted: dict[str, Any]) -> list[str]:
 
 
 def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
-    """Median and speed-up, with their intervals, of each measure."""
+    """Median and speed-up, with their intervals, of each measure and set of parameters."""
     found = []
     for name in names:
-        one = next(iter(rows[rows["measure"] == name].to_dict("records")), None)
+        one = next(iter(rows[rows["column"] == name].to_dict("records")), None)
         found.append(f"{one['median']:.4g}{_held(one['low'], one['high'])}" if one else NONE)
         ratio = one["to_clean"] if one else None
         if one and one["state"] == one["clean"]:
