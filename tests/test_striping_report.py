@@ -64,7 +64,8 @@ def test_time_over_nodes_has_a_line_for_each_layout(tmp_path):
         assert f"{name} ({'dynamic' if name == 'scaling.dynamic' else 'static'})" in panel.svg
     assert "the dynamic layout always beats 128 OSTs" in section.text
     (side_by_side,) = phase_times(data_of(plan, records)).panels
-    assert "scaling.dynamic" in side_by_side.svg and "nodes 16" not in side_by_side.svg, "those with most nodes only"
+    assert "layout, scaling.n" in side_by_side.svg and "dynamic at scaling.dynamic" in side_by_side.svg
+    assert "nodes" not in side_by_side.svg, "those with most nodes only"
     alone = [one for one in records if one["params"]["nodes"] == 16]
     assert scaling(data_of(plan, alone)) is None
 
