@@ -8,7 +8,17 @@ from typing import NamedTuple
 import pandas as pd
 
 ENDING = "_checksum"
-HOW = ("iteration", "nodes", "distribution", "unrelated_read", "server_cache", "transfer_size", "direct", "tool")
+HOW = (
+    "iteration",
+    "nodes",
+    "distribution",
+    "processes",
+    "unrelated_read",
+    "server_cache",
+    "transfer_size",
+    "direct",
+    "tool",
+)
 """Parameters that say how work is done: what comes out of it must not depend on them."""
 SHOWN = 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import shutil
 import time
 from collections.abc import Callable
@@ -171,8 +172,9 @@ class Phases:
     def call(self, phase: dict) -> dict:
         """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
 
-        What the first gave, and under `beside` what each of the others did.
+        What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
         """
+        before = _used_by_children()
         first, *others = commands.run(
             [phase["argv"], *phase.get("beside", ())],
             self.attend,
@@ -181,7 +183,14 @@ class Phases:
             env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
             preexec_fn=self.target.enter_model(),
         )
+        first["cpu_s"] = _used_by_children() - before
         if others:
             return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
         del first["line_s"]  # nothing to compare them with
         return first
+
+
+def _used_by_children() -> float:
+    """Seconds of processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

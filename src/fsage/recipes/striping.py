@@ -32,8 +32,22 @@ Unrelated = Annotated[
 ]
 
 
+class Database(Strict):
+    """A database for BLAST beside the layout."""
+
+    volumes: Annotated[int, Field(ge=1)] = Field(79, description="fragments, each a file on its own; the source has 79")
+    percent: Annotated[int, Field(ge=1, le=100)] = Field(100, description="its size, of the target's striped file's")
+    queries: Annotated[int, Field(ge=1)] = Field(8, description="parts of the database that are searched for")
+
+    @model_validator(mode="after")
+    def _each_of_its_own_volume(self) -> Database:
+        if self.queries > self.volumes:
+            raise ValueError(f"{self.queries} queries of {self.volumes} volumes: each is from another volume")
+        return self
+
+
 class States(Strict):
-    """Block `states:` of a study: a state for each pattern. The target is empty; cells make the file."""
+    """Block `states:` of a study: a state for each pattern. There is nothing else but a database; cells make files."""
 
     recipe: Literal["striping"] = "striping"
     pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
@@ -47,12 +61,13 @@ class States(Strict):
         default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
+    database: Database | None = Field(None, description="what workload blast searches; null: none")
     unrelated_file: Unrelated | None = Field(
         None,
         description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
         "client's memory; null: none",
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="nothing is drawn here")
+    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="of the database's sequences")
     reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
 
     @model_validator(mode="after")
@@ -116,10 +131,15 @@ def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
         "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
     }
     axes: dict[str, Any] = {"pattern": name}
-    return State(name, name, axes, nominal, (stripe,), ("tune_clients.yml", "scrub.yml", "stripe.yml"))
+    parts: tuple[dict[str, Any], ...] = (stripe,)
+    if states.database:
+        parts += ({**stripe, "kind": "database", **states.database.model_dump(), "seed": states.seed},)
+    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
+    return State(name, name, axes, nominal, parts, playbooks)
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
     """Return what `steps` laid out, in nominal terms, e.g. IOR.4: 4 x 1M to 1T, 8 x 1M."""
-    (one,) = steps
-    return f"{one['pattern']}: {', '.join(str(patterns.Segment(*segment)) for segment in one['segments'])}"
+    one, *more = steps
+    database = "".join(f"; database of {two['volumes']} volumes, seed {two['seed']}" for two in more)
+    return f"{one['pattern']}: {', '.join(str(patterns.Segment(*segment)) for segment in one['segments'])}{database}"

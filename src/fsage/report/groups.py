@@ -156,6 +156,12 @@ def measure_label(measure: str) -> tuple[str, str]:
     return measure.replace("_", " "), ""
 
 
+def plural(measure: str) -> str:
+    """What a measure's name says, of several: 'search_bw_mib_s' -> 'searches'."""
+    name = measure_label(measure)[0]
+    return name + ("es" if name.endswith("h") else "s")
+
+
 def params_labels(params: pd.Series) -> dict[str, str]:
     """A short name for each distinct set of parameters: the transfer size, and what else differs."""
     distinct = {text: json.loads(text) for text in params.unique()}
