@@ -61,7 +61,10 @@ def scaling(data: Data) -> Section | None:
 def _rows(data: Data) -> pd.DataFrame:
     """Medians of the seconds of each phase, as rows.described has them; those under the commonest conditions."""
     frame = data.frame[data.frame["recipe"] == "striping"]
-    names = [name for name in frame.columns if name.endswith(ENDING) and frame[name].notna().any()]
+    phases = [
+        name.removesuffix(ENDING) for name in frame.columns if name.endswith(ENDING) and frame[name].notna().any()
+    ]
+    names = [f"{phase}{ENDING}" for phase in phases if f"{phase}_bw_mib_s" in frame]  # others are not times of phases
     rows = described(medians(frame, names), data.planned)
     return rows[rows["main"]].assign(nodes=[json.loads(text).get("nodes") for text in rows.loc[rows["main"], "params"]])
 
