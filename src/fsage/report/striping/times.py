@@ -12,7 +12,7 @@ from fsage.report.groups import counts, medians
 from fsage.report.section import Data, Section
 from fsage.report.striping.rows import described, one_count_of_nodes, ticks_of
 
-ENDING = "_seconds"
+RATE, ENDING = "_bw_mib_s", "_seconds"
 MARGIN = 0.08
 PUBLISHED = (
     "Published, for 16 to 512 nodes: more stripes lengthen the run at scale, and the dynamic layout always beats 128 "
@@ -61,10 +61,8 @@ def scaling(data: Data) -> Section | None:
 def _rows(data: Data) -> pd.DataFrame:
     """Medians of the seconds of each phase, as rows.described has them; those under the commonest conditions."""
     frame = data.frame[data.frame["recipe"] == "striping"]
-    phases = [
-        name.removesuffix(ENDING) for name in frame.columns if name.endswith(ENDING) and frame[name].notna().any()
-    ]
-    names = [f"{phase}{ENDING}" for phase in phases if f"{phase}_bw_mib_s" in frame]  # others are not times of phases
+    rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
+    names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
     rows = described(medians(frame, names), data.planned)
     return rows[rows["main"]].assign(nodes=[json.loads(text).get("nodes") for text in rows.loc[rows["main"], "params"]])
 
