@@ -44,5 +44,14 @@ def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     return kept.assign(line=kept["kind"] + ", " + kept["rest"] if kept["rest"].nunique() > 1 else kept["kind"])
 
 
+def ticks_of(part: pd.DataFrame) -> tuple[dict[float, str], str]:
+    """What the places of layouts are called in a figure, and the axis: a set that all are of stands there once."""
+    states = part.drop_duplicates("x").set_index("x")["state"]
+    sets = set(states.str.extract(r"^([A-Za-z]+)\.", expand=False))
+    if len(sets) != 1 or not isinstance(name := sets.pop(), str):
+        return states.to_dict(), "layout"
+    return states.str.removeprefix(f"{name}.").to_dict(), f"layout, {name}.n"
+
+
 def _without_nodes(params: str) -> str:
     return json.dumps({key: value for key, value in json.loads(params).items() if key != "nodes"})
