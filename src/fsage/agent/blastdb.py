@@ -19,6 +19,7 @@ PLACE = "database"
 """The folder in the target's home."""
 SUFFIXES = (".nhr", ".nin", ".nsq")  # of version 4 of the format: headers, index, packed sequences
 MOST_BYTES = 10**9  # makeblastdb would cut a larger volume itself
+OPTIONS = ("-dbtype", "nucl", "-blastdb_version", "4")
 PACKED_BYTES = sequences.BASES // 4
 
 
@@ -74,18 +75,7 @@ def _make(target: Target, seed: int, number: int, count: int) -> None:
     with open(text, "wb") as out:
         out.writelines(sequences.fasta(seed, number, count))
     start = containers.start(target.claim, "makeblastdb", str(place))
-    options = [
-        "-dbtype",
-        "nucl",
-        "-blastdb_version",
-        "4",
-        "-title",
-        base.name,
-        "-out",
-        str(base),
-        "-logfile",
-        os.devnull,
-    ]
+    options = [*OPTIONS, "-title", base.name, "-out", str(base), "-logfile", os.devnull]
     run([*start, "-in", str(text), *options])
     text.unlink()
     packed = base.with_suffix(".nsq")

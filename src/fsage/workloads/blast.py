@@ -107,7 +107,7 @@ def rates(params: Params | dict) -> list[str]:
 def read(observation: Mapping) -> Outcome:
     """`search_bw_mib_s` (the database's bytes by the time from the first start to the last end) and what made it up.
 
-    `search_seconds`, `search_bytes`, `search_hits`, `search_checksum` (of all hits), and `search_cpu_seconds` of all
+    `search_seconds`, `search_bytes`, `search_hits`, `search_checksum` (of all hits), and `search_cpu_s` of all
     processes where they ran on this host; or why not.
     """
     noted = observation["layout"]["notes"].get("database", {})
@@ -171,7 +171,7 @@ def _judge(noted: Mapping[str, Any], queries: int, params: Params, phase: Mappin
         "search_checksum": int.from_bytes(hashlib.blake2b(text, digest_size=CHECKSUM_BYTES).digest(), "big"),
     }
     if phase["argv"][0] not in _shared.MPI_PROGRAM.values():  # of what it launches, other hosts' kernels alone know it
-        metrics["search_cpu_seconds"] = phase["cpu_s"]
+        metrics["search_cpu_s"] = phase["cpu_s"]
     return metrics
 
 

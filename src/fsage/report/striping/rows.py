@@ -43,6 +43,15 @@ def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     return kept.assign(line=kept["kind"] + ", " + kept["rest"] if kept["rest"].nunique() > 1 else kept["kind"])
 
 
+def ticks_of(part: pd.DataFrame) -> tuple[dict[float, str], str]:
+    """What the places of layouts are called in a figure, and the axis: a set that all are of stands there once."""
+    states = part.drop_duplicates("x").set_index("x")["state"]
+    sets = set(states.str.extract(r"^([A-Za-z]+)\.", expand=False))
+    if len(sets) != 1 or not isinstance(name := sets.pop(), str):
+        return states.to_dict(), "layout"
+    return states.str.removeprefix(f"{name}.").to_dict(), f"layout, {name}.n"
+
+
 def _ends(labels: dict[str, str]) -> dict[str, str]:
     """Of each set of parameters what others do not have, as the end of a label."""
     words = {params: label.split(", ") for params, label in labels.items()}
