@@ -1,4 +1,8 @@
-"""The tasks of a phase: started on this host or, by MPI's launcher, on several, and connected to the coordinator."""
+"""The tasks of a phase: started on this host or, by MPI's launcher, on several, and connected to the coordinator.
+
+They connect over TCP, to a port that is open while the phase runs (on one host to this host only). Each side proves by
+HMAC that it has the phase's key, which tasks find in their environment; what they say is JSON.
+"""
 
 from __future__ import annotations
 
