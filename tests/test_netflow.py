@@ -25,7 +25,7 @@ from states import MIB, bring
 from fsage import recipes, workloads
 from fsage.agent import claim, images, measure, striping
 from fsage.agent.library import PACKAGE
-from fsage.agent.netflow import blocks
+from fsage.agent.netflow import blocks, share
 from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import StripedFile
 from fsage.agent.target import open_target
@@ -95,6 +95,19 @@ def test_reading_through_the_map_is_reading_a_flat_file(tmp_path_factory, data):
     assert sizes == [size for size in striping.object_bytes(segments) if size]
     writer.close()
     file.close()
+
+
+@given(st.integers(1, 500), st.integers(1, 16), st.integers(1, 8), st.sampled_from(["synchronous", "asynchronous"]))
+def test_shares_are_the_whole_file_once(blocks_there, tasks, transfer_blocks, distribution):
+    size, whole = blocks_there * BLOCK, transfer_blocks * BLOCK
+    task = {"distribution": distribution, "tasks": tasks, "segment_bytes": 2 * whole}
+    shares = share.spans(size, whole, task)
+    assert [begin for begin, _ in shares] == [0, *(end for _, end in shares[:-1])] and shares[-1][1] == size
+    lengths = [end - begin for begin, end in shares]
+    if distribution == "synchronous":
+        assert len(shares) == tasks and max(lengths) - min(lengths) <= whole
+    else:
+        assert all(length == 2 * whole for length in lengths[:-1]) and lengths[-1] <= 2 * whole
 
 
 def asked(place: Path, layout: str, phase: str, distribution: str = "synchronous", **more) -> dict:
