@@ -14,6 +14,7 @@ from fsage import agreement, conclusion, dataset, results
 from fsage.plan import Plan
 from fsage.report.groups import summarise
 from fsage.report.section import Data
+from fsage.report.striping.layouts import layouts
 from fsage.report.striping.results import results as results_section
 from fsage.report.striping.server_cache import server_cache
 from fsage.report.striping.times import phase_times, scaling
@@ -82,6 +83,9 @@ def test_with_and_without_the_servers_cache_stand_side_by_side(tmp_path):
     one = next(row for row in section.table if row[:2] == ["IOR.4", "read"])
     assert one[2:5] == ["100.3", "none", "62.19"] and re.match(r"0\.62x \(0\.61\d to 0\.62\d\)", one[5])
     assert len(section.table) == 1 + 6 * 2 and "7% of its write and 38% of its read" in section.text
+    table = layouts(data_of(plan, records)).table
+    assert [row[0] for row in table[1:3]] == ["IOR.1, server_cache kept", "IOR.1, server_cache none"]
+    assert [row[5][:5] for row in table[1:3]] == ["150.4", "93.28"], "each with its own rates"
     kept = [one for one in records if one["params"]["server_cache"] == "kept"]
     assert server_cache(data_of(plan, kept)) is None
 
