@@ -15,7 +15,7 @@ from fsage.report.striping.rows import rows_of
 NONE = "\u2013"
 VERIFIED = {
     "objects": "A cell is valid only if after its write as many objects lay on the stores as the layout has, and of as "
-    "many bytes together.",
+    "many bytes together; on Lustre, if each file has the stripes of its layout (`lfs getstripe`).",
     "volumes": "A search is valid only if each of the database's volumes was searched, and each query found where it "
     "is from; the volumes are the state's own files, whose extents are compared before and after.",
 }
@@ -39,12 +39,17 @@ def layouts(data: Data) -> Section | None:
     table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
     for state in (name for name in data.planned if name in noted):
-        mine = frame[frame["state"] == state]
-        table.append([state, *_layout(noted[state]), *_rates(rows[rows["state"] == state], names)])
-        table[-1].append(f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells")
+        mine, measured = frame[frame["state"] == state], rows[rows["state"] == state]
+        cells = f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells"
+        for rest in measured["rest"].unique() if len(measured) else [""]:
+            label = f"{state}, {rest}" if rest else state
+            rates = _rates(measured[measured["rest"] == rest], names)
+            table.append([label, *_layout(noted[state]), *rates, cells])
         if "unsupported" in noted[state]:
             warnings.append(f"Unsupported: {noted[state]['unsupported']}.")
+    realised = ", ".join(sorted({one["realisation"] for one in noted.values() if "realisation" in one}))
     text = f"Stripe counts and watermarks as scaled to this target. {VERIFIED[files]}"
+    text += f" Realisation: {realised}." if realised else ""
     return Section("Layouts as verified", text, [], table=table, warnings=warnings)
 
 

@@ -19,17 +19,16 @@ def rows_of(data: Data) -> pd.DataFrame:
 def described(table: pd.DataFrame, planned: list[str]) -> pd.DataFrame:
     """The rows with `kind`, static or dynamic, and `x`, a place for each layout, in planned order.
 
-    `line`: the kind, with the parameters that differ where there are several sets of them; `rest`: all but the nodes.
+    `rest`: which parameters differ, but the nodes, where there are several sets of them; `line`: the kind with those
+    and the nodes.
     """
     kinds = ["dynamic" if json.loads(text)["segments"] > 1 else "static" for text in table["axes"]]
-    ends = _ends(params_labels(table["params"]))
     places = {state: float(place) for place, state in enumerate(planned)}
-    bare = table["params"].map(_without_nodes)
-    rest = params_labels(bare)
+    whole = _differing(table["params"])
     return table.assign(
         kind=kinds,
-        line=[kind + ends[params] for kind, params in zip(kinds, table["params"], strict=True)],
-        rest=[rest[text] for text in bare],
+        line=[", ".join(filter(None, words)) for words in zip(kinds, whole, strict=True)],
+        rest=_differing(table["params"].map(_without_nodes)),
         x=table["state"].map(places),
     ).sort_values(["measure", "x", "params"], ascending=[False, True, True], kind="stable")
 
@@ -40,7 +39,14 @@ def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     if nodes.nunique(dropna=False) < 2:
         return rows
     kept = rows[nodes == nodes.max()]
-    return kept.assign(line=kept["kind"] + ", " + kept["rest"] if kept["rest"].nunique() > 1 else kept["kind"])
+    return kept.assign(line=(kept["kind"] + ", " + kept["rest"]).str.removesuffix(", "))
+
+
+def _differing(params: pd.Series) -> list[str]:
+    """For each set of parameters a label of what is not the same in all."""
+    labels = {text: label.split(", ") for text, label in params_labels(params).items()}
+    common = set.intersection(*map(set, labels.values())) if labels else set()
+    return [", ".join(word for word in labels[text] if word not in common) for text in params]
 
 
 def ticks_of(part: pd.DataFrame) -> tuple[dict[float, str], str]:
@@ -50,13 +56,6 @@ def ticks_of(part: pd.DataFrame) -> tuple[dict[float, str], str]:
     if len(sets) != 1 or not isinstance(name := sets.pop(), str):
         return states.to_dict(), "layout"
     return states.str.removeprefix(f"{name}.").to_dict(), f"layout, {name}.n"
-
-
-def _ends(labels: dict[str, str]) -> dict[str, str]:
-    """Of each set of parameters what others do not have, as the end of a label."""
-    words = {params: label.split(", ") for params, label in labels.items()}
-    common = set.intersection(*map(set, words.values())) if words else set()
-    return {params: "".join(f", {word}" for word in mine if word not in common) for params, mine in words.items()}
 
 
 def _without_nodes(params: str) -> str:
