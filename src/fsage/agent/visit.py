@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Any
 
-from fsage.agent import outbox, shares, token
+from fsage.agent import outbox, shares, structure, token
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint
 from fsage.agent.hosts import Hosts
@@ -84,7 +84,9 @@ class Visit:
         seen = self.check()
         if not seen["agreed"]:
             return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
-        if cannot := cell.get("unsupported") or shares.why_not(self.target, cell["phases"]):
+        if cannot := (
+            cell.get("unsupported") or structure.unsupported(self.now) or shares.why_not(self.target, cell["phases"])
+        ):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
         else:
             self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
