@@ -43,7 +43,7 @@ def make(target: Target, asked: dict, one: dict) -> Path:
         raise Failure("cgroup v1 does not hold the block I/O controller any more")
     group = root / f"{iocost.PREFIX}{name}"
     with files.locked(journal.SHARED_LOCK):
-        journal.note(journal.path_of(target.home), {"kind": "group", "path": str(group)})
+        journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(group)})
         group.mkdir(exist_ok=True)
     _write(group / "blkio.bfq.weight", str(one["weight"]))
     return group
@@ -82,7 +82,8 @@ def end_readers(home: Path) -> None:
 
 def left_over(home: Path) -> list[Path]:
     """The readers' groups that are noted."""
-    noted = [Path(entry["path"]) for entry in journal.entries(journal.path_of(home)) if entry["kind"] == "group"]
+    entries = journal.entries(journal.path_of(home))
+    noted = [Path(entry["path"]) for entry in entries if entry["kind"] in ("group", "v1_group")]
     return [group for group in noted if group.name.startswith(f"{iocost.PREFIX}{home.name}.")]
 
 

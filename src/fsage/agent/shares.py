@@ -3,9 +3,9 @@
 A phase that has `shares` is run so. Its keys: queue (the scheduler), cgroup (v1, v2), cost (IOCost's model; none: it is
 off), settle_s, seconds, and groups, each with name, weight, and argv (a reader that never ends) or query (what
 fsage.agent.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
-`seconds`, in which all of them run, or for as long as the query takes; then they are stopped. Scheduler and cost model
-are put back after each cell; the groups, and a controller moved from cgroup v1, at the end of the run, at the release,
-or by `recover`.
+`seconds`, in which all of them run, or for as long as the query takes; then they are stopped. Scheduler, cost model and
+groups of cgroup v1 are put back after each cell; the groups of v2, and a controller that was moved there, at the end of
+the run, at the release, or by `recover`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fsage.agent.shell import stop
 from fsage.agent.target import Target
 from fsage.agent.undo import undo
 
-OF_A_CELL = ("cost", "scheduler")
+OF_A_CELL = ("cost", "scheduler", "v1_group")
+"""A group of cgroup v1 goes with its cell: while there is one, the controller cannot move to v2 for the next."""
 BEGIN_PATIENCE_S = 10.0
 QUERY_PATIENCE_S = 900.0
 LOOK_EVERY_S = 0.02
