@@ -14,7 +14,7 @@ import pytest
 from states import bring
 
 from fsage import workloads
-from fsage.agent import claim, groups, images, iocost, journal, loops, measure, recover, scheduler, state
+from fsage.agent import claim, groups, images, iocost, journal, loops, measure, recover, scheduler, shares, state
 from fsage.agent.files import read_json
 from fsage.agent.structure import database
 from fsage.agent.target import Target, open_target
@@ -86,6 +86,16 @@ def test_weights_divide_the_device(target: Target, name: str, low: float, high: 
     assert low < found.metrics["bw_ratio"] < high and found.metrics["group1_io_kib"] == pytest.approx(128, rel=0.02)
     assert queue(target) == "none" and not in_groups(target)
     assert {entry["kind"] for entry in journal.entries(journal.path_of(target.home))} == {"group"}
+
+
+def test_a_device_that_gives_less_than_its_model_fails_the_cell(target: Target, monkeypatch) -> None:
+    """So it is too when somebody else uses the disk below."""
+    monkeypatch.setattr(shares, "SPANS", 2)
+    one = cell(target, "P3", "iocost", seconds=0.5)
+    one["phases"][0]["shares"]["cost"] = {"bytes_per_s": 10**12, "sequential_iops": 10**9, "random_iops": 10**9}
+    found = outcome(target, one)
+    assert found.status == "failed" and "in each of 2 spans the groups used less of the device" in str(found.why)
+    assert queue(target) == "none" and not in_groups(target)
 
 
 def test_a_file_in_pieces_takes_more_ios(target: Target) -> None:

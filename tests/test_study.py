@@ -550,7 +550,8 @@ def test_a_study_that_is_not_there_names_those_that_are():
         load_study(CONFIG / "serie1.yaml")
     assert str(caught.value) == (
         f"{CONFIG}/serie1.yaml: there is no study 'serie1' in {CONFIG}; did you mean 'series1'? "
-        "there are: defrag, iocontrol, prealloc, prealloc_quick, quickstart, series1, series2, striping"
+        "there are: defrag, iocontrol, iocontrol_hot, iocontrol_sqlite, prealloc, prealloc_quick, quickstart, series1, "
+        "series2, striping"
     )
     with pytest.raises(StudyError, match="cannot be read: Is a directory"):
         load_study(CONFIG)

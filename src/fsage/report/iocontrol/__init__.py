@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from fsage.report.iocontrol.fair import fair
 from fsage.report.iocontrol.hot import hot
 from fsage.report.iocontrol.queries import queries
 from fsage.report.iocontrol.rows import SQLITE, WEIGHTS
@@ -13,9 +14,9 @@ from fsage.report.iocontrol.victims import victims
 
 SECTIONS = (
     hot,
-    *(partial(section, workload=WEIGHTS) for section in (victims, sharing, steps)),
+    *(partial(section, workload=WEIGHTS) for section in (victims, fair, sharing, steps)),
     partial(victims, workload=SQLITE),
     queries,
-    *(partial(section, workload=SQLITE) for section in (sharing, steps)),
+    *(partial(section, workload=SQLITE) for section in (fair, sharing, steps)),
 )
 """Each takes the data and draws what these can fill, or nothing."""

@@ -161,9 +161,9 @@ def interval_text(ratio: Ratio | None) -> str:
 
 
 def scheduler_label(name: str) -> str:
-    """As it is written: 'BFQ', 'IOCost'; without one it is the control."""
+    """As it is written: 'BFQ', 'IOCost'; 'no scheduler', which is the control."""
     base, _, layout = name.partition(" ")
-    words = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler (control)"}
+    words = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler"}
     return f"{words.get(base, base)}{f' ({layout})' if layout else ''}"
 
 

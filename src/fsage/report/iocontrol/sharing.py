@@ -41,8 +41,8 @@ def sharing(data: Data, workload: str) -> Section | None:
             for group in GROUPS
         ]
         drawn = pd.concat([line.points for line in lines])
-        beside = " beside SQLite" * (workload == SQLITE)
-        title = f"Bandwidth of both groups{beside}, {scheduler_label(scheduler)}"
+        who = "SQLite and fio" if workload == SQLITE else "both groups"
+        title = f"Bandwidth of {who}, {scheduler_label(scheduler)}"
         panels.append(
             line_panel(
                 f"{title}, pieces of {piece}" if len(pieces) > 1 else title,
