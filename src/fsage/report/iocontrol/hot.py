@@ -41,7 +41,7 @@ def hot(data: Data) -> Section | None:
         )
     }
     gains = [f"{pattern}, {CALLED[WEIGHTS][group]}" for pattern, group in GAINS]
-    table = [["scheduler", "pieces", "defragmented", "moved", "extents of it", "took", *gains]]
+    table = [["scheduler", "pieces", "defragmented", "moved", "its extents", "took", *gains]]
     words, warnings = [], []
     for piece_bytes in dict.fromkeys(piece for piece, _ in notes):
         piece = size_label(piece_bytes)
