@@ -74,6 +74,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.line("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
+@pytest.fixture
+def row(record_property: Any) -> Any:
+    """Add a row to that table: what was simulated, in which case, what is claimed, how often it came true in trials."""
+    from simulated import error  # it loads SciPy, which most tests do without
+
+    def add(what: str, case: str, claim: str, hits: int, trials: int) -> None:
+        rate = hits / trials
+        record_property("simulated", (what, case, claim, f"{rate:.1%} ± {2 * error(rate, trials):.1%}", f"{trials}"))
+
+    return add
+
+
 def traces(name: str) -> list[str]:
     """Loop devices, mounts, control groups, images and who serves them, whose names begin with a target's name."""
     found = [f"mount {m.point}" for m in filesystems.mounts() if f"/{name}" in m.point]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import claim, files, filesystems, images, lease, loops, space
+from fsage.agent import claim, files, filesystems, images, lease, loops
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
@@ -427,116 +427,6 @@ def test_a_wrong_declaration_is_refused(change: Spec, message: str, tmp_path: Pa
     with pytest.raises(Refusal, match=message):
         images.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
     assert not (tmp_path / "home").exists()
-
-
-def test_life_of_a_directory(directory_target: Spec) -> None:
-    place = Path(directory_target["directory"])
-    with pytest.raises(Refusal, match="does not exist; create the target first"):
-        claim.claim(directory_target, {}, False)
-    assert images.create(directory_target, {}, False)["changed"]
-    assert not images.create(directory_target, {}, False)["changed"]
-    ours = claim.claim(directory_target, {}, False)["claim"]
-    assert not claim.claim(directory_target, {}, False)["changed"]
-    assert not images.create(directory_target, {}, False)["changed"]
-    assert ours["capacity_bytes"] == min(GIB, int(0.1 * space.free_bytes(place))) or ours["capacity_bytes"] <= GIB
-    assert ours["filesystem_state_known"] is False and ours["device_model"]["kind"] == "none"
-    target = open_target(directory_target)
-    assert target.enter_model() is None and target.model_in_place() is None
-    (place / "filler/g0").mkdir(parents=True)
-    (place / "filler/g0/0000000").write_text("x")
-    (place / "users.txt").write_text("not ours")
-    target.remount()
-    assert (place / "filler").exists()
-    target.format()
-    assert not (place / "filler").exists() and (place / "users.txt").exists()
-    open_target(directory_target)
-    released = claim.release(directory_target, {}, False)
-    assert "left what is not: users.txt" in released["proof"][0]
-    assert [p.name for p in place.iterdir()] == ["users.txt"]
-    assert images.remove(directory_target, {}, False)["left"] == [str(place)]
-    (place / "users.txt").unlink()
-    assert images.remove(directory_target, {}, False)["changed"] and not place.exists()
-
-
-def test_a_directory_that_is_not_ours_is_refused(directory_target: Spec, tmp_path: Path) -> None:
-    place = Path(directory_target["directory"])
-    place.mkdir()
-    (place / "precious").write_text("x")
-    for verb in (images.create, claim.claim):
-        with pytest.raises(Refusal, match="not empty, and not claimed by target"):
-            verb(directory_target, {}, False)
-    assert (place / "precious").read_text() == "x" and len(list(place.iterdir())) == 1
-    with pytest.raises(Refusal, match="which is memory"):
-        images.create({**directory_target, "directory": f"/dev/shm/fsage-{os.getpid()}"}, {}, False)
-    (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(Refusal, match="not a directory"):
-        images.create({**directory_target, "directory": str(tmp_path / "link")}, {}, False)
-
-
-def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target: Spec) -> None:
-    place = Path(directory_target["directory"])
-    images.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
-    (place / "filler").symlink_to("/tmp")
-    with pytest.raises(Refusal, match="symbolic link"):
-        open_target(directory_target).format()
-    (place / "filler").unlink()
-    place.rename(place.with_name("aside"))
-    with pytest.raises(Refusal, match="is missing"):
-        open_target(directory_target)
-    place.mkdir()
-    (place / "filler").mkdir()
-    with pytest.raises(Refusal, match="another directory"):
-        open_target(directory_target)
-    released = claim.release(directory_target, {}, False)
-    assert "another directory" in released["proof"][0] and (place / "filler").exists()
-
-
-def usable_by_nobody(python: str) -> bool:
-    try:
-        return subprocess.run([python, "-c", ""], user=65534, check=False).returncode == 0
-    except OSError:
-        return False
-
-
-@root
-def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
-    """A user without rights gets the directory, and is told why not the rest."""
-    nobody = 65534
-    python = next(filter(usable_by_nobody, [sys.executable, "/usr/bin/python3"]), None)
-    if python is None:
-        pytest.skip("no Python that a user without rights may run")
-    home = Path(directory_target["home"]).parent
-    os.chmod(home, 0o755)
-    os.chown(home, nobody, nobody)
-
-    def agent(verb: str, spec: Spec) -> tuple[int, dict[str, Any]]:
-        done = subprocess.run(
-            [python, "-m", "fsage.agent", verb],
-            input=json.dumps({"target": spec}),
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd="/",
-            user=nobody,
-            group=nobody,
-            extra_groups=[],
-            env={**os.environ, "HOME": str(home), "PYTHONPATH": str(SOURCE)},
-        )
-        assert done.stdout, done.stderr
-        return done.returncode, json.loads(done.stdout)
-
-    code, answer = agent("create", {"name": "local", "kind": "loop"})
-    assert code == 1 and "needs root" in answer["msg"] and "kind: directory" in answer["msg"]
-    code, answer = agent("probe", {"name": "local", "kind": "loop"})
-    assert code == 0 and not answer["probe"]["able"]
-    assert any("root" in word for word in answer["probe"]["missing"])
-    spec = {key: value for key, value in directory_target.items() if key != "home"}
-    for verb in ("create", "claim", "release", "remove"):
-        code, answer = agent(verb, spec)
-        assert code == 0 and answer["changed"], answer
-    assert not Path(directory_target["directory"]).exists()
-    assert (home / ".local/state/fsage").is_dir()
 
 
 @root

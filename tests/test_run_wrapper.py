@@ -290,7 +290,7 @@ def test_apt_installs_what_is_missing_and_starts_no_service(bare: Clone) -> None
         "apt-get update",
         "policy: 101",
         "apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends --no-remove"
-        " btrfs-progs e2fsprogs fio mount util-linux xfsprogs",
+        " btrfs-progs e2fsprogs fio mount ncbi-blast+ util-linux xfsprogs",
         "policy: 101",
     ]
     bare.run("true", prefix=WITHOUT_SBIN)
@@ -334,8 +334,11 @@ def test_dnf_installs_one_by_one_where_a_package_does_not_exist(bare: Clone) -> 
     assert done.returncode == 0, done.stderr
     install = "dnf install --assumeyes --setopt=install_weak_deps=False "
     assert bare.recorded("dnf") == [
-        install + "btrfs-progs e2fsprogs fio util-linux xfsprogs",
-        *(install + package for package in ("btrfs-progs", "e2fsprogs", "fio", "util-linux", "xfsprogs")),
+        install + "btrfs-progs e2fsprogs fio ncbi-blast+ util-linux xfsprogs",
+        *(
+            install + package
+            for package in ("btrfs-progs", "e2fsprogs", "fio", "ncbi-blast+", "util-linux", "xfsprogs")
+        ),
     ]
     assert "mkfs.btrfs: without it no btrfs targets" in done.stderr
     assert "mkfs.xfs" not in done.stderr

@@ -16,13 +16,13 @@ from states import bring
 from fsage import workloads
 from fsage.agent import claim, groups, images, iocost, journal, loops, measure, recover, scheduler, shares, state
 from fsage.agent.files import read_json
-from fsage.agent.structure import database
+from fsage.agent.structure import sqlite
 from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
 READERS = {"kind": "readers", "generation": 1, "percent": 8, "piece_bytes": 16384, **HOT}
-DATABASE = {"kind": "database", "generation": 2, "percent": 8, "seed": 67005}
+DATABASE = {"kind": "sqlite", "generation": 2, "percent": 8, "seed": 67005}
 WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
 
 
@@ -106,10 +106,10 @@ def test_a_file_in_pieces_takes_more_ios(target: Target) -> None:
 
 def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
     seen = observed(target, cell(target, "P4", "iocost", workload="sqlite"))
-    found, made = SQLITE.read(seen), seen["layout"]["notes"]["database"]
+    found, made = SQLITE.read(seen), seen["layout"]["notes"]["sqlite"]
     assert found.status == "valid" and made["extents"] == 1, found
     assert found.metrics["query_checksum"] == made["sum"] < 2**48
-    assert made["sum"] == sum(database.numbers(DATABASE, made["rows"]))
+    assert made["sum"] == sum(sqlite.numbers(DATABASE, made["rows"]))
     assert found.metrics["queries"] * found.metrics["query_seconds"] >= 1
     assert found.metrics["group1_io_kib"] < 22 and found.metrics["group2_io_kib"] > 64
     made["sum"] += 1

@@ -1,16 +1,24 @@
-"""A layout on Lustre: the exact `lfs setstripe -E`, its recorded reading-back, and a file that lies otherwise."""
+"""A layout on Lustre: the exact commands of both realisations, their recorded reading-back, a file that lies otherwise.
+
+The IORs of a file in segments are real processes beside each other; what they print was recorded of IOR 3.3.0.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sys
 from pathlib import Path
 
 import pytest
+from corpus import BY_NAME
 from lustre_site import Site, lustre_target, recorded
 from states import bring
 
 from fsage import workloads
-from fsage.agent import claim
+from fsage.agent import alike, claim, measure, unrelated
 from fsage.agent.errors import Failure
+from fsage.agent.hosts import Hosts
 from fsage.agent.lustre import stripes
 from fsage.agent.striping import Segment
 from fsage.agent.target import open_target
@@ -18,7 +26,7 @@ from fsage.agent.target import open_target
 MIB = 1 << 20
 TYPES = [[64 * MIB, 1, 4 * MIB], [None, 2, 4 * MIB]]  # as recorded
 STEP = {"kind": "stripe", "generation": 1, "pattern": "own", "nominal_bytes": 128 * MIB, "largest_count": 2}
-STEPS = [{**STEP, "segments": TYPES}]
+STEPS = [{**STEP, "realisation": "pfl", "unrelated": None, "segments": TYPES}]
 SET = "lfs setstripe -E 64M -c 1 -S 4M -E -1 -c 2 -S 4M"
 
 
@@ -36,6 +44,7 @@ def spec(tmp_path: Path, site: Site) -> dict:
 @pytest.mark.root
 def test_the_layout_is_set_and_read_back(spec: dict, site: Site) -> None:
     noted = bring(spec, *STEPS)["notes"]["stripe"]
+    assert noted.pop("realisation") == "pfl"
     assert noted == {"osts": 2, "segments": [[0, 64 * MIB, 1, 4 * MIB, 0], [64 * MIB, 128 * MIB, 2, 4 * MIB, 1]]}
     measured = f"{spec['directory']}/measured"
     commands = [command for command in site.commands("lfs") if command.endswith(measured)]
@@ -71,3 +80,158 @@ def test_a_file_of_another_layout_is_astray(tmp_path: Path, site: Site) -> None:
     assert found["stripes"] == {"0": 2, "1": 3}
     assert [one.split(" has ")[0] for one in found["astray"]] == [f"{tmp_path}/plain", f"{tmp_path}/short"]
     assert "(67108864, 0, 4194304)" in found["astray"][1], "a component that was never written has no OST"
+
+
+# One IOR for each segment
+
+IN_SEGMENTS = [{**STEPS[0], "realisation": "segments", "nominal_bytes": 192 * MIB}]
+TASKS = {"tasks": 6, "amount_mib": 32, "tools": {"ior": "3.3.0", "mpirun": "4.1", "srun": "23.11"}}
+PARAMS = {"workload": "striped_file", "transfer_size": 4 * MIB, "iteration": 1}
+RECORDED = {2: "ior-3.3.0/w-only-nokeep", 4: "ior-3.3.0/multi-dir-at"}
+MPIRUN = """#!{python} -SE
+import json, pathlib, sys, time
+said = json.load(open({said!r}))[sys.argv[sys.argv.index("-np") + 1]]
+path, reads = pathlib.Path(sys.argv[sys.argv.index("-o") + 1]), "-r" in sys.argv
+said = said.replace(" -F ", " ").replace("write ", "read  ") if reads else said.replace(" -F ", " ")
+path.touch()
+head, row, rest = said.partition("\\nread " if reads else "\\nwrite ")
+for line in head.splitlines():
+    print("Command line : /bin/" + " ".join(sys.argv[sys.argv.index("ior"):]) if line.startswith("Command") else line)
+sys.stdout.flush()
+time.sleep(0.3)
+print(row[1:] + rest, flush=True)
+"""
+
+
+@pytest.fixture
+def segments(tmp_path: Path, site: Site) -> dict:
+    """A target on which each segment's directory and file come as asked."""
+    spec = {**lustre_target(tmp_path, site), **{"amount_mib": 32}, "scale": {"file_size": 1.0, "tasks": 6}}
+    claim.claim(spec, {}, False)
+    said = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0].replace("1048576", str(4 * MIB))
+    for number, count in enumerate((1, 2)):
+        place = f"{spec['directory']}/measured/segment{number}"
+        site.answer(f"lfs setstripe -c {count} -S 4M -i -1 {place}")
+        site.answer(f"lfs getstripe -y -d {place}", said.replace("stripe_count:  1", f"stripe_count:  {count}"))
+    lies = [recorded("lfs_getstripe_y_plain_f1.txt").replace("1048576", str(4 * MIB))]
+    lies.append(recorded("lfs_getstripe_y_s2_f1.txt"))
+    for number, text in enumerate(lies):
+        site.answer(f"lfs getstripe -y {spec['directory']}/measured/segment{number}/shared", text)
+    site.answer("lctl get_param ldlm*", "")
+    (tmp_path / "said.json").write_text(json.dumps({str(n): BY_NAME[name].stdout for n, name in RECORDED.items()}))
+    mpirun = site.bin / "mpirun"
+    mpirun.write_text(MPIRUN.format(python=sys.executable, said=str(tmp_path / "said.json")))
+    mpirun.chmod(0o755)
+    return spec
+
+
+@pytest.mark.root
+def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Site) -> None:
+    bring(segments, *IN_SEGMENTS)
+    measured = f"{segments['directory']}/measured"
+    site.commands()
+    phases = workloads.load("striped_file").commands(PARAMS, {**open_target(segments).claim, **TASKS}, IN_SEGMENTS)
+    cell = {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": PARAMS, "phases": phases}
+    request = {"study": "test", "state": "wanted", "steps": IN_SEGMENTS, "cells": [cell]}
+    assert measure.measure(segments, request, False)["measured"] == 1
+    (path,) = (Path(segments["home"]) / "scratch" / "outbox").rglob("one.1.json")
+    seen = json.loads(path.read_text())
+    assert (seen["status"], seen["why"]) == ("done", None)
+    asked = [command for command in site.commands("lfs") if "/segment" in command]
+    assert asked[:4] == [
+        f"lfs setstripe -c 1 -S 4M -i -1 {measured}/segment0",
+        f"lfs getstripe -y -d {measured}/segment0",
+        f"lfs setstripe -c 2 -S 4M -i -1 {measured}/segment1",
+        f"lfs getstripe -y -d {measured}/segment1",
+    ]
+    write = seen["phases"][0]
+    assert write["placement"] == {"files": 2, "looked_at": 2, "stripes": {"0": 1, "1": 2}, "astray": []}
+    for one in (write, *write["beside"]):
+        came = dict(zip(one["stdout"].splitlines(), one["line_s"], strict=True))
+        row = next(line for line in came if line.startswith("write  "))
+        assert came[row] - came["Results: "] >= 0.25, "each line has the time at which it came"
+    assert write["wall_s"] < 2 * 0.3 + 1 and len(write["beside"]) == 1
+
+    def judged(first: float, second: float) -> workloads.Outcome:
+        """With rows that came at these seconds: the IORs took 0.01091 and 0.02136 s."""
+        for phase in seen["phases"]:
+            for one, came in zip((phase, *phase.get("beside", ())), (first, second), strict=False):
+                one["line_s"] = [came] * len(one["stdout"].splitlines())
+        return workloads.load("striped_file").read(seen)
+
+    found = judged(5.00, 5.01).metrics
+    assert found["write_bytes"] == found["read_bytes"] == 192 * MIB
+    assert found["write_seconds"] == pytest.approx(5.01 - (5.01 - 0.02136)), "from the second's start to its end"
+    assert judged(5.01, 5.00).metrics["write_seconds"] == pytest.approx(5.01 - (5.00 - 0.02136))
+    assert found["read_start_spread_ms"] == pytest.approx(1000 * abs(5.00 - 0.01091 - (5.01 - 0.02136)))
+    assert "segment 0's IOR began 0.989 s after another one had ended" in (judged(6.0, 5.0).why or "")
+    del seen["phases"][1]["beside"]
+    assert "read: moved 67108864 bytes, the layout's file has 201326592" in (judged(5.0, 5.0).why or "")
+
+
+@pytest.mark.root
+def test_a_segment_whose_directory_comes_otherwise_fails_the_step(segments: dict, site: Site) -> None:
+    place = f"{segments['directory']}/measured/segment1"
+    site.answer(f"lfs getstripe -y -d {place}", recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0])
+    with pytest.raises(Failure, match=r"segment1: asked for 2 stripes of 4 MiB .* shows 1 of 1048576 bytes"):
+        bring(segments, *IN_SEGMENTS)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "starts"),
+    [
+        (
+            "openmpi",
+            [f"mpirun --allow-run-as-root --oversubscribe --host c1:{n},c2:{n} -np {2 * n}" for n in (2, 4)],
+        ),
+        ("mpich", [f"mpirun -hosts c1,c2 -ppn {n} -np {2 * n}" for n in (2, 4)]),
+        (
+            "srun",
+            [
+                f"srun --mpi=pmix --overlap --nodes=2 --nodelist=c1,c2 --ntasks-per-node={n} --ntasks={2 * n}"
+                for n in (2, 4)
+            ],
+        ),
+    ],
+)
+def test_each_clients_tasks_are_shared_out(launcher: str, starts: list[str]) -> None:
+    claimed = {**TASKS, "kind": "lustre", "lustre": {"osts": [0, 1]}, "target": "scratch", "containers": None}
+    claimed |= {"stores": [{"mount": "/m"}], "hosts": ["c1", "c2"], "launcher": launcher}
+    run = workloads.load("striped_file").commands
+    write = run(PARAMS, claimed, IN_SEGMENTS)[0]
+    moves = f"ior -v -t {4 * MIB} -b {32 * MIB} -w -k --posix.odirect -o /m/measured"
+    assert [" ".join(argv) for argv in (write["argv"], *write["beside"])] == [
+        f"{start} {moves}/segment{number}/shared" for number, start in enumerate(starts)
+    ]
+    with pytest.raises(ValueError, match="1 tasks a client cannot be at work in 2 segments at once"):
+        run(PARAMS, {**claimed, "tasks": 1, "amount_mib": 192}, IN_SEGMENTS)
+    with pytest.raises(ValueError, match=r"4 tasks cannot share 130023424 bytes of /m/measured/segment0/shared"):
+        run(PARAMS, {**claimed, "tasks": 7, "amount_mib": 27}, IN_SEGMENTS)
+    with pytest.raises(ValueError, match="nodes: 3 are more than target scratch was claimed with: 2"):
+        run({**PARAMS, "nodes": 3}, claimed, IN_SEGMENTS)
+
+
+@pytest.mark.root
+def test_the_unrelated_file_lies_on_all_osts_and_every_client_reads_it(spec: dict, site: Site, monkeypatch) -> None:
+    filler = f"{spec['directory']}/filler/g1"
+    site.answer(f"lfs setstripe -c -1 -S 1M -i -1 {filler}")
+    everywhere = (
+        recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0].replace("stripe_count:  1", "stripe_count: -1")
+    )
+    site.answer(f"lfs getstripe -y -d {filler}", everywhere)
+    with monkeypatch.context() as small:
+        small.setattr(alike, "memory_bytes", lambda: 40 * MIB)
+        state = bring(spec, {**STEPS[0], "unrelated": "memory"})
+    assert state["notes"]["stripe"]["unrelated_bytes"] == state["bytes"] == 32 * MIB, "16 files of whole MiB"
+    target = open_target(spec)
+    measured = target.mounts[0] / "measured" / "shared"
+    measured.write_bytes(b"warm" * 1024)
+    client = {"python": sys.executable, "local": True, "name": "c2"}
+    with contextlib.closing(
+        Hosts(target.spec, target.claim, {"clients": [{"name": "c1"}, client], "servers": []})
+    ) as two:
+        assert two.read_unrelated(target) == 2, "the page that each of two clients, on one machine, has in memory"
+        for path in unrelated.paths_of(target.mounts):
+            path.unlink()
+        with pytest.raises(Failure, match=r"the state has no unrelated file below .*/filler to be read"):
+            two.read_unrelated(target)

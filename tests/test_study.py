@@ -551,7 +551,7 @@ def test_a_study_that_is_not_there_names_those_that_are():
     assert str(caught.value) == (
         f"{CONFIG}/serie1.yaml: there is no study 'serie1' in {CONFIG}; did you mean 'series1'? "
         "there are: defrag, iocontrol, iocontrol_hot, iocontrol_sqlite, prealloc, prealloc_quick, quickstart, series1, "
-        "series2, striping"
+        "series2, striping, striping_blast, striping_scaling"
     )
     with pytest.raises(StudyError, match="cannot be read: Is a directory"):
         load_study(CONFIG)

@@ -34,7 +34,16 @@ METADATA = {"workload": "metadata", "files_per_task": 50, "iteration": 1}
 
 
 def test_workloads_are_found_by_name():
-    assert workloads.names() == ["device_range", "file_read", "metadata", "sequential", "striped_file", "weights"]
+    assert workloads.names() == [
+        "blast",
+        "device_range",
+        "file_read",
+        "metadata",
+        "sequential",
+        "sqlite",
+        "striped_file",
+        "weights",
+    ]
     for name in workloads.names():
         module = workloads.load(name)
         assert all(hasattr(module, part) for part in ("Params", "commands", "read", "seconds", "bytes_written"))

@@ -190,6 +190,48 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 
 
 @app.command()
+def advise(
+    context: typer.Context,
+    study: StudyName,
+    files: Annotated[
+        str | None,
+        typer.Option(help="the files it is for: .yaml or .csv (size, count), a folder, sizes by line, or -"),
+    ] = None,
+    mix: Annotated[
+        str | None,
+        typer.Option(help="shares of the bytes by measure, e.g. read=3,write=1; none: as the cells move them"),
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(help="only these values of a parameter or axis: deleted=1,2; may be repeated")
+    ] = None,
+    margin: Annotated[float, typer.Option(help="percent below which a difference does not matter")] = 3,
+    least_share: Annotated[
+        float, typer.Option(help="percent of the bytes that all who are compared must be measured for")
+    ] = 90,
+    cold_reads: Annotated[
+        float | None, typer.Option(help="of defrag: how often a file is read; the work then counts too")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, with samples and record files")] = False,
+) -> None:
+    """Choose a layout, a preallocation or defragmentation for some files from a study's records; say how sure it is.
+
+    Exit 0 with advice, or where the data do not decide, which is said.
+    """
+    from fsage.advise import command, distribution, evidence
+    from fsage.advise.advice import Asked
+
+    asked = Asked(
+        files=distribution.read(files) if files else None,
+        at=evidence.read_pairs(at or [], "--at"),
+        mix=evidence.read_pairs(mix.split(",") if mix else [], "--mix"),
+        margin=margin / 100,
+        least_share=least_share / 100,
+        cold_reads=cold_reads,
+    )
+    command.run(context.obj.plan(study), asked, as_json)
+
+
+@app.command()
 def site(
     context: typer.Context,
     studies: Annotated[list[str] | None, typer.Argument(help="studies to estimate; none: all there are")] = None,

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from fsage import dataset, report, results
+from fsage import agreement, dataset, report, results
 from fsage.plan import Plan
 
 SHOWN = 10
 
 
 def conclude(plan: Plan) -> tuple[list[str], int]:
-    """Lines for the terminal, and the exit code: 0 only when every planned cell has a record that did not fail."""
+    """Lines for the terminal, and the exit code: 0 only when every planned cell has a record that did not fail.
+
+    Nor is it 0 where cells that were to compute the same did not.
+    """
     status: Counter[str] = Counter()
     wrong: list[str] = []
     failed: list[str] = []
@@ -34,17 +37,18 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
         elif found["status"] == "failed":
             failed.append(f"failed: {state} {cell.name}: {found['why']}")
     lines = [f"{plan.study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
-    for several in (wrong, failed):
+    frame = dataset.load(_paths(plan))
+    differ = agreement.disagreements(frame)
+    for several in (wrong, failed, differ):
         lines += several[:SHOWN] + ([f"… and {len(several) - SHOWN} more"] if len(several) > SHOWN else [])
     if failed:
         lines.append(
             f"to measure just the failed ones again: fsage remeasure {plan.study.name} --failed && "
             f"snakemake {plan.study.name}"
         )
-    frame = dataset.load(_paths(plan))
     lines += report.headline(frame, plan.study)
     lines.append(f"report: {plan.results.report / 'index.html'}")
-    return lines, 1 if wrong or failed else 0
+    return lines, 1 if wrong or failed or differ else 0
 
 
 def write_report(plan: Plan, study_file: Path) -> Path:

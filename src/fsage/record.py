@@ -14,13 +14,13 @@ from fsage.results import Results
 from fsage.study import Cell
 
 SCHEMA = 1
-BULKY = ("stdout", "stderr")  # kept in the raw observation only
+BULKY = ("stdout", "stderr", "line_s")  # kept in the raw observation only
 
 
 def make_record(observation: dict, raw: Path, root: Path) -> dict:
     """Judge one observation: its record, with the raw file's place below `root` and its SHA-256."""
     outcome = workloads.load(observation["params"]["workload"]).read(observation)
-    phases = [{key: phase[key] for key in phase if key not in BULKY} for phase in observation["phases"]]
+    phases = [_lean(phase) for phase in observation["phases"]]
     layout = observation["layout"]
     recipe = recipes.load(observation["nominal"]["recipe"])
     return {
@@ -36,6 +36,11 @@ def make_record(observation: dict, raw: Path, root: Path) -> dict:
             "sha256": hashlib.sha256(raw.read_bytes()).hexdigest(),
         },
     }
+
+
+def _lean(phase: dict) -> dict:
+    lean = {key: phase[key] for key in phase if key not in BULKY}
+    return {**lean, "beside": [_lean(one) for one in phase["beside"]]} if "beside" in phase else lean
 
 
 def unpack(bundle: Path, root: Path, target: str) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 from fsage.agent import claim, groups, images, lease, measure, outbox, prealloc, probe, recover, state, structure, tune
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import osts
+from fsage.agent.lustre import osts, servercache
 from fsage.agent.lustre.format import format_osts
 
 Verb = Callable[[dict, dict, bool], dict]
@@ -58,6 +58,7 @@ VERBS: dict[str, Verb] = {
     "release": claim.release,
     "hold": hold,
     "recover": recover.recover,
+    "server_cache_back": servercache.server_cache_back,
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,

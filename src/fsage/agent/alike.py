@@ -32,12 +32,17 @@ def facts(spec: dict[str, Any]) -> dict[str, Any]:
         "root": os.geteuid() == 0,
         "host": uname.nodename,
         "kernel": uname.release,
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory_bytes": memory_bytes(),
         "network_mbit_s": network_mbit_s(),
         "time": time.time(),
         "images": containers.digests(spec["containers"]),
         "lustre": params.version() if spec["kind"] == "lustre" and shutil.which("lctl") else None,
     }
+
+
+def memory_bytes() -> int:
+    """This host's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def network_mbit_s(interfaces: Path = Path("/sys/class/net")) -> list[int]:

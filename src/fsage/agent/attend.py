@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fsage.agent import alike, caches, probe
+from fsage.agent import alike, caches, probe, unrelated
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import cold
+from fsage.agent.lustre import cold, servercache
 from fsage.agent.service import Service, serving
 from fsage.agent.state import opened
 from fsage.agent.target import Target
@@ -32,16 +32,40 @@ class Attendant:
         spec, claim, client = given["target"], given["claim"], given["role"] == "client"
         self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
         self.service: Service | None = None
+        self.spec = {} if client else spec
+        if self.spec and claim:
+            servercache.put_back(spec)  # what one that was killed left
         self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else alike.facts(spec)
 
     def do(self, do: str, **given: Any) -> dict[str, Any]:
         """Do one of the following."""
-        works: dict[str, Callable[..., dict]] = {"drop": self.drop, "serve": self.serve, "end": self.end}
+        works: dict[str, Callable[..., dict]] = {
+            "drop": self.drop,
+            "read": self.read,
+            "server_cache": self.server_cache,
+            "serve": self.serve,
+            "end": self.end,
+        }
         return works[do](**given)
 
     def drop(self) -> dict[str, Any]:
         """Make this host's caches cold; caches.drop's answer."""
         return drop_of(self.target) if self.target else caches.drop_all()
+
+    def read(self) -> dict[str, Any]:
+        """Read the target's unrelated file, and count the pages of what is measured after it."""
+        assert self.target  # clients only
+        return {"cached_pages": unrelated.read(self.target, measured_files(self.target.mounts))}
+
+    def server_cache(self, setting: str | None = None) -> dict[str, Any]:
+        """What fsage.agent.lustre.servercache.serve gives."""
+        return servercache.serve(self.spec, setting)
+
+    def leave(self) -> None:
+        """What was started here ends, and what was changed is put back, for the launcher has gone."""
+        self.end()
+        if self.spec:
+            servercache.put_back(self.spec)
 
     def serve(self, service: dict) -> dict[str, Any]:
         """Have it listen here."""
@@ -85,7 +109,7 @@ def main() -> None:
             print(json.dumps(answer), flush=True)
     finally:
         if attendant:
-            attendant.end()
+            attendant.leave()
 
 
 def next_line(stream: BinaryIO) -> bytes:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import (
+    blastdb,
     calibrate,
     containers,
     declaration,
@@ -135,6 +136,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if known:
             files.write_json(home / "released" / f"{files.utc_now()}.json", known)
             files.remove(home / "tunables.json")  # the loop devices that had them are as new
+            shutil.rmtree(home / blastdb.PLACE, ignore_errors=True)
             files.remove(home / "claim.json")
             proof.append(f"{home}/claim.json is gone")
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}

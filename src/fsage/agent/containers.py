@@ -1,4 +1,4 @@
-"""fio, IOR and mdtest from Apptainer images, where the target declares a folder of them (`fsage_target.containers`).
+"""fio, IOR, mdtest and BLAST from Apptainer images, where a target declares their folder (`fsage_target.containers`).
 
 Nothing else runs in a container: neither the agent, nor mkfs and mount, nor the MPI launcher, which starts the
 container on each rank (the hybrid model). Of the host a container sees what Apptainer shows it (devices among that)
@@ -17,7 +17,7 @@ from typing import Any
 
 from fsage.agent.errors import Refusal
 
-IMAGES = {"fio": "fio.sif", "ior": "ior.sif", "mdtest": "ior.sif"}
+IMAGES = {"fio": "fio.sif", "ior": "ior.sif", "mdtest": "ior.sif", "blastn": "blast.sif", "makeblastdb": "blast.sif"}
 NEEDED = "fio"  # calibrates every target; the others are used where they are
 ANALYSIS = "analysis"  # what reports are made in, by Snakemake
 

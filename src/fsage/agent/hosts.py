@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from fsage.agent import alike, probe
-from fsage.agent.attend import drop_of
+from fsage.agent import alike, probe, unrelated
+from fsage.agent.attend import drop_of, measured_files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.library import packed
 from fsage.agent.service import Service, serving
@@ -34,6 +34,7 @@ BOOT = (
     "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent import attend; attend.main()"
 )
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
+READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
 
 
 class Lost(Failure):
@@ -67,17 +68,17 @@ class Host:
         """Send a line that is to be answered."""
         self.give(json.dumps(what).encode() + b"\n")
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
         """The answer to what was told first of all that is not yet answered. Raises Lost."""
         assert self.process.stdout
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + patience_s
         while b"\n" not in self.pending:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             # type: a pipe's reader has it, and its declared type has not
             more = self.process.stdout.read1() if ready else b""  # type: ignore[attr-defined]
             if not more:
                 what = "was lost" if self.met else "does not answer"
-                raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {PATIENCE_S:.0f} s'}")
+                raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {patience_s:.0f} s'}")
             self.pending += more
         self.met = True
         line, _, self.pending = self.pending.partition(b"\n")
@@ -181,6 +182,17 @@ class Hosts:
             "hosts": every,
         }
 
+    def read_unrelated(self, target: Target) -> int:
+        """Read the unrelated file on every client; pages of what is measured that any has in memory after it."""
+        for host in self.clients:
+            host.tell({"do": "read"})
+        here = unrelated.read(target, measured_files(target.mounts))
+        return here + sum(one["cached_pages"] for one in self._answers(self.clients, READ_PATIENCE_S).values())
+
+    def ask_servers(self, **what: Any) -> dict[str, dict]:
+        """Tell every server, and return the answer of each."""
+        return self._all(self.servers, lambda _: what)
+
     def serve(self, service: dict) -> None:
         """Have `service` (fsage.agent.service) listen on every client, this one too, from now on."""
         self.service = serving(self.service, service)
@@ -200,8 +212,8 @@ class Hosts:
             host.tell(what(host))
         return self._answers(hosts)
 
-    def _answers(self, hosts: Iterable[Host]) -> dict[str, dict]:
-        answers = {host.name: host.answer() for host in hosts}
+    def _answers(self, hosts: Iterable[Host], patience_s: float = PATIENCE_S) -> dict[str, dict]:
+        answers = {host.name: host.answer(patience_s) for host in hosts}
         for name, answer in answers.items():
             if "failed" in answer:
                 raise Failure(f"{name}: {answer['failed']}")

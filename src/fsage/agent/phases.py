@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from fsage.agent import caches, shares, striping
+from fsage.agent import caches, commands, shares
 from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure
 from fsage.agent.fingerprint import layout_of
 from fsage.agent.hosts import Hosts, Lost
-from fsage.agent.lustre import placement
-from fsage.agent.shell import stop
+from fsage.agent.lustre import placement, servercache
 from fsage.agent.target import Target
 from fsage.agent.trace import tracing
 
 PHASE_TIMEOUT_S = 900.0
-LOOK_EVERY_S = 0.2
 WARM_ATTEMPTS = 3
 
 
@@ -39,6 +37,22 @@ class Phases:
 
         `state`: the token of the state that the target is in.
         """
+        taken: list[dict] = []
+        try:
+            with servercache.held(self.hosts, cell["phases"]) as server_cache:
+                if self.target.kind == "lustre":
+                    placement.make_folders(self.target, state)
+                taken, why = self.measured(cell, state)
+        except Lost:
+            raise
+        except Failure as failure:
+            return taken, str(failure)
+        for phase in taken if server_cache else ():
+            phase["server_cache"] = server_cache
+        return taken, why
+
+    def measured(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
+        """The same, when servers and directories are ready."""
         taken: list[dict] = []
         for phase in cell["phases"]:
             try:
@@ -69,8 +83,8 @@ class Phases:
                 result.update(self.served({**phase, "argv": result["argv"]}))
             if trace:
                 result["trace"] = trace.noted
-            if result["rc"] != 0:
-                return taken, f"{phase['name']}: exit code {result['rc']}"
+            if code := next((one["rc"] for one in (result, *result.get("beside", ())) if one["rc"]), 0):
+                return taken, f"{phase['name']}: exit code {code}"
             if not phase.get("reads"):
                 files = measured_files(self.target.mounts)
                 result["extents"] = layout_of(files, self.target.mounts)
@@ -81,7 +95,7 @@ class Phases:
     def place(self, files: list[Path], result: dict, state: dict) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
-            found = placement.placement(self.target, files, striping.noted(state))
+            found = placement.of_striped(self.target, files, state)
         except Failure as why:
             return str(why)
         result["placement"] = found
@@ -108,7 +122,7 @@ class Phases:
         """Make the target cold on every host, and count the pages of what is measured that are still in memory.
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
-        (data, inodes, bitmaps) and leaves everybody else's caches alone.
+        (data, inodes, bitmaps) and leaves everybody else's caches alone. Counting comes last.
         """
         began = time.monotonic()
         if self.target.allocator_reset != "remount":
@@ -117,6 +131,9 @@ class Phases:
             self.target.remount()
             cached = caches.cached_pages(measured_files(self.target.mounts))
             dropped = {"cached_pages": cached, "method": "umount and mount"}
+        if phase.get("unrelated"):
+            dropped["cached_pages"] = self.hosts.read_unrelated(self.target)
+            dropped["method"] += ", then read the unrelated file"
         of_state = caches.cached_pages([Path(path) for path in phase.get("reads_files", ())])
         cached = dropped["cached_pages"] + of_state
         return {**dropped, "seconds": time.monotonic() - began, "cached_pages": cached}
@@ -153,38 +170,27 @@ class Phases:
         return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and argv[0] == "srun" else {}
 
     def call(self, phase: dict) -> dict:
-        """Run one command in the device model's group; stdout, stderr, exit code and wall time."""
-        began = time.monotonic()
-        try:
-            process = subprocess.Popen(
-                phase["argv"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                cwd=self.target.mounts[0] / "measured",
-                env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
-                start_new_session=True,
-                preexec_fn=self.target.enter_model(),
-            )
-        except OSError as error:
-            return {"rc": 127, "stdout": "", "stderr": str(error), "wall_s": time.monotonic() - began}
-        late = False
-        try:
-            while True:
-                try:
-                    out, err = process.communicate(timeout=LOOK_EVERY_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    self.attend()
-                    if not late and time.monotonic() - began > phase.get("timeout_s", PHASE_TIMEOUT_S):
-                        late = True
-                        stop(process)
-        except BaseException:  # Ctrl-C too: nobody else knows the command's session
-            stop(process)
-            raise
-        wall = time.monotonic() - began
-        if late:
-            err += f"\nfsage: stopped after {wall:.0f} s"
-        return {"rc": process.returncode, "stdout": out, "stderr": err, "wall_s": wall, "timed_out": late}
+        """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
+
+        What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
+        """
+        before = _used_by_children()
+        first, *others = commands.run(
+            [phase["argv"], *phase.get("beside", ())],
+            self.attend,
+            phase.get("timeout_s", PHASE_TIMEOUT_S),
+            cwd=self.target.mounts[0] / "measured",
+            env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
+            preexec_fn=self.target.enter_model(),
+        )
+        first["cpu_s"] = _used_by_children() - before
+        if others:
+            return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
+        del first["line_s"]  # nothing to compare them with
+        return first
+
+
+def _used_by_children() -> float:
+    """Seconds of processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

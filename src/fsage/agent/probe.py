@@ -22,6 +22,8 @@ TOOLS = {
     "fio": ["--version"],
     "ior": ["-w", "-t", "1k", "-b", "1k", "-o", "ior"],
     "mdtest": ["-n", "1", "-d", "."],
+    "blastn": ["-version"],
+    "makeblastdb": ["-version"],
     "mpirun": ["--version"],
     "srun": ["--version"],
 }
@@ -106,8 +108,10 @@ def version_in(tool: str, said: str) -> str | None:
 
     >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
     '4.1.0+dev'
+    >>> version_in("blastn", "blastn: 2.12.0+\\n Package: blast 2.12.0, build Feb 17 2022 10:04:48")
+    '2.12.0+'
     """
-    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": "", "srun": ""}[tool]
+    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": "", "srun": ""}.get(tool, f"{tool}: ")
     match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
     return match[1] if match else None
 

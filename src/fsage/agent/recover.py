@@ -23,6 +23,8 @@ def recover(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
     home = declaration.home_of(spec)
     changed = bool(journal.entries(journal.path_of(home))) or left_over()
     if check or not changed:
+        if home.is_dir():
+            lease.take(home, {"gone": request.get("gone", ())})  # refuses where another run holds it, takes nothing
         words = "would put back what was changed" if changed else "nothing was changed"
         return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
     with lease.held(home, request):

@@ -246,7 +246,7 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         if before and structure.continues(before[-1], step):
             before = before[:-1]
         done = [*before, step]
-        structure.verify(target.mounts, done, target.capacity_bytes)
+        structure.verify(target.mounts, done, target.capacity_bytes, now.get("notes", {}))
         if kind == "populate" and target.kind == "lustre":
             placement.verify_fillers(target)
         reached = done == request["steps"]

@@ -3,6 +3,8 @@
 A file is cut into segments at watermarks; a segment goes round its own objects, a stripe to each in turn. Objects are
 numbered through the whole file, and object k lies on OST k mod their number, so that a segment begins on the OST after
 the last of the one before. OSTs are a local target's stores; on Lustre its servers choose them.
+
+What programs map as real files cannot be cut into objects: such data are volumes, each a whole file on one OST.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import Any, NamedTuple
 
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
+
+SEGMENTS, PFL = "segments", "pfl"
 
 
 class Segment(NamedTuple):
@@ -33,13 +37,31 @@ class Piece(NamedTuple):
     object_offset: int
 
 
+class Volume(NamedTuple):
+    """Bytes `start_bytes` to `end_bytes` of data that lie in whole files: this one's segment, and its OST."""
+
+    start_bytes: int
+    end_bytes: int
+    segment: int
+    ost: int
+
+
 def of_step(step: Mapping[str, Any], claim: Mapping[str, Any]) -> list[Segment]:
     """The segments of a step `stripe` on a claimed target; the file is what the claim's tasks move.
 
-    Raises Refusal where the target cannot tell the pattern's segments apart.
+    Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.
     """
-    file_bytes = claim["amount_mib"] * claim.get("tasks", 1) * max(1, len(claim.get("hosts", ()))) * MIB
-    return scaled(step, osts_of(claim), file_bytes)
+    if step["realisation"] == PFL and claim["kind"] != "lustre":
+        raise Refusal(
+            f"pattern {step['pattern']}, realisation {PFL}: only Lustre has composite layouts; on a target of kind "
+            f"{claim['kind']} the file is its objects, which is realisation {SEGMENTS}"
+        )
+    return scaled(step, osts_of(claim), file_bytes(claim))
+
+
+def file_bytes(claim: Mapping[str, Any]) -> int:
+    """How large the file is on a claimed target: what all tasks on all clients move."""
+    return claim["amount_mib"] * claim.get("tasks", 1) * max(1, len(claim.get("hosts", ()))) * MIB
 
 
 def osts_of(claim: Mapping[str, Any]) -> int:
@@ -52,28 +74,40 @@ def noted(token: Mapping[str, Any]) -> list[Segment]:
     return [Segment(*one) for one in token.get("notes", {}).get("stripe", {}).get("segments", ())]
 
 
-def scaled(step: Mapping[str, Any], osts: int, file_bytes: int) -> list[Segment]:
-    """The nominal segments of a step on so many OSTs, as a file of at most `file_bytes`.
+def folder(segment: int) -> str:
+    """The directory, beside other segments', of the file that segment number `segment` of a file is on Lustre."""
+    return f"segment{segment}"
+
+
+def on_lustre(segments: Sequence[Segment], realisation: str) -> tuple[list[Segment], list[str]]:
+    """What is opened on Lustre, below the directory of what is measured: paths by object, and the map to them.
+
+    Its servers stripe each of these files, so that in this map a file is one object.
+    """
+    if realisation == PFL:
+        end = segments[-1].end_bytes
+        return [Segment(0, end, 1, end, 0)], ["shared"]
+    found = [Segment(one.start_bytes, one.end_bytes, 1, length_of(one), number) for number, one in enumerate(segments)]
+    return found, [f"{folder(number)}/shared" for number in range(len(segments))]
+
+
+def length_of(segment: Segment) -> int:
+    """How many bytes of the file a segment holds."""
+    return segment.end_bytes - segment.start_bytes
+
+
+def scaled(step: Mapping[str, Any], osts: int, most_bytes: int) -> list[Segment]:
+    """The nominal segments of a step on so many OSTs, as a file of at most `most_bytes`.
 
     One factor serves all stripe counts of a study (`largest_count` is its largest; never above 1), one the file and its
     watermarks. Stripe sizes stay, as transfer sizes do; a segment is of whole stripes of every size in the pattern.
     Raises Refusal where different counts become the same, or a segment nothing.
     """
-    factor = min(1.0, osts / step["largest_count"])
     whole = max(stripe_bytes for _, _, stripe_bytes in step["segments"])
-    size = file_bytes // whole * whole
-    counts: dict[int, int] = {}
+    size = most_bytes // whole * whole
     segments: list[Segment] = []
     start = first = 0
-    for end, nominal, stripe_bytes in step["segments"]:
-        count = max(1, round(nominal * factor))
-        same = [other for other in counts if other != nominal and counts[other] == count]
-        if same:
-            raise Refusal(
-                f"pattern {step['pattern']}: stripe counts {same[0]} and {nominal} both become {count} on {osts} OSTs "
-                f"(factor {factor:g}): a target with more stores tells them apart"
-            )
-        counts[nominal] = count
+    for (end, _, stripe_bytes), count in zip(step["segments"], counts(step, osts)):  # noqa: B905 (hosts: Python 3.9)
         stop = size if end is None else round(end / step["nominal_bytes"] * size / whole) * whole
         if stop <= start or (end is not None and stop >= size):
             raise Refusal(
@@ -84,6 +118,45 @@ def scaled(step: Mapping[str, Any], osts: int, file_bytes: int) -> list[Segment]
         segments.append(Segment(start, stop, count, stripe_bytes, first))
         start, first = stop, first + count
     return segments
+
+
+def counts(step: Mapping[str, Any], osts: int) -> list[int]:
+    """The stripe count of each segment of a step on so many OSTs. Raises Refusal where two become the same."""
+    factor = min(1.0, osts / step["largest_count"])
+    found: dict[int, int] = {}
+    for _, nominal, _ in step["segments"]:
+        count = max(1, round(nominal * factor))
+        same = [other for other in found if other != nominal and found[other] == count]
+        if same:
+            raise Refusal(
+                f"pattern {step['pattern']}: stripe counts {same[0]} and {nominal} both become {count} on {osts} OSTs "
+                f"(factor {factor:g}): a target with more stores tells them apart"
+            )
+        found[nominal] = count
+    return [found[nominal] for _, nominal, _ in step["segments"]]
+
+
+def volumes(step: Mapping[str, Any], osts: int, count: int, volume_bytes: int) -> list[Volume]:
+    """Data of so many volumes of one size, in a step's layout: where each lies, in the order of the data.
+
+    A volume is of the segment in which, in nominal terms, it begins; a segment's volumes go round its OSTs, which are
+    those of a striped file. Raises Refusal where stripe counts become the same, or a segment is left without a volume.
+    """
+    found: list[Volume] = []
+    first = 0
+    for number, (stripes, (end, _, _)) in enumerate(zip(counts(step, osts), step["segments"])):  # noqa: B905 (as above)
+        stop = count if end is None else min(count, -(-end * count // step["nominal_bytes"]))
+        begin = len(found)
+        if stop <= begin:
+            raise Refusal(
+                f"pattern {step['pattern']}: none of {count} volumes begins in its segment {number + 1}: more volumes "
+                "are needed"
+            )
+        for index in range(begin, stop):
+            ost = (first + (index - begin) % stripes) % osts
+            found.append(Volume(index * volume_bytes, (index + 1) * volume_bytes, number, ost))
+        first += stripes
+    return found
 
 
 def pieces(segments: Sequence[Segment], begin: int, end: int) -> Iterator[Piece]:

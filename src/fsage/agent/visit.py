@@ -13,7 +13,7 @@ from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint
 from fsage.agent.hosts import Hosts
 from fsage.agent.lease import Orphaned, Watch
-from fsage.agent.lustre import servers
+from fsage.agent.lustre import servercache, servers
 from fsage.agent.phases import Phases
 from fsage.agent.state import layout_record, look, remove_measured
 from fsage.agent.target import Target
@@ -84,9 +84,7 @@ class Visit:
         seen = self.check()
         if not seen["agreed"]:
             return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
-        if cannot := (
-            cell.get("unsupported") or structure.unsupported(self.now) or shares.why_not(self.target, cell["phases"])
-        ):
+        if cannot := cell.get("unsupported") or self.why_not(cell["phases"]):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
         else:
             self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
@@ -108,6 +106,11 @@ class Visit:
             }
         outbox.keep(outbox.place(self.target, self.request, cell), observation)
         return broken
+
+    def why_not(self, phases: list[dict]) -> str | None:
+        """Why phases cannot be run as asked in this state, on this machine or this site; None when they can."""
+        cannot = structure.unsupported(self.now)
+        return cannot or shares.why_not(self.target, phases) or servercache.why_not(self.hosts, phases)
 
     def attend(self) -> None:
         """While a command runs: raise Orphaned when the run has gone, Lost when a host has."""

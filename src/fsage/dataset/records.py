@@ -98,7 +98,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "tunables": _text(conditions.get("tunables") or {}),
         "tools": _text(conditions.get("tools") or {}),
         "images": _text(conditions.get("images") or None),
-        "commands": "; ".join(_typed(tuple(phase["argv"])) for phase in record["phases"]),
+        "commands": "; ".join(_phase(phase) for phase in record["phases"]),
     }
 
 
@@ -124,6 +124,11 @@ def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
     extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
     of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
     return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
+
+
+def _phase(phase: dict[str, Any]) -> str:
+    """What a phase ran, commands beside each other joined as in a shell."""
+    return " & ".join(_typed(tuple(one["argv"])) for one in (phase, *phase.get("beside", ())))
 
 
 @cache

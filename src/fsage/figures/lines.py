@@ -11,10 +11,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import COLOURS, DASHES, MARKERS, STYLE, canvas, legend
+from fsage.figures.style import COLOURS, DASHES, MARKERS, STYLE, canvas, head_of, legend
 
 DODGE = 0.012
 """How far lines stand apart that have points at the same levels, as a share of the axis."""
+
+TICKS_CHARACTERS = 60
+"""Of all levels' names together, so many fit beside each other."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ def line_panel(
     what they are called: lines then stand side by side, so that none is hidden.
     """
     with mpl.rc_context(STYLE):
-        figure, axes = canvas(title, stamp)
+        labels = [line.label for line in lines] + ([band[2]] if band else [])
+        figure, axes = canvas(title, stamp, head_inches=head_of(labels))
         usual = max((n for line in lines for n in line.points["n"].dropna()), default=0)
         if reference is not None:
             axes.axhline(reference, color="0.3", linewidth=1, zorder=1)
@@ -65,7 +69,9 @@ def line_panel(
             axes.axhspan(band[0], band[1], color="0.92", zorder=0, label=band[2])
         axes.set(xlabel=x_label, ylabel=y_label, ylim=y_limits)
         if ticks:
-            axes.set_xticks(list(ticks), list(ticks.values()))
+            family, names = _short(list(ticks.values()))
+            axes.set_xticks(list(ticks), names)
+            axes.set_xlabel(f"{x_label} ({family}\u2026)" if family else x_label)
         axes.margins(x=0.06)
         legend(axes)
         return finish(figure, axes, title, marks)
@@ -91,6 +97,14 @@ def limits_with_zero(points: pd.DataFrame, least: float) -> tuple[float, float]:
     low, high = min(ends), max(ends)
     room = 0.08 * max(high - low, least)
     return low - room, max(high, low + least) + room
+
+
+def _short(names: list[str]) -> tuple[str, list[str]]:
+    """Names that are too long to stand beside each other without what all begin with, such as 'blast.', and that."""
+    family = names[0].partition(".")[0] + "."
+    if sum(map(len, names)) <= TICKS_CHARACTERS or not all(name.startswith(family) for name in names):
+        return "", names
+    return family, [name.removeprefix(family) for name in names]
 
 
 def _draw(axes: Axes, line: Line, number: int, usual: float) -> list[Mark]:

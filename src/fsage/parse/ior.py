@@ -60,6 +60,23 @@ def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
         raise BadOutput(f"IOR's output is not that of a known version: {error!r}") from error
 
 
+def row_of(stdout: str, kind: str) -> int:
+    """Which line of the output (from 0) is the last row of `kind` in the table: IOR flushes it when all tasks ended.
+
+    `BadOutput` if there is none.
+    """
+    columns, found = 0, None
+    for number, line in enumerate(stdout.splitlines()):
+        words = TAG.sub("", line).split()
+        if words[:1] == ["access"]:
+            columns = len(words)
+        elif words[:1] == [kind] and len(words) == columns:
+            found = number
+    if found is None:
+        raise BadOutput(f"IOR's output has no row of {kind}")
+    return found
+
+
 def _is_trouble(line: str, stonewalled: bool) -> bool:
     if not TROUBLE.search(line) or HARMLESS.search(line) or line.startswith("Command line"):
         return False

@@ -30,7 +30,7 @@ class States(Strict):
     hot_percent: Annotated[int, Field(ge=1, le=99)] = Field(
         25, description="how much of the file is hot; the ranges lie at equal distances"
     )
-    database: bool = Field(False, description="an SQLite database of file_percent lies beside")
+    sqlite: bool = Field(False, description="an SQLite database of file_percent lies beside")
     time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for what defragments")
     seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of the database; nothing else here is drawn")
     reuse: Literal["nested", "fresh"] = Field("nested", description="nested: what is defragmented is the file before")
@@ -73,8 +73,8 @@ def _state(states: States, piece_bytes: int, stage: str) -> State:
     parts: list[dict[str, Any]] = [
         {"kind": "readers", "generation": 1, "percent": percent, "piece_bytes": piece_bytes, **states.hot}
     ]
-    if states.database:
-        parts.append({"kind": "database", "generation": 2, "percent": percent, "seed": states.seed})
+    if states.sqlite:
+        parts.append({"kind": "sqlite", "generation": 2, "percent": percent, "seed": states.seed})
     defragment = {"kind": "defragment", "generation": 1, "time_limit_s": states.time_limit_s}
     if stage == HOT:
         parts.append({**defragment, "scope": "hot", **states.hot})
@@ -82,7 +82,7 @@ def _state(states: States, piece_bytes: int, stage: str) -> State:
         parts.append({**defragment, "scope": "file"})
     nominal = {
         "recipe": "iocontrol",
-        "fullness_percent": (5 if states.database else 4) * percent,
+        "fullness_percent": (5 if states.sqlite else 4) * percent,
         "reference": f"{size}.{BEFORE}",
         "axes": {"piece_bytes": piece_bytes, "stage": stage},
     }
@@ -96,8 +96,8 @@ def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
     made, *rest = steps
     text = f"files of {made['percent']}%, one in pieces of {format_size(made['piece_bytes'])}"
     for one in rest:
-        if one["kind"] == "database":
-            text += f", a database of {one['percent']}% ({one['seed']})"
+        if one["kind"] == "sqlite":
+            text += f", an SQLite database of {one['percent']}% ({one['seed']})"
         else:
             text += f", {one['scope']}{' ranges' * (one['scope'] == 'hot')} defragmented"
     return text

@@ -4,25 +4,70 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, model_validator
 
 from fsage import patterns
 from fsage.patterns import Pattern, Written
 from fsage.recipes import State
 from fsage.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
 
+MOST_PERCENT = 50
+MEMORY = "memory"
+
+
+def _unrelated(value: Any) -> float | str:
+    if value == MEMORY or (type(value) in (int, float) and 0 < value <= MOST_PERCENT):
+        return value
+    raise ValueError(
+        f"{show(value)} is not allowed: percent of the capacity, above 0 and at most {MOST_PERCENT}, or {MEMORY}"
+    )
+
+
+Unrelated = Annotated[
+    Any,
+    PlainValidator(
+        _unrelated,
+        json_schema_input_type=Annotated[float, Field(gt=0, le=MOST_PERCENT)] | Literal["memory"],
+    ),
+]
+
+
+class Database(Strict):
+    """A database for BLAST beside the layout."""
+
+    volumes: Annotated[int, Field(ge=1)] = Field(79, description="fragments, each a file on its own; the source has 79")
+    percent: Annotated[int, Field(ge=1, le=100)] = Field(100, description="its size, of the target's striped file's")
+    queries: Annotated[int, Field(ge=1)] = Field(8, description="parts of the database that are searched for")
+
+    @model_validator(mode="after")
+    def _each_of_its_own_volume(self) -> Database:
+        if self.queries > self.volumes:
+            raise ValueError(f"{self.queries} queries of {self.volumes} volumes: each is from another volume")
+        return self
+
 
 class States(Strict):
-    """Block `states:` of a study: a state for each pattern. The target is empty; cells make the file."""
+    """Block `states:` of a study: a state for each pattern. There is nothing else but a database; cells make files."""
 
     recipe: Literal["striping"] = "striping"
     pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
     default: str = Field(description="the pattern that the others are compared with")
+    realisation: Literal["segments", "pfl"] = Field(
+        "segments",
+        description="segments: a file for each, in a directory striped as it (without Lustre: its objects); pfl: one "
+        "file with Lustre's own composite layout",
+    )
     own: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9.-]{0,31}$")], Written] = Field(
         default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
-    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="nothing is drawn here")
+    database: Database | None = Field(None, description="what workload blast searches; null: none")
+    unrelated_file: Unrelated | None = Field(
+        None,
+        description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
+        "client's memory; null: none",
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="of the database's sequences")
     reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
 
     @model_validator(mode="after")
@@ -65,29 +110,36 @@ def expand(states: States) -> list[State]:
     """Return a state for each pattern, the default one first."""
     found = states.patterns()
     largest = max(segment.stripes for pattern in found.values() for segment in pattern.segments)
-    return [_state(states.default, name, found[name], largest) for name in sorted(found, key=states.default.__ne__)]
+    return [_state(states, name, found[name], largest) for name in sorted(found, key=states.default.__ne__)]
 
 
-def _state(default: str, name: str, pattern: Pattern, largest: int) -> State:
+def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
     stripe = {
         "kind": "stripe",
         "generation": 1,
         "pattern": name,
+        "realisation": states.realisation,
+        "unrelated": states.unrelated_file,
         "nominal_bytes": pattern.file_bytes,
         "largest_count": largest,
         "segments": [list(segment) for segment in pattern.segments],
     }
     nominal = {
         "recipe": "striping",
-        "reference": default,
+        "reference": states.default,
         "fullness_percent": 0,
-        "axes": {"pattern": name, "segments": len(pattern.segments)},
+        "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
     }
     axes: dict[str, Any] = {"pattern": name}
-    return State(name, name, axes, nominal, (stripe,), ("tune_clients.yml", "scrub.yml", "stripe.yml"))
+    parts: tuple[dict[str, Any], ...] = (stripe,)
+    if states.database:
+        parts += ({**stripe, "kind": "database", **states.database.model_dump(), "seed": states.seed},)
+    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
+    return State(name, name, axes, nominal, parts, playbooks)
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
     """Return what `steps` laid out, in nominal terms, e.g. IOR.4: 4 x 1M to 1T, 8 x 1M."""
-    (one,) = steps
-    return f"{one['pattern']}: {', '.join(str(patterns.Segment(*segment)) for segment in one['segments'])}"
+    one, *more = steps
+    database = "".join(f"; database of {two['volumes']} volumes, seed {two['seed']}" for two in more)
+    return f"{one['pattern']}: {', '.join(str(patterns.Segment(*segment)) for segment in one['segments'])}{database}"

@@ -53,11 +53,12 @@ def _sentinels(frame: pd.DataFrame, stamp: str) -> tuple[str, list[Panel]]:
     return (" ".join([text, *words]) if words else ""), panels
 
 
-def _trends(frame: pd.DataFrame) -> tuple[str, list[Panel]]:
-    """States in which the samples of all groups, each over its group's mean, rise or fall with time.
+def drifts(frame: pd.DataFrame) -> tuple[int, list[str]]:
+    """States in which the samples of all groups, each over its group's mean, rise or fall with time; of how many tests.
 
     The cells of a state are measured in an order drawn at random, so that under no drift every order of these is as
-    likely as any other: the trend test is exact, however much the groups differ.
+    likely as any other: the trend test is exact, however much the groups differ. Under false-discovery control, the
+    surest first: 'writes at 80.00 fall (tau -0.80, p=0.01)'.
     """
     mine = samples(frame)
     found = []
@@ -67,17 +68,22 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[Panel]]:
         for state, part in known.sort_values(["began", "order"], kind="stable").groupby("state", sort=False):
             found.append((state, measure_label(measure)[0], trend(part["y"].tolist())))
     tested = [one for one in found if one[2].p is not None]
-    if not tested:
-        return ("" if mine.empty else "Too few samples in each state for a trend test."), []
     ps = adjust_exploratory([result.p for *_, result in tested])
     drifting = [(p, *one) for p, one in zip(ps, tested, strict=True) if p is not None and p <= ALPHA]
-    text = f"Within states: {len(drifting)} of {len(tested)} trend tests (Kendall, over time) find a drift"
-    shown = [
+    return len(tested), [
         f"{name}s at {state} {'rise' if (result.tau or 0) > 0 else 'fall'} (tau {result.tau:+.2f}, p={p:.2g})"
-        for p, state, name, result in sorted(drifting, key=lambda one: one[0])[:SHOWN]
+        for p, state, name, result in sorted(drifting, key=lambda one: one[0])
     ]
+
+
+def _trends(frame: pd.DataFrame) -> tuple[str, list[Panel]]:
+    tests, drifting = drifts(frame)
+    if not tests:
+        return ("" if samples(frame).empty else "Too few samples in each state for a trend test."), []
+    text = f"Within states: {len(drifting)} of {tests} trend tests (Kendall, over time) find a drift"
     more = [f"{len(drifting) - SHOWN} more"] if len(drifting) > SHOWN else []
-    return f"{text}{': ' if shown else ''}{'; '.join([*shown, *more])}, under false-discovery control.", []
+    said = "; ".join([*drifting[:SHOWN], *more])
+    return f"{text}{': ' if drifting else ''}{said}, under false-discovery control.", []
 
 
 def _passes(frame: pd.DataFrame, stamp: str) -> tuple[str, list[Panel]]:

@@ -44,12 +44,8 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
       file size, with the same parameters under the same conditions, if there; `to_clean`: the Ratio to it;
       `p_exploratory`: of the difference, adjusted over all rows (false-discovery control), or none and `p_why`
     """
-    frame = labelled(samples(frame))
-    names = measures(frame)
-    groups = frame.groupby([*AXES, "setting", "part"], sort=False, dropna=False)
-    rows = [row for _, group in groups for row in _rows(group, names)]
-    table = pd.DataFrame(rows, columns=COLUMNS).astype({"main": "bool"})  # an empty table knows no types
-    table["trend_p"] = _floats(statistics.adjust_exploratory([row["trend_p"] for row in rows]))
+    table = medians(frame, measures(samples(frame)))
+    table["trend_p"] = _floats(statistics.adjust_exploratory([None if pd.isna(p) else p for p in table["trend_p"]]))
     clean = _clean(table)
     found = [_compared(row, clean) for row in table.to_dict("records")]
     tests = [test for _, _, test in found]
@@ -58,6 +54,13 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     table["p_exploratory"] = _floats(statistics.adjust_exploratory([test.p if test else None for test in tests]))
     table["p_why"] = [test.why if test else None for test in tests]
     return table.drop(columns="setting")
+
+
+def medians(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """A row for each group and each column of `names`, as in `summarise`, compared with nothing."""
+    groups = labelled(samples(frame)).groupby([*AXES, "setting", "part"], sort=False, dropna=False)
+    rows = [row for _, group in groups for row in _rows(group, names)]
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"main": "bool"})  # an empty table knows no types
 
 
 def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, Any]]:
@@ -151,6 +154,12 @@ def measure_label(measure: str) -> tuple[str, str]:
         if measure.endswith(ending):
             return measure.removesuffix(ending).replace("_", " "), unit
     return measure.replace("_", " "), ""
+
+
+def plural(measure: str) -> str:
+    """What a measure's name says, of several: 'search_bw_mib_s' -> 'searches'."""
+    name = measure_label(measure)[0]
+    return name + ("es" if name.endswith("h") else "s")
 
 
 def params_labels(params: pd.Series) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.report.conditions import conditions, labelled, values
-from fsage.report.groups import measure_label, measures, params_labels, samples
+from fsage.report.groups import measures, params_labels, plural, samples
 from fsage.statistics import ALPHA, Ratio, adjust_primary, compare, ratio, reachable
 
 PUBLISHED_LOSS_PERCENT = {"paf": (2, 35)}
@@ -37,7 +37,7 @@ class Comparison:
     @property
     def what(self) -> str:
         """'write_bw_mib_s' -> 'writes'."""
-        return measure_label(self.measure)[0] + "s"
+        return plural(self.measure)
 
     @property
     def opening(self) -> str:

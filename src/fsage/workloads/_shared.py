@@ -72,14 +72,16 @@ def launcher(claim: Mapping) -> str:
     return claim.get("launcher", "openmpi")
 
 
-def mpirun(claim: Mapping) -> list[str]:
+def mpirun(claim: Mapping, named: bool = False) -> list[str]:
     """The launcher in front of IOR and mdtest: as many tasks on each client; then the site's own options for it.
+
+    `named`: a single client is named too, for it may be another one than the host that launches.
 
     Its output is not tagged: not every MPI knows how to. With srun they are a step of the job that visits the target
     (fsage.request), so that no cell waits in a queue.
     """
     each, names, count = claim.get("tasks", 1), hosts(claim), tasks(claim)
-    several, site = len(names) > 1, claim.get("launcher_options", [])
+    several, site = len(names) > 1 or named, claim.get("launcher_options", [])
     if launcher(claim) == "srun":
         nodes = [f"--nodes={len(names)}", f"--nodelist={','.join(names)}", f"--ntasks-per-node={each}"]
         return ["srun", "--mpi=pmix", "--overlap", *(nodes if several else []), *site, f"--ntasks={count}"]

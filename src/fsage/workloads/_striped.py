@@ -3,10 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import striping
+from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
+from fsage.agent.lustre import servercache
 from fsage.workloads import Unsupported, _shared
+
+PERCENT = 100
+
+
+class Params(BaseModel):
+    """Parameters that they share.
+
+    `nodes`: how many of the target's clients work at the file, which is of the same size for any number; null: all.
+    `unrelated_read`: every client reads the states' `unrelated_file` after caches were dropped. `server_cache`: what
+    the servers may cache while a cell runs, kept as it is or ZFS's `primarycache` set to metadata or none.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nodes: int | None = Field(default=None, ge=1)
+    unrelated_read: bool = False
+    server_cache: Literal["kept", "metadata", "none"] = "kept"
+    iteration: int = Field(ge=1)
+
+
+def controlled(params: Params, phases: list[dict], steps: Sequence[Mapping], claim: Mapping) -> list[dict]:
+    """The phases of a cell with the caches under control as its parameters ask.
+
+    `ValueError` for reading an unrelated file that the states have not, `Unsupported` without servers.
+    """
+    more: dict[str, Any] = {}
+    if params.server_cache != servercache.KEPT:
+        if claim["kind"] != "lustre":
+            raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
+        more["server_cache"] = params.server_cache
+    if params.unrelated_read:
+        if _unrelated(steps) is None:
+            raise ValueError("unrelated_read: the states have no `unrelated_file` to be read")
+        more["unrelated"] = True
+    return [{**phase, **more} for phase in phases]
+
+
+def unrelated_seconds(params: Params, phases: int, steps: Sequence[Mapping], claim: Mapping) -> float:
+    """How long that takes before so many phases; 0 where only the target knows the size."""
+    size = _unrelated(steps)
+    if not params.unrelated_read or not isinstance(size, (int, float)):
+        return 0.0
+    return phases * claim["capacity_bytes"] * size / PERCENT / MIB / claim["calibration"]["read_mib_s"]
+
+
+def _unrelated(steps: Sequence[Mapping]) -> float | str | None:
+    return next((one["unrelated"] for one in steps if one["kind"] == "stripe"), None)
 
 
 def clients(nodes: int | None, claim: Mapping) -> list[str]:
@@ -15,7 +67,8 @@ def clients(nodes: int | None, claim: Mapping) -> list[str]:
     if nodes and nodes > max(1, len(names)):
         raise ValueError(
             f"nodes: {nodes} are more than target {claim['target']} was claimed with: "
-            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'})"
+            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'}); leave such cells out "
+            "(--config 'only={nodes: N}'), or claim it with more"
         )
     return names[:nodes]
 
@@ -39,6 +92,38 @@ def layout(steps: Sequence[Mapping], claim: Mapping) -> list[striping.Segment]:
 def noted(observation: Mapping) -> list[striping.Segment]:
     """The segments of the layout in which a cell was measured, none where its state had none."""
     return striping.noted(observation["layout"])
+
+
+def opened(steps: Sequence[Mapping], claim: Mapping) -> tuple[list[striping.Segment], list[str]]:
+    """What is opened of the state's striped file: paths by object, and the map to them; raises as `layout`."""
+    segments = layout(steps, claim)
+    places = _shared.directories(claim, ":").split(":")
+    if claim["kind"] != "lustre":
+        return segments, [f"{places[number % len(places)]}/object{number}" for number in range(_count(segments))]
+    realisation = next(one for one in steps if one["kind"] == "stripe")["realisation"]
+    found, paths = striping.on_lustre(segments, realisation)
+    return found, [f"{places[0]}/{path}" for path in paths]
+
+
+def share_out(segments: Sequence[striping.Segment], tasks: int) -> list[int]:
+    """How many of a client's tasks each segment has: at least one, and so that the one with most to do has least.
+
+    `ValueError` for fewer tasks than segments.
+    """
+    if tasks < len(segments):
+        raise ValueError(
+            f"{tasks} tasks a client cannot be at work in {len(segments)} segments at once: declare scale.tasks of at "
+            f"least {len(segments)} for the target"
+        )
+    shares = [1] * len(segments)
+    for _ in range(tasks - len(segments)):
+        loads = [striping.length_of(one) / share for one, share in zip(segments, shares, strict=True)]
+        shares[loads.index(max(loads))] += 1
+    return shares
+
+
+def _count(segments: Sequence[striping.Segment]) -> int:
+    return segments[-1].first + segments[-1].stripes
 
 
 def objects(segments: Sequence[striping.Segment]) -> dict[int, int]:

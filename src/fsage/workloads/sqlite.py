@@ -1,6 +1,6 @@
 """An SQLite SELECT in one group beside fio's random reads in the other, which share a device by weight.
 
-Group 2 asks a real database that lies whole (step `database`), cold, through the page cache. Group 1 is fio, whose file
+Group 2 asks a real database that lies whole (step `sqlite`), cold, through the page cache. Group 1 is fio, whose file
 is the one in pieces in P4 to P6 and a whole one in P2 and P3; its reads go past the cache. That is how the source's
 patterns map on its workload B: the one whose file is in pieces is fio, so group 1. What fio reads is counted while the
 queries run.
@@ -36,9 +36,9 @@ class Params(_groups.Params):
 def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
     """The one phase; `ValueError` where the state has no database."""
     params = Params.model_validate(params)
-    made = next((one for one in steps if one["kind"] == "database"), None)
+    made = next((one for one in steps if one["kind"] == "sqlite"), None)
     if made is None:
-        raise ValueError("an SQLite query needs a state with a database: `database: true` with `recipe: iocontrol`")
+        raise ValueError("an SQLite query needs a state with a database: `sqlite: true` with `recipe: iocontrol`")
     groups: list[dict[str, Any]] = []
     path = str(_groups.path_of(claim, made["generation"], 0))
     for name, reader in PATTERNS[params.pattern].items():
@@ -76,9 +76,9 @@ def read(observation: Mapping) -> Outcome:
 
     The bandwidth of the database is over the time of its queries alone.
     """
-    noted = observation.get("layout", {}).get("notes", {}).get("database")
+    noted = observation.get("layout", {}).get("notes", {}).get("sqlite")
     if observation["status"] == "done" and not noted:
-        return Outcome("failed", "the state has no database to ask: its steps have no `database`")
+        return Outcome("failed", "the state has no database to ask: its steps have no `sqlite`")
     return _shared.judge(observation, Params, lambda params: ["share"], partial(_judge, noted or {}))
 
 

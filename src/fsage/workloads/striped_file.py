@@ -1,9 +1,13 @@
 """One shared file in the state's layout, written, then read.
 
-On Lustre the layout is native, and IOR's tasks share the file. On a target whose stores are the OSTs the file is its
-objects, one fio job each, found by the map of fsage.agent.striping: the jobs of all segments run at once, and the
-bandwidth is all bytes by the time from the first job's start to the last one's end. The agent makes the directories
-and deletes the files.
+On Lustre IOR's tasks share the file; where it is a file for each segment there is an IOR for each, beside each other,
+since IOR cannot cut one file at watermarks. On a target whose stores are the OSTs the file is its objects, one fio job
+each, found by the map of fsage.agent.striping. The tasks of all segments run at once, and the bandwidth is all bytes by
+the time from the first one's start to the last one's end. The agent makes the directories and deletes the files.
+
+When an IOR ended is when its row came (it is flushed then), by the agent's clock; when it began is that less the row's
+`total(s)`, open and close in it. What mpirun takes to start does not count. Rows come some milliseconds late, each
+IOR's alike: tens of milliseconds are what the span may be off.
 """
 
 from __future__ import annotations
@@ -12,29 +16,23 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from fsage.agent import containers
+from fsage.agent import containers, striping
 from fsage.agent.declaration import MIB
-from fsage.parse import BadOutput, fio
+from fsage.agent.striping import Segment
+from fsage.parse import BadOutput, fio, ior
 from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 
 PHASES = ("write", "read")
 
 
-class Params(BaseModel):
-    """Parameters of one cell. `transfer_size` in bytes: each task's, which must divide every stripe.
-
-    `nodes`: how many of the target's clients work at the file, which is of the same size for any number; null: all.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Params(_striped.Params):
+    """Parameters of one cell. `transfer_size` in bytes: each task's, which must divide every stripe."""
 
     workload: Literal["striped_file"] = "striped_file"
     transfer_size: int = Field(default=MIB, gt=0)
     direct: bool = True
-    nodes: int | None = Field(default=None, ge=1)
-    iteration: int = Field(ge=1)
 
 
 def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
@@ -45,23 +43,24 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     params = Params.model_validate(params)
     _striped.clients(params.nodes, claim)
     layout = _striped.layout(steps, claim)
+    segments, paths = _striped.opened(steps, claim)
     if claim["kind"] == "lustre":
-        return [_ior(params, claim, name) for name in PHASES]
+        phases = [_iors(params, claim, name, segments, paths) for name in PHASES]
+        return _striped.controlled(params, phases, steps, claim)
     odd = next((one.stripe_bytes for one in layout if one.stripe_bytes % params.transfer_size), None)
     if odd:
         raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a stripe of {odd}")
-    places = _shared.directories(claim, ":").split(":")
     jobs = []
     for number, size in _striped.objects(layout).items():
-        path = f"{places[number % len(places)]}/object{number}"
-        jobs += [f"--name=object{number}", f"--filename={path}", f"--size={size}"]
+        jobs += [f"--name=object{number}", f"--filename={paths[number]}", f"--size={size}"]
     options = (f"--bs={params.transfer_size}", f"--direct={int(params.direct)}", "--ioengine=psync", "--fallocate=none")
     start = [*containers.start(claim, "fio"), *_shared.FIO]
     end = ["--end_fsync=1"] if not params.direct else []
-    return [
+    phases = [
         {"name": name, "argv": [*start, f"--rw={name}", *options, *end, *jobs], "reads": name == "read"}
         for name in PHASES
     ]
+    return _striped.controlled(params, phases, steps, claim)
 
 
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
@@ -74,7 +73,8 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
 
     `ValueError` for more nodes than the target has, or a state without a layout.
     """
-    _striped.clients(Params.model_validate(params).nodes, claim)
+    params = Params.model_validate(params)
+    _striped.clients(params.nodes, claim)
     try:
         layout = _striped.layout(steps, claim)
     except Unsupported:
@@ -82,7 +82,8 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     mib, calibration = bytes_written(params, claim) / MIB, claim["calibration"]
     if claim["kind"] == "loop":
         mib = max(_striped.ost_bytes(layout, claim)) / MIB
-    return calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
+    rest = calibration["cell_overhead_s"] + _striped.unrelated_seconds(params, len(PHASES), steps, claim)
+    return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
 
 
 def rates(params: Params | dict) -> list[str]:
@@ -91,32 +92,56 @@ def rates(params: Params | dict) -> list[str]:
 
 
 def read(observation: Mapping) -> Outcome:
-    """`<phase>_bw_mib_s`, `<phase>_seconds` (first start to last end), `<phase>_bytes`; or why not."""
+    """`<phase>_bw_mib_s`, `<phase>_seconds` (first start to last end), `<phase>_bytes`; or why not.
+
+    Of several IORs also `<phase>_start_spread_ms`: how long after the first one the last one started.
+    """
     layout = _striped.noted(observation)
     if observation["status"] == "done" and not layout:
         return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
     return _shared.judge(observation, Params, lambda params: PHASES, partial(_judge, _striped.objects(layout)))
 
 
-def _ior(params: Params, claim: Mapping, name: str) -> dict:
+def _iors(params: Params, claim: Mapping, name: str, segments: Sequence[Segment], paths: Sequence[str]) -> dict:
+    """A phase: an IOR for each file, each client's tasks shared out among them."""
     _shared.choose_tool("ior", "ior", claim)  # several tasks of fio on several clients cannot share a file
-    whole, at_work = bytes_written(params, claim), {**claim, "hosts": _striped.clients(params.nodes, claim)}
-    each_bytes, rest = divmod(whole, _shared.tasks(at_work))
-    if rest or each_bytes % params.transfer_size:
-        raise ValueError(
-            f"transfer_size: {_shared.tasks(at_work)} tasks cannot share a file of {whole} bytes in whole transfers of "
-            f"{params.transfer_size}: declare another amount_mib for the target"
-        )
-    path = f"{_shared.directories(claim, '@')}/shared"
-    sizes = (params.transfer_size, each_bytes)
-    argv = sequential.ior_command(at_work, sizes, params.direct, name == "read", path)
-    return {"name": name, "argv": argv, "reads": name == "read"}
+    at_work = {**claim, "hosts": _striped.clients(params.nodes, claim)}
+    commands = []
+    for segment, path, tasks in zip(segments, paths, _striped.share_out(segments, claim.get("tasks", 1)), strict=True):
+        mine = {**at_work, "tasks": tasks}
+        each_bytes, rest = divmod(striping.length_of(segment), _shared.tasks(mine))
+        if rest or each_bytes % params.transfer_size:
+            raise ValueError(
+                f"transfer_size: {_shared.tasks(mine)} tasks cannot share {striping.length_of(segment)} bytes of "
+                f"{path} in whole transfers of {params.transfer_size}: declare another amount_mib for the target"
+            )
+        sizes = (params.transfer_size, each_bytes)
+        commands.append(sequential.ior_command(mine, sizes, params.direct, name == "read", path))
+    first, *beside = commands
+    return {"name": name, "argv": first, "reads": name == "read", **({"beside": beside} if beside else {})}
+
+
+def _judge_iors(params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
+    """All bytes by the time from the first one's start to the last one's end."""
+    name, every = phase["name"], [phase, *phase.get("beside", ())]
+    moved = [sequential.judge_ior(params.transfer_size, {**one, "name": name}) for one in every]
+    if len(every) == 1:
+        return _metrics(name, moved[0].moved_bytes, moved[0].seconds)
+    ends = [one["line_s"][ior.row_of(one["stdout"], name)] for one in every]
+    starts = [end - one.seconds for end, one in zip(ends, moved, strict=True)]
+    if (apart := max(starts) - min(ends)) > 0:
+        last = starts.index(max(starts))
+        raise BadOutput(f"segment {last}'s IOR began {apart:.3g} s after another one had ended, not beside it")
+    found = _metrics(name, sum(one.moved_bytes for one in moved), max(ends) - min(starts))
+    return {**found, f"{name}_start_spread_ms": 1000 * (max(starts) - min(starts))}
 
 
 def _judge(objects: Mapping[int, int], params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
     if not _shared.is_fio(phase["argv"]):
-        moved = sequential.judge_ior(params.transfer_size, phase)
-        return _metrics(phase["name"], moved.moved_bytes, moved.seconds)
+        found = _judge_iors(params, phase)
+        if (done_bytes := found[f"{phase['name']}_bytes"]) != sum(objects.values()):
+            raise BadOutput(f"moved {done_bytes} bytes, the layout's file has {sum(objects.values())}")
+        return found
     run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
     name, whole = phase["name"], sum(objects.values())
     done, other = (run.write, run.read) if name == "write" else (run.read, run.write)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import structure
+from fsage.agent import striping, structure
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import stripes
 from fsage.agent.striping import Segment
@@ -16,6 +17,34 @@ from fsage.agent.target import Target
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:
     """Where files that were written lie (stripes.placement)."""
     return stripes.placement(written, target.spec["lustre"], len(target.claim["lustre"]["osts"]), segments)
+
+
+def of_striped(target: Target, written: list[Path], state: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for a cell in `state` (its token), which may have a layout of its own; its segment files one by one."""
+    segments = striping.noted(state)
+    if not _in_folders(state):
+        return placement(target, written, segments)
+    measured = target.mounts[0] / "measured"
+    found, stripes_on, astray, left = 0, Counter[str](), list[str](), set(written)
+    for number, segment in enumerate(segments):
+        mine = [path for path in written if measured / striping.folder(number) in path.parents]
+        one = placement(target, mine, [segment._replace(start_bytes=0)])
+        found += one["looked_at"]
+        stripes_on.update(one["stripes"])
+        astray += one["astray"]
+        left -= set(mine)
+    astray += [f"{path} is in no segment's directory" for path in sorted(left)]
+    return {"files": len(written), "looked_at": found, "stripes": dict(stripes_on), "astray": astray}
+
+
+def make_folders(target: Target, state: Mapping[str, Any]) -> None:
+    """Make the directories that a state's segments need, where it has such. Raises Failure."""
+    if _in_folders(state):
+        stripes.cut(target.mounts[0] / "measured", striping.noted(state))
+
+
+def _in_folders(state: Mapping[str, Any]) -> bool:
+    return bool(striping.noted(state)) and state["notes"]["stripe"]["realisation"] == striping.SEGMENTS
 
 
 def verify_fillers(target: Target) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fsage.agent import striping
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure
 from fsage.agent.shell import run
@@ -92,6 +93,15 @@ def compose(directory: Path, segments: Sequence[Segment]) -> None:
             f"{directory}: asked for components (start, stripes, bytes of a stripe) {_asked(segments)}, "
             f"`lfs getstripe -d` shows {now}"
         )
+
+
+def cut(directory: Path, segments: Sequence[Segment]) -> list[Path]:
+    """Make a directory for each segment, striped as it, and read that back; where they are. Raises Failure."""
+    places = [directory / striping.folder(number) for number in range(len(segments))]
+    for place, one in zip(places, segments):  # noqa: B905 (hosts: Python 3.9)
+        place.mkdir(exist_ok=True)
+        set_on(place, {"stripe_count": one.stripes, "stripe_size_mib": one.stripe_bytes // MIB, "first_ost": ANY})
+    return places
 
 
 def _asked(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:

@@ -9,7 +9,8 @@ compute afterwards what must be there. One module a kind of step, named after it
 - `expect(files, step, capacity_bytes)`: change {(generation, index): bytes} into what must be there after the step;
 - `achieve(shares, step, done, capacity_bytes)`: add to what the steps before, `done`, achieved: a dict a generation;
 - `SHARDED`: whether several hosts may share the work.
-A step that goes on from a smaller one of its kind offers `continues(last, step) -> bool` too.
+A step that goes on from a smaller one of its kind offers `continues(last, step) -> bool` too; one whose files have
+names of their own offers `named(mounts, noted) -> list[Path]`, these files by what its `work` noted.
 """
 
 from __future__ import annotations
@@ -66,11 +67,17 @@ def unsupported(now: dict[str, Any]) -> str | None:
     return next((notes["unsupported"] for notes in now.get("notes", {}).values() if "unsupported" in notes), None)
 
 
-def verify(mounts: list[Path], done: list[Step], capacity_bytes: int) -> None:
-    """Compare what lies on the stores with what `done` asks, by name and size; Failure names the first differences."""
+def verify(mounts: list[Path], done: list[Step], capacity_bytes: int, notes: dict[str, Any] | None = None) -> None:
+    """Compare what lies on the stores with what `done` asks, by name and size; Failure names the first differences.
+
+    `notes`: what was noted with the state, by the kind of step.
+    """
     wanted = {
         path_of(mounts, generation, index): size for (generation, index), size in expected(done, capacity_bytes).items()
     }
+    for step in done:
+        if named := getattr(of(step), "named", None):
+            wanted.update(dict.fromkeys(named(mounts, (notes or {})[step["kind"]])))
     present = {Path(entry.path): entry.stat().st_size for mount in mounts for entry in fillers(mount)}
     missing = sorted(set(wanted) - set(present))
     extra = sorted(set(present) - set(wanted))

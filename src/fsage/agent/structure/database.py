@@ -1,127 +1,133 @@
-"""Step `database`: a whole file that is an SQLite database of one table, filled from a seed, for those who ask it.
+"""Step `database`: a nucleotide database for BLAST, in volumes that lie as the state's layout says.
 
-Keys: generation, percent (its share of the capacity), seed. A row is a number that the seed gives and a filling, four
-rows to a page, so that whoever sums up the numbers reads each page. What the sum must be is noted: it follows from the
-seed alone, SQLite has no part in it.
+`makeblastdb` makes the volumes once for a claimed target, from seeded sequences; each state has a copy, so that every
+layout holds the same bytes (the index files name the date). `blastn` maps whole files: a volume's three files lie on
+one OST of a target with stores; on Lustre they have their segment's stripes.
+
+Keys: those of `stripe`, the layout; volumes and queries (how many there are of each), percent (of the striped file's
+size) and seed.
 """
 
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from fsage.agent import fiemap, filesystems, fragmentation, query
-from fsage.agent.errors import Failure
-from fsage.agent.structure import files, pieces, readers
-from fsage.agent.structure.populate import filled
+from fsage.agent import blastdb, filesystems, sequences, striping
+from fsage.agent.declaration import MIB
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import stripes
+from fsage.agent.structure import files
 from fsage.agent.target import Target
 
 SHARDED = False
-PAGE_BYTES = 4096
-ROWS_A_PAGE = 4
-FILLING_BYTES = 960
-NUMBER_BITS = 24
-INNER = 200  # at least so many pages with rows are found through one page without
-GO_ON_EVERY = 4096  # rows
 
 
 def said(step: dict) -> str:
     """The step in words."""
-    return f"make an SQLite database of {step['percent']}%"
+    return f"make a database of {step['volumes']} volumes, laid out as {step['pattern']}"
 
 
-def rows(step: dict, capacity_bytes: int) -> int:
-    """How many rows fit."""
-    pages = pieces.file_bytes(step, capacity_bytes) // PAGE_BYTES
-    return max(0, pages - pages // INNER - INNER) * ROWS_A_PAGE
+def sequences_of(step: Mapping[str, Any], claim: Mapping[str, Any]) -> int:
+    """How many sequences each volume has: the database is of `percent` of the target's striped file, or a little less.
+
+    Raises Refusal where that is none, or more than makeblastdb keeps in one volume.
+    """
+    whole = striping.file_bytes(claim) * step["percent"] // 100
+    count = whole // step["volumes"] // blastdb.PACKED_BYTES
+    if not 0 < count * blastdb.PACKED_BYTES < blastdb.MOST_BYTES:
+        raise Refusal(
+            f"a database of {whole} bytes in {step['volumes']} volumes: each must be of "
+            f"{blastdb.PACKED_BYTES} to {blastdb.MOST_BYTES} bytes; declare another amount_mib for the target, or "
+            "another number of volumes for the study"
+        )
+    return count
 
 
-def numbers(step: dict, count: int) -> Iterator[int]:
-    """The number of each row."""
-    drawn = random.Random(step["seed"])
-    return (drawn.getrandbits(NUMBER_BITS) for _ in range(count))
+def lying(step: Mapping[str, Any], claim: Mapping[str, Any]) -> list[striping.Volume]:
+    """The volumes of a step on a claimed target. Raises Refusal where the target cannot have them in this layout."""
+    size = sequences_of(step, claim) * blastdb.PACKED_BYTES
+    return striping.volumes(step, striping.osts_of(claim), step["volumes"], size)
+
+
+def base_of(mounts: Sequence[Path], number: int, segment: int, ost: int | None) -> Path:
+    """The path of a volume without its files' suffixes; on Lustre, which chooses OSTs, `ost` does not matter."""
+    return mounts[(ost or 0) % len(mounts)] / "filler" / f"g{segment + 1}" / blastdb.name_of(number)
+
+
+def queries_at(mounts: Sequence[Path]) -> Path:
+    """Where the queries lie."""
+    return mounts[0] / "filler" / "g1" / "queries.fa"
 
 
 def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
-    """Give the file its blocks at once, and have SQLite fill them; rows, sum and extents are noted."""
-    if why := query.why_not():
-        raise Failure(f"no database can be made: {why}")
-    import sqlite3  # a Python may be built without
-
-    size, count = pieces.file_bytes(step, target.capacity_bytes), rows(step, target.capacity_bytes)
-    if not count:
-        raise Failure(f"a database of {step['percent']}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
-    files.make_room(target.mounts, step["generation"])
-    path = files.path_of(target.mounts, step["generation"], 0)
-    filling = random.Random(step["seed"]).randbytes(FILLING_BYTES)
-
-    def made() -> Iterator[tuple[int, bytes]]:
-        for index, number in enumerate(numbers(step, count)):
-            if index % GO_ON_EVERY == 0:
-                go_on()
-            yield number, filling
-
+    """Make the volumes if they are not there from before, copy each to its place, and note where that is."""
     try:
-        with filesystems.one_cpu():
-            _keep(path, size)
-            connection = sqlite3.connect(path, isolation_level=None)
-            try:
-                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-                connection.execute("PRAGMA journal_mode = OFF")
-                connection.execute("PRAGMA synchronous = OFF")
-                connection.execute("CREATE TABLE measured (number INTEGER, filling BLOB)")
-                connection.execute("BEGIN")
-                connection.executemany("INSERT INTO measured VALUES (?, ?)", made())
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
-            there = _end(path)
-    except (OSError, sqlite3.Error) as error:
-        raise Failure(f"making the database {path} of {size} bytes: {error}") from error
-    extents = fragmentation.of_file(fiemap.extents(path)).extents
-    if there > size or extents > readers.MOST_EXTENTS:
-        raise Failure(f"{path} has {there} bytes, of {size} that were kept for it, and lies in {extents} extents")
-    return {
-        "files": 1,
-        "bytes": there,
-        "extents": extents,
-        "rows": count,
-        "sum": sum(numbers(step, count)),
-        "length": count * FILLING_BYTES,
-        "sqlite": sqlite3.sqlite_version,
-    }
+        volumes = lying(step, target.claim)
+    except Refusal as why:
+        return {"files": 0, "unsupported": str(why)}
+    each = sequences_of(step, target.claim)
+    made = blastdb.made(target, step["seed"], step["volumes"], each, go_on)
+    lustre = target.kind == "lustre"
+    for number in range(len(step["segments"])):
+        files.make_room(target.mounts, number + 1)
+        if lustre:
+            stripes.set_on(target.mounts[0] / "filler" / f"g{number + 1}", _striping(step, target, number))
+    noted: list[tuple[int, int | None]] = [(volume.segment, None if lustre else volume.ost) for volume in volumes]
+    with filesystems.one_cpu():
+        for number, (segment, ost) in enumerate(noted):
+            go_on()
+            base = base_of(target.mounts, number, segment, ost)
+            for suffix in blastdb.SUFFIXES:
+                source = target.home / blastdb.PLACE / f"{blastdb.name_of(number)}{suffix}"
+                _copy(source, base.with_name(base.name + suffix), allocate=not lustre)
+        text = sequences.queries(step["seed"], step["queries"], step["volumes"], each)
+        queries_at(target.mounts).write_bytes(text)
+    there = named(target.mounts, {"volumes": noted})
+    if lustre:
+        _verify_stripes(target, step, there)
+    return {"files": len(there), "volumes": noted, **made}
 
 
-def _keep(path: Path, size: int) -> None:
-    """An empty file for which so many bytes are kept, in one piece if there is one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        files.allocate(descriptor, files.KEEP_SIZE, 0, size)
-    finally:
-        os.close(descriptor)
-
-
-def _end(path: Path) -> int:
-    """Give up what the file does not fill, and write it out; its size."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        size = os.fstat(descriptor).st_size
-        os.fsync(descriptor)
-        os.ftruncate(descriptor, size)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    return size
+def named(mounts: list[Path], noted: dict) -> list[Path]:
+    """All files of the volumes, and the queries; none where the target cannot have the layout."""
+    if "unsupported" in noted:
+        return []
+    bases = [base_of(mounts, number, *place) for number, place in enumerate(noted["volumes"])]
+    return [base.with_name(base.name + suffix) for base in bases for suffix in blastdb.SUFFIXES] + [queries_at(mounts)]
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:
-    """It is there; its size is SQLite's business."""
-    there[step["generation"], 0] = None
+    """Its files have names of their own."""
 
 
 def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
-    """A generation of one file."""
-    size = pieces.file_bytes(step, capacity_bytes)
-    shares.append(filled(step["generation"], size, 1, capacity_bytes, step["percent"]))
+    """No share of the capacity is asked for."""
+
+
+def _copy(source: Path, path: Path, allocate: bool) -> None:
+    if allocate:  # in one piece, the same each time
+        files.fallocate(path, source.stat().st_size)
+    with open(source, "rb") as packed, open(path, "r+b" if allocate else "xb") as out:
+        shutil.copyfileobj(packed, out, files.WRITE_BYTES)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _striping(step: dict, target: Target, number: int) -> dict[str, int]:
+    """The striping of the files of one segment, as a target's declaration has it."""
+    count = striping.counts(step, striping.osts_of(target.claim))[number]
+    return {"stripe_count": count, "stripe_size_mib": step["segments"][number][2] // MIB, "first_ost": stripes.ANY}
+
+
+def _verify_stripes(target: Target, step: dict, there: Sequence[Path]) -> None:
+    """`Failure` where volumes of a segment, a sample of them, have other stripes than it."""
+    osts = striping.osts_of(target.claim)
+    for number in range(len(step["segments"])):
+        packed = [path for path in there if path.suffix == ".nsq" and path.parent.name == f"g{number + 1}"]
+        found = stripes.placement(packed, _striping(step, target, number), osts)
+        if found["astray"]:
+            raise Failure(f"{len(found['astray'])} volumes lie elsewhere: {found['astray'][0]}")

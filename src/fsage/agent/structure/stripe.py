@@ -1,10 +1,12 @@
-"""Step `stripe`: a layout for the striped file that is measured. It makes no file: each cell makes its own.
+"""Step `stripe`: a layout for the striped file that is measured. It does not make it: each cell makes its own.
 
-On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub; on a target with
-stores the file is its objects, by the map of fsage.agent.striping.
+On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub (`pfl`), or a
+directory for each segment, which each cell makes anew (`segments`); on a target with stores the file is its objects, by
+the map of fsage.agent.striping.
 
-Keys: generation, pattern (its name), segments (lists of the nominal end in bytes or null, the nominal stripe count and
-the stripe's bytes), nominal_bytes (of the file) and largest_count (of all layouts of the study).
+Keys: generation, pattern (its name), realisation, segments (lists of the nominal end in bytes or null, the nominal
+stripe count and the stripe's bytes), nominal_bytes (of the file), largest_count (of all layouts of the study), and
+unrelated (the size of the unrelated file that is made first, fsage.agent.unrelated; null: none).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fsage.agent import striping
+from fsage.agent import striping, unrelated
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import stripes
 from fsage.agent.target import Target
@@ -22,24 +24,38 @@ SHARDED = False
 
 def said(step: dict) -> str:
     """The step in words."""
-    return f"lay out a file as {step['pattern']}"
+    return f"lay out a file as {step['pattern']} ({step['realisation']})"
 
 
 def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
     """Note the layout as this target has it, or why it has none: its cells are then unsupported."""
-    noted: dict[str, Any] = {"files": 0, "osts": striping.osts_of(target.claim)}
+    noted: dict[str, Any] = {
+        "files": 0,
+        "osts": striping.osts_of(target.claim),
+        "realisation": step["realisation"],
+    }
+    if step["unrelated"] is not None:
+        noted["unrelated_bytes"] = unrelated.make(target, step["unrelated"], go_on)
+        noted["files"] = unrelated.COUNT
     try:
         segments = striping.of_step(step, target.claim)
     except Refusal as why:
         return {**noted, "unsupported": str(why)}
     if target.kind == "lustre":
-        stripes.compose(target.mounts[0] / "measured", segments)
+        measured = target.mounts[0] / "measured"
+        if step["realisation"] == striping.PFL:
+            stripes.compose(measured, segments)
+        else:  # tried once, so that a layout which comes otherwise fails here and not in each cell
+            for place in stripes.cut(measured, segments):
+                place.rmdir()
     return {**noted, "segments": [list(segment) for segment in segments]}
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:
-    """Nothing more is there."""
+    """The unrelated file, if asked for; of a size that only the target knows."""
+    if step["unrelated"] is not None:
+        there.update({(step["generation"], index): None for index in range(unrelated.COUNT)})
 
 
 def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
-    """The target stays as full as it is."""
+    """No generation: what is unrelated is there to be read."""

@@ -4,5 +4,8 @@ from __future__ import annotations
 
 from fsage.report.striping.layouts import layouts
 from fsage.report.striping.rates import speed_up, throughput
+from fsage.report.striping.results import results
+from fsage.report.striping.server_cache import server_cache
+from fsage.report.striping.times import phase_times, scaling
 
-SECTIONS = (throughput, speed_up, layouts)
+SECTIONS = (throughput, speed_up, phase_times, scaling, server_cache, results, layouts)

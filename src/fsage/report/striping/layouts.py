@@ -13,20 +13,28 @@ from fsage.report.section import Data, Section
 from fsage.report.striping.rows import rows_of
 
 NONE = "\u2013"
+VERIFIED = {
+    "objects": "A cell is valid only if after its write as many objects lay on the stores as the layout has, and of as "
+    "many bytes together.",
+    "volumes": "A search is valid only if each of the database's volumes was searched, and each query found where it "
+    "is from; the volumes are the state's own files, whose extents are compared before and after.",
+}
 
 
 def layouts(data: Data) -> Section | None:
     """A row for each layout, those that the target cannot have among them, with the reason."""
     frame = data.frame[data.frame["recipe"] == "striping"]
     noted = frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
-    noted = {state: notes["stripe"] for state, notes in noted.items() if "stripe" in notes}
+    noted = {state: notes["stripe"] | notes.get("database", {}) for state, notes in noted.items() if "stripe" in notes}
     if not noted:
         return None
     rows = rows_of(data)
-    rows = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
+    sizes = rows["transfer_size_bytes"].fillna(0)  # a search has none
+    rows = rows[sizes == sizes.max()]
     names = list(rows["measure"].unique())
     heads = [f"{measure_label(name)[0]}, {what}" for name in names for what in ("MiB/s", "speed-up")]
-    table = [["layout", "segments", "file", "OSTs in use", "objects", *heads, "verified in"]]
+    files = "volumes" if any("volumes" in one for one in noted.values()) else "objects"
+    table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
     for state in (name for name in data.planned if name in noted):
         mine = frame[frame["state"] == state]
@@ -34,10 +42,7 @@ def layouts(data: Data) -> Section | None:
         table[-1].append(f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells")
         if "unsupported" in noted[state]:
             warnings.append(f"Unsupported: {noted[state]['unsupported']}.")
-    text = (
-        "Stripe counts and watermarks as scaled to this target. A cell is valid only if after its write as many "
-        "objects lay on the stores as the layout has, and of as many bytes together."
-    )
+    text = f"Stripe counts and watermarks as scaled to this target. {VERIFIED[files]}"
     return Section("Layouts as verified", text, [], table=table, warnings=warnings)
 
 
@@ -46,6 +51,10 @@ def _layout(noted: dict[str, Any]) -> list[str]:
         return ["unsupported", NONE, NONE, NONE]
     segments = [Segment(*one) for one in noted["segments"]]
     said = [f"{one.stripes} \u00d7 {size_label(one.stripe_bytes)} to {size_label(one.end_bytes)}" for one in segments]
+    if "volumes" in noted:
+        osts = {ost for _, ost in noted["volumes"] if ost is not None}  # Lustre's servers choose them, and say nothing
+        where = f"{len(osts)} of {noted['osts']}" if osts else NONE
+        return ["; ".join(said), size_label(noted["bytes"]), where, str(len(noted["volumes"]))]
     used = {number % noted["osts"] for number, size in enumerate(object_bytes(segments)) if size}
     objects = sum(1 for size in object_bytes(segments) if size)
     return ["; ".join(said), size_label(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]

@@ -1,0 +1,122 @@
+"""The advice on one study's records: what was asked, what was weighed, what was decided, and what makes it doubtful."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fsage.advise import defrag, prealloc, striping
+from fsage.advise.choices import Options
+from fsage.advise.decide import Decision, decide
+from fsage.advise.distribution import Distribution, alone
+from fsage.advise.evidence import At, Evidence, gather
+from fsage.advise.weigh import Weighed, weigh
+from fsage.report.conditions import basis, conditions
+from fsage.report.drift import drifts
+from fsage.report.groups import samples
+from fsage.report.headline import stamp
+from fsage.report.missing import PlannedCell, gaps
+from fsage.statistics import ALPHA, trend
+from fsage.study import Study
+
+RECIPES = ("striping", "prealloc", "defrag")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command was given. `margin` and `least_share` as fractions; `cold_reads`: of defragmentation alone.
+
+    Raises ValueError for numbers that are none.
+    """
+
+    files: Distribution | None = None
+    at: At | None = None
+    mix: Mapping[str, Sequence[str]] | None = None
+    margin: float = 0.03
+    least_share: float = 0.9
+    cold_reads: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin < math.inf:
+            raise ValueError(f"--margin {100 * self.margin:g}: a percentage from 0 up is allowed")
+        if not 0 < self.least_share <= 1:
+            raise ValueError(f"--least-share {100 * self.least_share:g}: a percentage above 0, up to 100 is allowed")
+        if self.cold_reads is not None and not 0 < self.cold_reads < math.inf:
+            raise ValueError(f"--cold-reads {self.cold_reads:g}: a number above 0 is allowed")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """`decision` is none where no two choices can be compared; `lacking`: what has no sample (fsage.report.missing)."""
+
+    study: str
+    asked: Asked
+    files: Distribution
+    evidence: Evidence
+    options: Options
+    weighed: Weighed
+    decision: Decision | None
+    lacking: list[dict[str, Any]]
+    doubts: list[str]
+    stamp: str
+
+
+def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], asked: Asked) -> Advice:
+    """What follows from the records of a study. Raises ValueError where they, or what was asked, allow no answer."""
+    recipe = study.states.recipe
+    if recipe not in RECIPES:
+        raise ValueError(f"study {study.name} has recipe {recipe}: there is advice for {', '.join(RECIPES)}")
+    if asked.cold_reads is not None and recipe != "defrag":
+        raise ValueError(f"--cold-reads is of studies of defragmentation; study {study.name} has recipe {recipe}")
+    try:
+        evidence = gather(records, asked.at or {}, asked.mix or {})
+        options = _options(study, evidence, asked)
+    except ValueError as error:
+        raise ValueError(f"study {study.name}: {error}") from error
+    files = asked.files or alone(options.file_bytes)
+    weighed = weigh(options, files, evidence.seconds_per_mib, asked.least_share)
+    decision = None
+    if len(weighed.costs) > 1 or any(len(one.names) > 1 for one in weighed.costs):
+        decision = decide(weighed.costs, evidence.seconds_per_mib, options.default, asked.margin)
+    return Advice(
+        study.name,
+        asked,
+        files,
+        evidence,
+        options,
+        weighed,
+        decision,
+        gaps(records, cells),
+        _doubts(evidence),
+        stamp(evidence.rows),
+    )
+
+
+def _options(study: Study, evidence: Evidence, asked: Asked) -> Options:
+    match study.states.recipe:
+        case "striping":
+            return striping.options(evidence, study.states, asked.margin)
+        case "prealloc":
+            return prealloc.options(evidence, asked.files)
+        case _:
+            return defrag.options(evidence, asked.cold_reads)
+
+
+def _doubts(evidence: Evidence) -> list[str]:
+    """What weakens the evidence: drift, conditions or layouts that were not alike, one layout only."""
+    records = evidence.records
+    ours = records[records["state"].isin(list(evidence.seconds_per_mib))]
+    taken = samples(ours[ours["params"] == evidence.rows["params"].iloc[0]])  # those left out of the rows among them
+    _, drifting = drifts(taken)
+    passes = records[(records["status"] == "valid") & (records["kind"] == "pass")].sort_values("began")
+    between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])
+    said = [f"Drift within a state: {one}." for one in drifting]
+    if between.p is None:
+        said.append("States were measured one after another: a drift from one to the next would count as a difference.")
+    elif between.p <= ALPHA:
+        said.append(f"Drift between states: one range of the device changed with time (p={between.p:.2g}).")
+    return said + conditions(taken) + [basis(taken)]

@@ -1,0 +1,38 @@
+"""The command `fsage advise`."""
+
+from __future__ import annotations
+
+import json
+
+from rich.console import Console
+
+from fsage import dataset
+from fsage.advise.advice import Advice, Asked, advise
+from fsage.advise.show import as_dict, show
+from fsage.plan import Plan
+
+
+def run(plan: Plan, asked: Asked, as_json: bool) -> None:
+    """Advise on a plan's records and print it. Raises ValueError for bad input, and where nothing is measured."""
+    records = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
+    if records.empty:
+        raise ValueError(
+            f"study {plan.study.name} has no record on target {plan.target.name} in {plan.results.records('')}: "
+            f"`./run snakemake --config target={plan.target.name} -- {plan.study.name}` measures"
+        )
+    advice = advise(plan.study, records, [(state, cell.name, cell.kind) for state, cell in plan.all_cells()], asked)
+    if as_json:
+        print(json.dumps(as_dict(advice, _files(plan, advice)), indent=1))
+    else:
+        show(advice, Console())
+
+
+def _files(plan: Plan, advice: Advice) -> dict[str, list[str]]:
+    """State -> the record files of its samples."""
+    used = {state for one in advice.weighed.costs for state in one.parts}
+    rows = advice.evidence.rows
+    return {
+        state: [str(plan.results.record(state, cell)) for cell in rows.loc[rows["state"] == state, "cell"]]
+        for state in advice.evidence.seconds_per_mib
+        if state in used
+    }

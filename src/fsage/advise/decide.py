@@ -1,0 +1,168 @@
+"""Which choice is best, how sure that is, and what the data leave open.
+
+The best is the one of the least median cost; each other one is tested against it (exact rank-sum test, two-sided). What
+was picked as best may be so by chance, so with k choices each p is taken (k - 1) / 2 times, once at least. Then, at
+ALPHA:
+- where the best of several are equal, one is declared the only best with a chance of ALPHA at most: it would have to
+  beat each of the others at ALPHA, two-sided (Gutmann and Maymin, Is the selected population the best?, Annals of
+  Statistics 15, 1987);
+- the truly best is not among those told worse with a chance of 1 - ALPHA at least: any of k - 1 others might be picked
+  and beat it by chance, each with half its p, and these add up to ALPHA at most (Bonferroni).
+Choices that share some of their samples differ by less noise than the test assumes, which errs on the safe side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, median
+from typing import Literal
+
+import numpy as np
+
+from fsage.advise.weigh import Cost, Seconds
+from fsage.statistics import ALPHA, Ratio, compare, ratio, smallest_p
+
+DRAWS = 20_000
+SEED = 1
+POWER = 0.8
+NORMAL = NormalDist()
+RANK_SUM_EFFICIENCY = 3 / math.pi
+"""Of the rank-sum test beside the t test, for normal samples."""
+MOST_ITERATIONS = 1000
+
+Standing = Literal["best", "worse", "alike", "open", "too few"]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A choice beside the best: `to_best` and `to_default` are ratios of costs, above 1 it costs more.
+
+    `p`: adjusted; none where there are too few samples for any. `iterations`: so many of each would probably tell the
+    two apart. `probability_best`: see `probabilities`.
+    """
+
+    cost: Cost
+    median_s: float
+    standing: Standing
+    to_best: Ratio | None
+    to_default: Ratio | None
+    p: float | None
+    iterations: int | None
+    probability_best: float | None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`verdict`: choose the best; either it or those not told worse; or undecided. `rivals`: the best first."""
+
+    verdict: Literal["choose", "either", "undecided"]
+    rivals: list[Rival]
+
+    @property
+    def best(self) -> Rival:
+        """The one of the least cost."""
+        return self.rivals[0]
+
+    def of(self, *standings: Standing) -> list[Rival]:
+        """Those that stand so."""
+        return [one for one in self.rivals if one.standing in standings]
+
+
+def decide(costs: Sequence[Cost], seconds: Seconds, default: str, margin: float) -> Decision:
+    """Compare the costs of at least one choice. `margin`: the ratio less 1 below which a difference does not matter."""
+    ordered = sorted(costs, key=lambda one: (median(one.samples), default not in one.names))
+    usual = next((one for one in ordered if default in one.names), None)
+    factor = max(1.0, (len(ordered) - 1) / 2)
+    chances = probabilities(ordered, seconds)
+    rivals = []
+    for one, chance in zip(ordered, chances, strict=True):
+        found: tuple[float | None, Standing, int | None] = (None, "best", None)
+        if one is not ordered[0]:
+            found = _beside(one.samples, ordered[0].samples, factor, margin)
+        p, standing, iterations = found
+        rivals.append(
+            Rival(
+                one,
+                median(one.samples),
+                standing,
+                None if one is ordered[0] else ratio(one.samples, ordered[0].samples),
+                None if usual is None or one is usual else ratio(one.samples, usual.samples),
+                p,
+                iterations,
+                chance,
+            )
+        )
+    standings = {one.standing for one in rivals[1:]}
+    if standings <= {"worse"} and rivals[1:]:
+        return Decision("choose", rivals)
+    return Decision("undecided" if "too few" in standings else "either", rivals)
+
+
+def _beside(
+    samples: list[float], best: list[float], factor: float, margin: float
+) -> tuple[float | None, Standing, int | None]:
+    """The adjusted p of a choice beside the best, how it stands, and how many iterations might tell."""
+    found = ratio(samples, best)
+    near = found.interval is not None and found.interval.high <= 1 + margin
+    if factor * smallest_p(len(samples), len(best)) > ALPHA:
+        return None, "alike" if near else "too few", _iterations(samples, best, factor, margin)
+    test = compare(samples, best)
+    p = None if test.p is None else min(1.0, factor * test.p)
+    if p is not None and p <= ALPHA and (found.value or 0) > 1 + margin:
+        return p, "worse", None
+    if near or (p is not None and p <= ALPHA):
+        return p, "alike", None
+    return p, "open", _iterations(samples, best, factor, margin)
+
+
+def _iterations(samples: Sequence[float], best: Sequence[float], factor: float, margin: float) -> int | None:
+    """Of each choice, to find the difference that is seen, or the margin if that is more, with a chance of POWER.
+
+    The formula of the t test on logarithms over the efficiency of the rank-sum test; at least what any p needs; none
+    for more than MOST_ITERATIONS.
+    """
+    least = next(number for number in range(1, MOST_ITERATIONS) if factor * smallest_p(number, number) <= ALPHA)
+    if min(len(samples), len(best)) < 2:
+        return least
+    logs = [np.log(one) for one in (samples, best)]
+    variance = sum(float(np.var(one, ddof=1)) for one in logs)
+    difference = max(abs(float(np.mean(logs[0]) - np.mean(logs[1]))), math.log1p(margin))
+    if not difference:
+        return None
+    needed = (
+        variance
+        * (NORMAL.inv_cdf(1 - ALPHA / factor / 2) + NORMAL.inv_cdf(POWER)) ** 2
+        / difference**2
+        / RANK_SUM_EFFICIENCY
+    )
+    return max(least, math.ceil(needed)) if needed <= MOST_ITERATIONS else None
+
+
+def probabilities(costs: Sequence[Cost], seconds: Seconds) -> list[float | None]:
+    """How probable it is that each choice costs least, from the samples of the states that it is made of.
+
+    The logarithm of a state's time is taken as normal, mean and deviation unknown (no prior knowledge): its mean then
+    has Student's distribution with n - 1 degrees of freedom around that of the samples (Box and Tiao, Bayesian
+    Inference in Statistical Analysis, 1973, section 2.4). Drawn once for each state, so that what choices have in
+    common cancels. None where a state has one sample only.
+    """
+    states = {state: list(seconds[state].values()) for cost in costs for state in cost.parts}
+    if any(len(samples) < 2 for samples in states.values()):
+        return [None] * len(costs)
+    draw = np.random.default_rng(SEED)
+    times = {state: _draws(samples, draw) for state, samples in sorted(states.items())}
+    drawn = np.stack([_cost_of(cost, times) for cost in costs])
+    counts = np.bincount(drawn.argmin(axis=0), minlength=len(costs))
+    return [float(count) / DRAWS for count in counts]
+
+
+def _draws(samples: Sequence[float], draw: np.random.Generator) -> np.ndarray:
+    logs = np.log(samples)
+    scatter = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+    return np.exp(np.clip(float(np.mean(logs)) + scatter * draw.standard_t(len(logs) - 1, DRAWS), -300, 300))
+
+
+def _cost_of(cost: Cost, times: Mapping[str, np.ndarray]) -> np.ndarray:
+    return cost.once_s + cost.times * np.sum([share * times[state] for state, share in cost.parts.items()], axis=0)

@@ -1,0 +1,158 @@
+"""What was measured that advice can rest on: for each state the seconds that a MiB took, a sample for each record.
+
+A record holds all measures of its cell, so a mix of them (three quarters read, one quarter written) is one sample too:
+the sum of what each share took. Which set of parameters and which levels of the states' axes: `at`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from fsage.report.conditions import labelled
+from fsage.report.groups import measures, params_labels, samples
+from fsage.sizes import parse_size
+from fsage.strict import show, unknown_value
+
+BANDWIDTH = "_bw_mib_s"
+At = Mapping[str, Sequence[str]]
+"""Parameter or axis -> the values that are meant, as they were typed."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """`rows`: the samples. `records`: every record of the study. `mix`: measure -> its share of the bytes, together 1.
+
+    `seconds_per_mib`: state -> iteration -> seconds. `params`: the parameters, in words.
+    """
+
+    rows: pd.DataFrame
+    records: pd.DataFrame
+    at: At
+    params: str
+    mix: Mapping[str, float]
+    seconds_per_mib: Mapping[str, Mapping[int, float]]
+
+    @property
+    def moved_bytes(self) -> int:
+        """What a cell moved in the measure that moved most, the median of all samples."""
+        return round(
+            max((self.rows[f"{name}{BANDWIDTH}"] * self.rows[f"{name}_seconds"]).median() for name in self.mix) * 2**20
+        )
+
+    def axes(self, state: str) -> dict[str, Any]:
+        """The levels of a state on the axes of its recipe."""
+        return json.loads(self.rows.loc[self.rows["state"] == state, "axes"].iloc[0])
+
+    @property
+    def notes(self) -> dict[str, dict[str, Any]]:
+        """State -> what its steps noted, of all records."""
+        found = self.records.dropna(subset="notes").groupby("state")["notes"].first()
+        return {str(state): json.loads(text) for state, text in found.items()}
+
+
+def read_pairs(texts: Sequence[str], option: str) -> dict[str, list[str]]:
+    """['deleted=1,2'] -> {'deleted': ['1', '2']}. Raises ValueError."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        key, separator, values = text.partition("=")
+        if not separator or not key or key in found or not all(values.split(",")):
+            raise ValueError(f"{option} {text}: is not NAME=VALUE or NAME=VALUE,VALUE with each NAME once")
+        found[key] = values.split(",")
+    return found
+
+
+def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> Evidence:
+    """The samples of one set of parameters, under the commonest conditions and in the commonest layout of each state.
+
+    Of caches cold counts, of transfers the largest, unless `at` says otherwise. Raises ValueError where there is
+    nothing, where `at` or `mix` name what was not measured, or where several sets of parameters are left.
+    """
+    rows = labelled(samples(records))
+    rows = rows[rows["main"]]
+    names = [name for name in measures(rows) if name.endswith(BANDWIDTH)]
+    rows = rows[rows[names].notna().any(axis=1)]
+    if rows.empty:
+        raise ValueError("no valid planned cell with a bandwidth is there")
+    rows = rows[_meant(rows, at)]
+    sets = _preferred({text: _facts(text, None) for text in rows["params"].unique()}, at)
+    if len(sets) > 1:
+        differing = {key: sorted({show(one.get(key)) for one in sets.values()}) for one in sets.values() for key in one}
+        said = "; ".join(f"{key}: {', '.join(values)}" for key, values in sorted(differing.items()) if len(values) > 1)
+        raise ValueError(f"several workloads were measured: say which with --at NAME=VALUE: {said}")
+    (params,) = sets
+    rows = rows[rows["params"] == params]
+    shares = _shares(rows, [name.removesuffix(BANDWIDTH) for name in names if rows[name].notna().any()], mix)
+    seconds = sum(share / rows[f"{name}{BANDWIDTH}"] for name, share in shares.items())
+    rows = rows.assign(seconds_per_mib=seconds).dropna(subset="seconds_per_mib")
+    by_state = {
+        str(state): dict(zip(part["iteration"].astype(int), part["seconds_per_mib"], strict=True))
+        for state, part in rows.sort_values("iteration", kind="stable").groupby("state", sort=False)
+    }
+    return Evidence(rows, records, at, params_labels(pd.Series([params]))[params], shares, by_state)
+
+
+def _meant(rows: pd.DataFrame, at: At) -> list[bool]:
+    """Which rows have the values of `at`, each of which some row must have."""
+    facts = [_facts(*texts) for texts in zip(rows["params"], rows["axes"], strict=True)]
+    for key, texts in at.items():
+        there = {json.dumps(one[key]): one[key] for one in facts if key in one}
+        if not there:
+            raise ValueError(f"--at {key}: {unknown_value(key, sorted({name for one in facts for name in one}))}")
+        for text in texts:
+            if not any(_same(text, value) for value in there.values()):
+                raise ValueError(f"--at {key}={text}: {unknown_value(text, sorted(map(str, there.values())))}")
+    return [all(key in one and any(_same(text, one[key]) for text in at[key]) for key in at) for one in facts]
+
+
+@cache
+def _facts(params: str, axes: str | None) -> dict[str, Any]:
+    return {**json.loads(params), **json.loads(axes or "{}")}
+
+
+def _same(text: str, value: Any) -> bool:
+    """'1M' is 1048576, 'true' is True."""
+    if isinstance(value, int) and not isinstance(value, bool) and text != "0":
+        try:
+            return parse_size(text) == value
+        except ValueError:
+            return False
+    return text.lower() == (value if isinstance(value, str) else json.dumps(value)).lower()
+
+
+def _preferred(sets: dict[str, dict[str, Any]], at: At) -> dict[str, dict[str, Any]]:
+    """Of sets that differ in cache or transfer size those that were cold, and of the largest transfer."""
+    if "cache" not in at and any(one.get("cache") == "cold" for one in sets.values()):
+        sets = {text: one for text, one in sets.items() if one.get("cache", "cold") == "cold"}
+    if "transfer_size" not in at:
+        largest = max(one.get("transfer_size") or 0 for one in sets.values())
+        sets = {text: one for text, one in sets.items() if (one.get("transfer_size") or 0) == largest}
+    return sets
+
+
+def _shares(rows: pd.DataFrame, names: list[str], mix: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Measure -> share of the bytes: as asked, or as the cells themselves moved them."""
+    found: dict[str, float] = {}
+    for name, texts in mix.items():
+        if name not in names:
+            raise ValueError(f"--mix {name}: {unknown_value(name, names)}")
+        try:
+            found[name] = float(texts[0]) if len(texts) == 1 else -1.0
+        except ValueError:
+            found[name] = -1.0
+        if not 0 <= found[name] < float("inf"):
+            raise ValueError(f"--mix {name}={','.join(texts)}: is not a share of the bytes: a number from 0 up")
+    if not mix:
+        for name in names:
+            seconds = f"{name}_seconds"
+            moved = rows[f"{name}{BANDWIDTH}"] * rows[seconds] if seconds in rows else pd.Series([1.0])
+            found[name] = round(float(moved.median()), 3)
+    whole = sum(found.values())
+    if not whole:
+        raise ValueError("--mix: no measure has a share of the bytes")
+    return {name: share / whole for name, share in found.items() if share}

@@ -1,0 +1,112 @@
+"""The advice on a terminal: sentences, then a row for each choice that was compared; or all of it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+
+from fsage.advise.advice import Advice
+from fsage.advise.decide import Rival
+from fsage.advise.words import doubts, sentences
+from fsage.evidence.tables import Table
+from fsage.evidence.terminal import drawn
+from fsage.statistics import Ratio
+
+NONE = "\u2013"
+MIB_OF_GIB = 1024
+
+
+def show(advice: Advice, console: Console) -> None:
+    """Print the advice, its evidence, and what is doubtful."""
+    for text in sentences(advice):
+        console.print(text, markup=False, highlight=False)
+    if advice.decision:
+        console.print()
+        console.print(drawn(_table(advice.decision.rivals)))
+    for text in doubts(advice):
+        console.print(f"- {text}", markup=False, highlight=False)
+
+
+def _table(rivals: Sequence[Rival]) -> Table:
+    """Which states a choice was told from is named where that is not plain."""
+    heads = ["choice", "s/GiB", "times default", "times best", "P(best)", "n", "stands"]
+    plain = all(list(one.cost.parts) == [one.cost.name] for one in rivals)
+    rows = [_row(one) + ([] if plain else [_states(one)]) for one in rivals]
+    return Table("", heads + ([] if plain else ["from states"]), rows)
+
+
+def _row(one: Rival) -> list[str]:
+    return [
+        one.cost.name,
+        f"{one.median_s * MIB_OF_GIB:.3g}",
+        _held(one.to_default),
+        NONE if one.to_best is None or one.to_best.value is None else f"{one.to_best.value:.3g}",
+        _chance(one.probability_best),
+        str(len(one.cost.samples)),
+        one.standing,
+    ]
+
+
+def _chance(probability: float | None) -> str:
+    """So many draws tell no more than this."""
+    if probability is None:
+        return NONE
+    return "> 99.9%" if probability > 0.999 else "< 0.1%" if probability < 0.001 else f"{probability:.1%}"
+
+
+def _states(one: Rival) -> str:
+    return ", ".join(state if share > 0.999 else f"{share:.0%} {state}" for state, share in one.cost.parts.items())
+
+
+def _held(ratio: Ratio | None) -> str:
+    if ratio is None or ratio.value is None:
+        return NONE
+    held = ratio.interval
+    return f"{ratio.value:.3g}" + (f" ({held.low:.3g} to {held.high:.3g})" if held else "")
+
+
+def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Everything, for programs; `records`: state -> the files of the samples that were used."""
+    found, asked, files = advice.decision, advice.asked, advice.files
+    close = [found.best, *found.of("alike", "open")] if found and found.verdict != "undecided" else []
+    return {
+        "study": advice.study,
+        "kind": advice.options.kind,
+        "verdict": found.verdict if found else "undecided",
+        "choose": [name for one in close for name in one.cost.names],
+        "default": advice.options.default,
+        "sentences": sentences(advice),
+        "doubts": doubts(advice),
+        "asked": {
+            "files": {"source": files.source, "sizes": len(files.files), "bytes": files.bytes, "empty": files.empty},
+            "mix": dict(advice.evidence.mix),
+            "at": {key: list(values) for key, values in (asked.at or {}).items()},
+            "params": advice.evidence.params,
+            "cold_reads": asked.cold_reads,
+            "margin": asked.margin,
+            "least_share": asked.least_share,
+        },
+        "choices": [_choice(one) for one in found.rivals] if found else [],
+        "covered_share_of_bytes": dict(advice.weighed.covered),
+        "compared_share_of_bytes": advice.weighed.compared,
+        "taken_on": advice.stamp,
+        "records": {state: list(paths) for state, paths in records.items()},
+    }
+
+
+def _choice(one: Rival) -> dict[str, Any]:
+    return {
+        "names": list(one.cost.names),
+        "states": dict(one.cost.parts),
+        "seconds_per_gib": one.median_s * MIB_OF_GIB,
+        "samples_seconds_per_gib": [value * MIB_OF_GIB for value in one.cost.samples],
+        "stands": one.standing,
+        "times_best": one.to_best and asdict(one.to_best),
+        "times_default": one.to_default and asdict(one.to_default),
+        "p_adjusted": one.p,
+        "probability_best": one.probability_best,
+        "iterations_to_decide": one.iterations,
+    }

@@ -1,0 +1,80 @@
+"""What each choice costs for the files: which states' samples, in which shares, and for how many of the bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fsage.advise.choices import Choice, Options
+from fsage.advise.distribution import Distribution
+
+Seconds = Mapping[str, Mapping[int, float]]
+"""State -> iteration -> seconds for a MiB."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Choices that are one and the same for these files. A MiB costs `once_s` and, `times` over, `parts` of states.
+
+    `samples`: in seconds for a MiB, as many as the state with the fewest iterations has. Iterations of different states
+    are independent, so that any pairing of them makes honest samples of the sum.
+    """
+
+    names: tuple[str, ...]
+    parts: Mapping[str, float]
+    times: float
+    once_s: float
+    samples: list[float]
+    says: str = ""
+
+    @property
+    def name(self) -> str:
+        """'IOR.1 = IOR.4' where these are the same for the files."""
+        return " = ".join(self.names)
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """`covered`: choice -> the share of the bytes that measurements speak of; `compared`: of those in `costs` together.
+
+    `costs` are for the same bytes, those that were measured in all of these choices.
+    """
+
+    costs: list[Cost]
+    covered: Mapping[str, float]
+    compared: float
+
+
+def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: float) -> Weighed:
+    """As many choices as can be compared on `least_share` of the bytes at least; those that cover most come first."""
+    told = {one.name: {size: found for size in files.files if (found := one.of_size(size))} for one in options.choices}
+    covered = {name: files.share_of_bytes(sizes) for name, sizes in told.items()}
+    common, compared = set(files.files), []
+    for one in sorted(options.choices, key=lambda one: -covered[one.name]):
+        both = common & told[one.name].keys()
+        if files.share_of_bytes(both) >= least_share:
+            common = both
+            compared.append(one.name)
+    if not compared:
+        return Weighed([], covered, 0.0)
+    share, whole = files.share_of_bytes(common), files.bytes
+    shares = {size: size * files.files[size] / whole / share for size in sorted(common)}
+    alike: dict[tuple, list[Choice]] = defaultdict(list)
+    for one in (one for one in options.choices if one.name in compared):
+        parts: dict[str, float] = defaultdict(float)
+        for size, its_share in shares.items():
+            for state, part in told[one.name][size].items():
+                parts[state] += part * its_share
+        alike[(*sorted(parts.items()), one.times, one.once_s)].append(one)
+    costs = [_cost(same, dict(key[:-2]), seconds) for key, same in alike.items()]
+    return Weighed(costs, covered, share)
+
+
+def _cost(same: list[Choice], parts: Mapping[str, float], seconds: Seconds) -> Cost:
+    times, once_s = same[0].times, same[0].once_s
+    together = zip(*(seconds[state].values() for state in parts), strict=False)  # as many as the fewest
+    samples = [
+        once_s + times * sum(share * took for share, took in zip(parts.values(), one, strict=True)) for one in together
+    ]
+    return Cost(tuple(one.name for one in same), parts, times, once_s, samples, same[0].says)

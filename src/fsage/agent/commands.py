@@ -1,0 +1,104 @@
+"""Commands that run beside each other, each with its own output, timed by one clock."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fsage.agent.shell import stop
+
+LOOK_EVERY_S = 0.2
+CHUNK_BYTES = 1 << 16
+
+
+class _Command:
+    """One of them. `line_s`: when each line of its standard output came, in seconds since `began`."""
+
+    def __init__(self, argv: Sequence[str], began: float, how: dict[str, Any]) -> None:
+        self.began, self.ended_s, self.line_s = began, 0.0, list[float]()
+        self.out, self.err = bytearray(), bytearray()
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True, **how
+        )
+
+    def hear(self, chunk: bytes, of_stdout: bool) -> None:
+        """Keep what it said just now."""
+        self.ended_s = time.monotonic() - self.began
+        (self.out if of_stdout else self.err).extend(chunk)
+        if of_stdout:
+            self.line_s += [round(self.ended_s, 6)] * chunk.count(b"\n")
+
+    def result(self, note: str) -> dict[str, Any]:
+        """What it gave; `note` is added to what it said."""
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe
+            pipe.close()
+        return {
+            "rc": self.process.returncode,
+            "stdout": self.out.decode(errors="replace"),
+            "stderr": self.err.decode(errors="replace") + note,
+            "wall_s": self.ended_s,
+            "line_s": self.line_s,
+        }
+
+
+def run(
+    commands: Sequence[Sequence[str]], attend: Callable[[], None], timeout_s: float, **how: Any
+) -> list[dict[str, Any]]:
+    """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
+
+    `line_s` are the seconds, since the first was started, at which each line of stdout came. `attend` is called often;
+    what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the others are
+    stopped. `how` goes to subprocess.Popen.
+    """
+    began, running, why = time.monotonic(), list[_Command](), ""
+    try:
+        try:
+            for argv in commands:
+                running.append(_Command(argv, began, how))
+        except OSError as error:
+            why = str(error)
+            for one in running:
+                stop(one.process)
+        late = _wait(running, attend, began + timeout_s)
+    except BaseException:  # Ctrl-C too: nobody else knows the commands' sessions
+        for one in running:
+            stop(one.process)
+        raise
+    note = f"\nfsage: stopped, for another command did not start: {why}" if why else ""
+    if late:
+        note += f"\nfsage: stopped after {time.monotonic() - began:.0f} s"
+    unstarted = {"rc": 127, "stdout": "", "stderr": why, "wall_s": 0.0, "line_s": []}
+    results = [one.result(note) for one in running]
+    results += [dict(unstarted) for _ in commands[len(running) :]]
+    return [{"argv": list(argv), "timed_out": late, **one} for argv, one in zip(commands, results)]  # noqa: B905 (hosts: Python 3.9)
+
+
+def _wait(running: list[_Command], attend: Callable[[], None], end: float) -> bool:
+    """Hear them until all have ended; whether that was because of the time."""
+    looked, late = 0.0, False
+    with selectors.DefaultSelector() as pipes:
+        for one in running:
+            assert one.process.stdout and one.process.stderr
+            pipes.register(one.process.stdout, selectors.EVENT_READ, (one, True))
+            pipes.register(one.process.stderr, selectors.EVENT_READ, (one, False))
+        while pipes.get_map() or any(one.process.poll() is None for one in running):
+            for key, _ in pipes.select(LOOK_EVERY_S):
+                one, of_stdout = key.data
+                chunk = os.read(key.fd, CHUNK_BYTES)
+                one.hear(chunk, of_stdout)
+                if not chunk:
+                    pipes.unregister(key.fileobj)
+            if (now := time.monotonic()) - looked > LOOK_EVERY_S:
+                looked = now
+                attend()
+                if now > end and not late:
+                    late = True
+                    for one in running:
+                        stop(one.process)
+    return late

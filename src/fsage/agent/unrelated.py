@@ -1,0 +1,58 @@
+"""Large files that have nothing to do with what is measured, read between two phases so that caches hold them instead.
+
+They are part of a state, and together as large as a share of the capacity, or as a client's memory. On Lustre each lies
+on all OSTs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fsage.agent import alike, caches
+from fsage.agent.declaration import MIB
+from fsage.agent.errors import Failure
+from fsage.agent.lustre import stripes
+from fsage.agent.structure import files
+from fsage.agent.target import Target
+
+MEMORY = "memory"
+COUNT = 16  # so that they spread over a target's stores
+GENERATION = 1
+
+
+def paths_of(mounts: list[Path]) -> list[Path]:
+    """Where they are, if there are any."""
+    return [path for index in range(COUNT) if (path := files.path_of(mounts, GENERATION, index)).exists()]
+
+
+def make(target: Target, size: float | str, go_on: Callable[[], None]) -> int:
+    """Write them, `size` percent of the capacity together or as much as this host's memory; how many bytes they are.
+
+    Raises Failure where they do not fit.
+    """
+    whole = alike.memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
+    each = max(1, whole // COUNT // MIB) * MIB
+    files.make_room(target.mounts, GENERATION)
+    if target.kind == "lustre":
+        everywhere = {"stripe_count": stripes.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY}
+        stripes.set_on(files.path_of(target.mounts, GENERATION, 0).parent, everywhere)
+    for index in range(COUNT):
+        go_on()
+        path = files.path_of(target.mounts, GENERATION, index)
+        try:
+            files.write(path, each)
+        except OSError as error:
+            raise Failure(
+                f"writing {path}, {each} bytes of the unrelated file ({COUNT * each} bytes in {COUNT} parts): "
+                f"{error.strerror}; unrelated_file can be less"
+            ) from error
+    return COUNT * each
+
+
+def read(target: Target, measured: list[Path]) -> int:
+    """Read them, and count the pages of `measured` that are in memory after it. Raises Failure if there are none."""
+    if not (found := paths_of(target.mounts)):
+        raise Failure(f"the state has no unrelated file below {target.mounts[0]}/filler to be read")
+    caches.bring_in(found)
+    return caches.cached_pages(measured)

@@ -1,0 +1,238 @@
+"""A search by the real blastn in a database whose volumes lie as a layout says, on real small stores."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lustre_site import lustre_target, recorded
+from states import MIB, bring
+
+from fsage import patterns, recipes, workloads
+from fsage.agent import blastdb, claim, images, measure, striping
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.structure import database
+from fsage.agent.target import open_target
+from fsage.parse import BadOutput, blastn
+from fsage.recipes.striping import States
+
+BLAST = workloads.load("blast")
+NAMES = [name for name in patterns.known().named() if name.startswith("blast.")]
+VOLUMES = 13
+needs_blast = pytest.mark.skipif(
+    not shutil.which("blastn"), reason="blastn is not installed: package ncbi-blast+, which ./run installs"
+)
+
+
+def steps_of(name: str, volumes: int = VOLUMES, others: tuple[str, ...] = ("blast.3",)) -> list[dict]:
+    states = States(pattern=list({name, *others}), default=name, database={"volumes": volumes, "queries": 5}, seed=7)
+    (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)
+    return found.steps(1, 0)
+
+
+@given(
+    osts=st.sampled_from([16, 64, 20, 128]),
+    name=st.sampled_from(NAMES),
+    count=st.integers(10, 200),
+    size=st.integers(1, 10**9),
+)
+@settings(max_examples=200, deadline=None)
+def test_every_byte_is_in_one_volume_and_a_segments_volumes_go_round_its_osts(osts, name, count, size):
+    _, step = steps_of(name)
+    volumes = striping.volumes(step, osts, count, size)
+    assert [one.start_bytes for one in volumes] == [number * size for number in range(count)]
+    assert [one.end_bytes for one in volumes] == [number * size for number in range(1, count + 1)]
+    counts = striping.counts(step, osts)
+    begin = 0
+    for number, (end, _, _) in enumerate(step["segments"]):
+        mine = [one for one in volumes if one.segment == number]
+        its = [(sum(counts[:number]) + turn) % osts for turn in range(counts[number])]
+        assert [one.ost for one in mine] == [its[turn % len(its)] for turn in range(len(mine))]
+        share = ((end or step["nominal_bytes"]) - begin) / step["nominal_bytes"]
+        assert abs(len(mine) - share * count) < 1, "as its segment, to less than a volume"
+        begin = end
+
+
+def test_a_segment_without_a_volume_and_counts_that_become_the_same_are_refused():
+    _, step = steps_of("blast.18")
+    with pytest.raises(Refusal, match=r"blast\.18: none of 2 volumes begins in its segment 2"):
+        striping.volumes(step, 16, 2, 100)
+    with pytest.raises(Refusal, match="stripe counts 4 and 16 both become 1 on 2 OSTs"):
+        striping.volumes(step, 2, 79, 100)
+
+
+@pytest.fixture(scope="module")
+def osts(module_target):
+    spec = {**module_target, "stores": 4, "amount_mib": 16}
+    images.create(spec, {}, False)
+    claim.claim(spec, {}, False)
+    return spec
+
+
+def searched(spec: dict, steps: list[dict], processes: int, spoil=lambda phases: phases) -> dict:
+    """One cell's observation."""
+    target = open_target(spec)
+    params = {"workload": "blast", "processes": processes, "iteration": 1}
+    phases = spoil(BLAST.commands(params, target.claim, steps))
+    cell = {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
+    shutil.rmtree(target.home / "outbox", ignore_errors=True)
+    request = {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested", "cells": [cell]}
+    assert measure.measure(spec, request, False)["measured"] == 1
+    (path,) = (target.home / "outbox").rglob("one.1.json")
+    return json.loads(path.read_text())
+
+
+@needs_blast
+@pytest.mark.root
+def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
+    found, digests, made_at = [], set(), set()
+    for name, processes in (("blast.1", 1), ("blast.2", 4), ("blast.10", VOLUMES)):
+        steps = steps_of(name, others=("blast.2",))
+        notes = bring(osts, *steps)["notes"]["database"]
+        observation = searched(osts, steps, processes)
+        outcome = BLAST.read(observation)
+        assert outcome.status == "valid", outcome.why
+        (phase,) = observation["phases"]
+        assert phase["cached_pages"] == 0 and len(phase.get("beside", ())) == processes - 1
+        metrics = outcome.metrics
+        assert metrics["search_bytes"] == notes["bytes"] == VOLUMES * notes["sequences"] * 64 * 1024
+        assert metrics["search_cpu_s"] > 0 and metrics["search_checksum"] < 2**48
+        assert metrics["search_bw_mib_s"] * metrics["search_seconds"] == pytest.approx(notes["bytes"] / MIB)
+        found.append((metrics["search_checksum"], metrics["search_hits"]))
+        digests.add(notes["digest"])
+        made = open_target(osts).home / blastdb.PLACE / "made.json"
+        made_at.add(made.stat().st_mtime_ns)
+        mounts = open_target(osts).mounts
+        for number, (segment, ost) in enumerate(notes["volumes"]):
+            assert (mounts[ost] / "filler" / f"g{segment + 1}" / f"volume{number:04d}.nsq").stat().st_size > 64 * 1024
+    assert len(set(found)) == len(digests) == len(made_at) == 1 and found[0][1] == 5
+    few = steps_of("blast.16")
+    noted = database.work(open_target(osts), few[1], few[:1], {}, lambda: None)
+    assert "both become 1 on 4 OSTs" in noted["unsupported"] and database.named([], noted) == []
+    with pytest.raises(workloads.Unsupported, match="both become 1 on 4 OSTs"):
+        BLAST.commands({"workload": "blast", "iteration": 1}, open_target(osts).claim, few)
+
+    # nothing else is valid: hits lost, a volume left out, a process that ended early
+    lost = copy.deepcopy(observation)
+    task = next(one for one in lost["phases"][0]["beside"] if "# 1 hits found" in one["stdout"])
+    lines = task["stdout"].splitlines()
+    gone = next(line for line in lines if line[0].isdigit())
+    task["stdout"] = "\n".join(line for line in lines if line != gone).replace("# 1 hits found", "# 0 hits found")
+    assert "4 of 5 queries were found where they are from" in (BLAST.read(lost).why or "")
+    less = copy.deepcopy(observation)
+    del less["phases"][0]["beside"][-1]
+    assert "12 volumes were searched, the database has 13" in (BLAST.read(less).why or "")
+    with pytest.raises(BadOutput, match="cut short"):
+        blastn.parse(observation["phases"][0]["stdout"].rpartition("# BLAST")[0], "", 0)
+    assert "no `database`" in (BLAST.read({**observation, "layout": {"notes": {}, "steps": []}}).why or "")
+
+
+@needs_blast
+@pytest.mark.root
+def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
+    steps = steps_of("blast.1")
+    bring(osts, *steps)
+
+    def elsewhere(phases: list[dict]) -> list[dict]:
+        argv = phases[0]["beside"][0]
+        argv[argv.index("-db") + 1] += "x"
+        return phases
+
+    observation = searched(osts, steps, 4, elsewhere)
+    outcome = BLAST.read(observation)
+    assert outcome.status == "failed" and "No alias or index file found" in (outcome.why or ""), outcome.why
+
+    def missing(phases: list[dict]) -> list[dict]:
+        phases[0]["beside"][1][0] = "no-such-blastn"
+        return phases
+
+    outcome = BLAST.read(searched(osts, steps, 4, missing))
+    assert outcome.status == "failed" and "no-such-blastn" in (outcome.why or ""), outcome.why
+    target = open_target(osts)
+    next((target.mounts[0] / "filler").rglob("*.nsq")).unlink()
+    params = {"workload": "blast", "processes": 4, "iteration": 1}
+    cell = {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": params}
+    cell["phases"] = BLAST.commands(params, target.claim, steps)
+    request = {"study": "other", "state": "wanted", "steps": steps, "reuse": "nested", "cells": [cell]}
+    answer = measure.measure(osts, request, False)
+    assert answer["measured"] == 0 and "was changed since" in answer["lost"]
+    claim.release(osts, {}, False)
+    assert not (target.home / blastdb.PLACE).exists()
+
+
+CLAIM = {
+    "kind": "loop",
+    "target": "osts",
+    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
+    "amount_mib": 320,
+    "containers": None,
+    "tools": {"fio": "3.33", "blastn": "2.12.0+", "makeblastdb": "2.12.0+"},
+    "calibration": {"cell_overhead_s": 1.0, "write_mib_s": 2.0, "read_mib_s": 16.0},
+}
+
+
+def test_what_no_cell_can_be_made_of_is_said():
+    params = {"workload": "blast", "processes": 16, "iteration": 1}
+    steps = steps_of("blast.1", volumes=79)
+    assert BLAST.seconds(params, CLAIM, steps) == pytest.approx(1 + 0.96 + 79 * 4 / 12.8), (
+        "79 volumes of 4 MiB on one OST"
+    )
+    assert BLAST.seconds(params, CLAIM, steps_of("blast.10", volumes=79)) == pytest.approx(1 + 0.96 + 27 * 4 / 12.8), (
+        "a segment on each of 3"
+    )
+    for ask in (BLAST.commands, BLAST.seconds):
+        with pytest.raises(ValueError, match=r"needs blastn, not found .* install the package ncbi-blast"):
+            ask(params, {**CLAIM, "tools": {"fio": "3.33", "makeblastdb": "2.12.0+"}}, steps)
+        with pytest.raises(ValueError, match="a state with a database"):
+            ask(params, CLAIM, steps[:1])
+        with pytest.raises(ValueError, match="processes: 80 cannot share 79 volumes"):
+            ask({**params, "processes": 80}, CLAIM, steps)
+        with pytest.raises(ValueError, match="nodes: 2 are more than target osts was claimed with"):
+            ask({**params, "nodes": 2}, CLAIM, steps)
+    with pytest.raises(workloads.Unsupported, match="kind directory has no OSTs"):
+        BLAST.commands(params, {**CLAIM, "kind": "directory"}, steps)
+    with pytest.raises(workloads.Unsupported, match=r"each must be of 65536 to 1000000000 bytes; declare another"):
+        BLAST.commands(params, {**CLAIM, "amount_mib": 4}, steps)
+
+
+def test_on_several_clients_each_process_is_launched_where_it_works():
+    (phase,) = BLAST.commands(
+        {"workload": "blast", "iteration": 1}, {**CLAIM, "hosts": ["n1", "n2"]}, steps_of("blast.2")
+    )
+    assert [argv[argv.index("--host") + 1] for argv in (phase["argv"], *phase["beside"])] == ["n1:1", "n2:1"]
+    assert [len(argv[argv.index("-db") + 1].split()) for argv in (phase["argv"], *phase["beside"])] == [6, 7]
+
+
+@needs_blast
+@pytest.mark.root
+def test_on_lustre_a_segments_volumes_have_its_stripes(tmp_path, site):
+    spec = {**lustre_target(tmp_path, site), "amount_mib": 16}
+    claim.claim(spec, {}, False)
+    place = f"{spec['directory']}/filler"
+    own = {"mine": ["A to 1G", "H"]}  # 4 x 1 MiB, then 4 x 4 MiB; 2 OSTs
+    states = States(pattern=["mine"], default="mine", own=own, file_size="4G", database={"volumes": 4, "queries": 2})
+    (state,) = recipes.load("striping").expand(states)
+    step = state.steps(1, 3)[1]
+    plain = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0].replace("count:  1", "count:  2")
+    lies = recorded("lfs_getstripe_y_s2_f1.txt")  # two stripes of 4 MiB
+    for number, size in ((1, 1), (2, 4)):
+        site.answer(f"lfs setstripe -c 2 -S {size}M -i -1 {place}/g{number}")
+        site.answer(f"lfs getstripe -y -d {place}/g{number}", plain.replace("1048576", str(size * MIB)))
+        site.answer(f"lfs getstripe -y {place}/g{number}/*", lies.replace(str(4 * MIB), str(size * MIB)))
+    noted = database.work(open_target(spec), step, [], {}, lambda: None)
+    assert noted["volumes"] == [(0, None), (1, None), (1, None), (1, None)] and noted["files"] == 13
+    assert all(path.exists() for path in database.named(open_target(spec).mounts, noted))
+    (phase,) = BLAST.commands({"workload": "blast", "iteration": 1}, open_target(spec).claim, state.steps(1, 3))
+    bases = phase["argv"][phase["argv"].index("-db") + 1].split()
+    assert bases == [f"{place}/g1/volume0000", *(f"{place}/g2/volume000{number}" for number in (1, 2, 3))]
+
+    site.answer(f"lfs getstripe -y {place}/g2/*", recorded("lfs_getstripe_y_plain_f1.txt"))
+    with pytest.raises(Failure, match=r"3 volumes lie elsewhere: .*volume0001\.nsq has 1 stripes"):
+        for path in Path(place).glob("g?/volume*"):
+            path.unlink()
+        database.work(open_target(spec), step, [], {}, lambda: None)

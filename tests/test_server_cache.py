@@ -1,0 +1,174 @@
+"""The servers' cache on ZFS: a `zfs` that keeps properties as the real one does, on servers that are real agents."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from lustre_site import Site, lustre_target
+
+from fsage.agent import lease, recover
+from fsage.agent.declaration import complete
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts import Hosts, Lost
+from fsage.agent.lustre import servercache
+
+pytestmark = pytest.mark.root
+ZFS = """#!{python} -SE
+import json, pathlib, sys
+book = pathlib.Path({book!r})
+with open(book.parent / "log", "a") as log:
+    log.write("zfs " + " ".join(sys.argv[1:]) + "\\n")
+known = json.loads(book.read_text())
+verb, *words = sys.argv[1:]
+one = known[words[-1]]
+if verb == "get":
+    assert words[:-1] == ["-H", "-o", "value,source", "primarycache"], words
+    print(one["value"], one["source"], sep="\\t")
+elif verb == "set":
+    value = words[0].removeprefix("primarycache=")
+    if one.get("stubborn"):
+        sys.exit("cannot set property for '" + words[-1] + "': permission denied")
+    one.update(value=value, source="local")
+elif verb == "inherit":
+    one.update(one["received"] if "-S" in words else one["inherited"])
+book.write_text(json.dumps(known))
+"""
+DEFAULT = {"value": "all", "source": "default"}
+FROM_POOL = {"value": "metadata", "source": "inherited from fast"}
+RECEIVED = {"value": "metadata", "source": "received"}
+OF = "lctl get_param osd-{}.lustre-OST*.mntdev"
+
+
+def kept(**now: object) -> dict:
+    return {"inherited": DEFAULT, "received": RECEIVED, **now}
+
+
+@pytest.fixture
+def spec(tmp_path: Path, site: Site) -> dict:
+    zfs = site.bin / "zfs"
+    zfs.write_text(ZFS.format(python=sys.executable, book=str(site.place / "zfs.json")))
+    zfs.chmod(0o755)
+    spec = complete({**lustre_target(tmp_path, site), "amount_mib": 64})
+    site.answer(OF.format("ldiskfs"), stderr="error: get_param: param_path 'osd-*': No such file or directory\n", rc=2)
+    site.answer(OF.format("zfs"), "".join(f"osd-zfs.lustre-OST000{n}.mntdev=fast/ost{n}\n" for n in range(4)))
+    return spec
+
+
+def zfs(site: Site, **more: dict) -> dict:
+    """The properties; `more`: to be so from now on."""
+    book = site.place / "zfs.json"
+    known = json.loads(book.read_text()) if book.exists() else {}
+    book.write_text(json.dumps(known := {**known, **{f"fast/{name}": one for name, one in more.items()}}))
+    return {name: {key: one[key] for key in ("value", "source")} for name, one in known.items()}
+
+
+def beside(spec: dict, servers: int = 1) -> Hosts:
+    """The launcher's connection to agents that take this machine for a server."""
+    host = {"python": sys.executable, "local": True}
+    hosts = {"clients": [{"name": "c1"}], "servers": [{**host, "name": f"oss{n}"} for n in range(1, servers + 1)]}
+    return Hosts(spec, {"id": "one"}, hosts)
+
+
+ASKING = [{"name": "write", "server_cache": "none"}, {"name": "read", "server_cache": "none"}]
+
+
+def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> None:
+    before = zfs(
+        site,
+        ost0=kept(**DEFAULT),
+        ost1=kept(value="metadata", source="local"),
+        ost2=kept(**RECEIVED),
+        ost3=kept(**FROM_POOL, inherited=FROM_POOL),
+    )
+    hosts = beside(spec)
+    with servercache.held(hosts, ASKING) as noted:
+        assert noted == {"oss1": dict.fromkeys(before, "none")}
+        assert {one["value"] for one in zfs(site).values()} == {"none"}
+        assert json.loads((Path(spec["home"]) / "scratch" / "server_cache.json").read_text()) == before
+    assert zfs(site) == before
+    assert [one for one in site.commands("zfs") if one.startswith(("zfs set", "zfs inherit"))] == [
+        *(f"zfs set primarycache=none fast/ost{n}" for n in range(4)),
+        "zfs inherit primarycache fast/ost0",
+        "zfs set primarycache=metadata fast/ost1",
+        "zfs inherit -S primarycache fast/ost2",
+        "zfs inherit primarycache fast/ost3",
+    ]
+    with pytest.raises(ZeroDivisionError), servercache.held(hosts, [{"server_cache": "metadata"}]):
+        raise ZeroDivisionError
+    assert zfs(site) == before
+    with servercache.held(hosts, [{"name": "write"}]) as noted:
+        assert noted == {} and not site.commands("zfs set primarycache=none")
+    hosts.close()
+    assert not (Path(spec["home"]) / "scratch" / "server_cache.json").exists()
+
+
+def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) -> None:
+    before = zfs(site, ost0=kept(**DEFAULT))
+    site.answer(OF.format("zfs"), "osd-zfs.lustre-OST0000.mntdev=fast/ost0\n")
+    gone = beside(spec)
+    gone.ask_servers(do="server_cache", setting="none")
+    assert zfs(site) != before
+    gone.close()  # as a killed launcher's connection ends
+    assert zfs(site) == before, "by the agent there"
+    with pytest.raises(Lost), servercache.held(hosts := beside(spec), ASKING):
+        hosts.servers[0].process.kill()
+        hosts.servers[0].process.wait()
+    hosts.close()
+    assert zfs(site)["fast/ost0"] == {"value": "none", "source": "local"}
+    assert servercache.server_cache_back(spec, {}, True) == {
+        "changed": True,
+        "msg": "would put primarycache of fast/ost0 back",
+        "proof": [],
+    }
+    assert servercache.server_cache_back(spec, {}, False)["proof"] == [
+        "fast/ost0: primarycache is all (default), as before"
+    ]
+    assert zfs(site) == before
+    assert not servercache.server_cache_back(spec, {}, False)["changed"]
+    zfs(site, ost0=kept(value="none", source="local"))
+    (Path(spec["home"]) / "scratch" / "server_cache.json").write_text(json.dumps(before))
+    beside(spec).close()
+    assert zfs(site) == before, "the next measurement does it too"
+
+
+def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_they_were(spec: dict, site: Site) -> None:
+    before = zfs(site, ost0=kept(**DEFAULT), ost1=kept(**DEFAULT, stubborn=True))
+    site.answer(OF.format("zfs"), "".join(f"osd-zfs.lustre-OST000{n}.mntdev=fast/ost{n}\n" for n in range(2)))
+    hosts = beside(spec)
+    with (
+        pytest.raises(Failure, match=r"oss1: `zfs set .*fast/ost1` ended with .* permission denied"),
+        servercache.held(hosts, ASKING),
+    ):
+        raise AssertionError("no cell runs")
+    hosts.close()
+    assert zfs(site) == before
+
+
+def test_why_it_cannot_be_set_is_said(spec: dict, site: Site) -> None:
+    nobody = beside(spec, 0)
+    assert servercache.why_not(nobody, [{"name": "write"}]) is None
+    assert "server_cache none: the inventory's group `servers` names no host" in str(
+        servercache.why_not(nobody, ASKING)
+    )
+    hosts = beside(spec)
+    assert servercache.why_not(hosts, ASKING) is None
+    site.answer(OF.format("zfs"))
+    assert "none of oss1 serves an OST on ZFS" in str(servercache.why_not(hosts, ASKING))
+    site.answer(OF.format("ldiskfs"), "osd-ldiskfs.lustre-OST0000.mntdev=/dev/vdc\n")
+    assert "lustre-OST0000 is on ldiskfs, and primarycache is a property of ZFS" in str(
+        servercache.why_not(hosts, ASKING)
+    )
+    hosts.close()
+
+
+def test_recovering_is_refused_while_a_run_holds_the_target(spec: dict) -> None:
+    home = Path(spec["home"]) / "scratch"
+    home.mkdir(parents=True)
+    assert not recover.recover(spec, {}, False)["changed"]
+    mine = {"run": "r1", "machine": lease.machine(), "pid": 1, "pid_start": lease.start_of(1), "host": "here"}
+    lease.take(home, {"holder": {**mine, "since": "now", "command": "snakemake"}})
+    with pytest.raises(Refusal, match="is held by run r1"):
+        recover.recover(spec, {}, False)

@@ -1,0 +1,119 @@
+"""The report of striping studies: times of phases, nodes, the servers' cache, and results that must agree."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+from records import CONFIG
+
+from fsage import agreement, conclusion, dataset, results
+from fsage.plan import Plan
+from fsage.report.groups import summarise
+from fsage.report.section import Data
+from fsage.report.striping.results import results as results_section
+from fsage.report.striping.server_cache import server_cache
+from fsage.report.striping.times import phase_times, scaling
+from fsage.study import load_study
+from fsage.target import load_target
+
+TAKEN = (Path(__file__).parent / "data" / "studies" / "striping.jsonl").read_text().splitlines()
+
+
+def planned(name, tmp_path, was="", now=""):
+    """A study of config/, changed, and all its cells with their states."""
+    text = (CONFIG / f"{name}.yaml").read_text()
+    assert was in text
+    (tmp_path / f"{name}.yaml").write_text(text.replace(was, now))
+    study, target = load_study(tmp_path / f"{name}.yaml"), load_target(CONFIG.parent / "inventories" / "osts")
+    plan = Plan(study, target, results.Results(tmp_path, "osts", name), None)
+    return plan, [(plan.states[state], cell) for state, cell in plan.all_cells()]
+
+
+def record(plan, state, cell, **metrics):
+    """A record of a planned cell: one that was taken, with other metrics."""
+    found = {"state": state.name, "nominal": state.nominal, "metrics": metrics, "study": plan.study.name}
+    of_cell = {"cell": cell.name, "kind": cell.kind, "order": cell.order, "params": cell.params}
+    return {**json.loads(TAKEN[0]), "id": f"{state.name} {cell.name}", **found, **of_cell}
+
+
+def data_of(plan, records):
+    """What the report's sections are drawn from."""
+    paths = []
+    for one in records:
+        paths.append(plan.results.record(one["state"], one["cell"]))
+        results.write(paths[-1], one)
+    frame = dataset.load(paths)
+    return Data(summarise(frame), list(plan.states), pd.DataFrame(), [], "", frame)
+
+
+def test_time_over_nodes_has_a_line_for_each_layout(tmp_path):
+    plan, cells = planned("striping_scaling", tmp_path)
+    assert {cell.params["nodes"] for _, cell in cells} == {16, 32, 64, 128, 256, 512}
+    stripes = {"scaling.4": 4, "scaling.16": 16, "scaling.64": 64, "scaling.128": 128, "scaling.dynamic": 60}
+    records = []
+    for state, cell in cells:
+        seconds = 100 + stripes[state.name] * cell.params["nodes"] / 512 + cell.params["iteration"] / 100
+        records.append(record(plan, state, cell, read_seconds=seconds, read_bw_mib_s=8e4 / seconds))
+    section = scaling(data_of(plan, records))
+    (panel,) = section.panels
+    for name in stripes:
+        assert f"{name} ({'dynamic' if name == 'scaling.dynamic' else 'static'})" in panel.svg
+    assert "the dynamic layout always beats 128 OSTs" in section.text
+    (side_by_side,) = phase_times(data_of(plan, records)).panels
+    assert "layout, scaling.n" in side_by_side.svg and "dynamic at scaling.dynamic" in side_by_side.svg
+    assert "nodes" not in side_by_side.svg, "those with most nodes only"
+    alone = [one for one in records if one["params"]["nodes"] == 16]
+    assert scaling(data_of(plan, alone)) is None
+
+
+def test_with_and_without_the_servers_cache_stand_side_by_side(tmp_path):
+    plan, cells = planned("striping", tmp_path, "server_cache: kept", "server_cache: [kept, none]")
+    records = []
+    for state, cell in cells:
+        rate = {"kept": 100.0, "none": 62.0}[cell.params["server_cache"]] * (1 + cell.params["iteration"] / 1000)
+        records.append(record(plan, state, cell, write_bw_mib_s=rate * 1.5, read_bw_mib_s=rate))
+    section = server_cache(data_of(plan, records))
+    one = next(row for row in section.table if row[:2] == ["IOR.4", "read"])
+    assert one[2:5] == ["100.3", "none", "62.19"] and re.match(r"0\.62x \(0\.61\d to 0\.62\d\)", one[5])
+    assert len(section.table) == 1 + 6 * 2 and "7% of its write and 38% of its read" in section.text
+    kept = [one for one in records if one["params"]["server_cache"] == "kept"]
+    assert server_cache(data_of(plan, kept)) is None
+
+
+def test_results_that_differ_between_layouts_are_named_and_the_study_has_not_succeeded(tmp_path):
+    plan, cells = planned("striping", tmp_path, "iterations: 5", "nodes: [1, 2]\n  iterations: 5")
+    same = {"index_bw_mib_s": 9.0, "index_checksum": 2**48 - 1, "models_checksum": 12345}
+    records = [record(plan, state, cell, **same) for state, cell in cells]
+    section = results_section(data_of(plan, records))
+    assert section.text.startswith("The same in every layout and every cell: index, models. ") and not section.warnings
+    assert section.table[1:] == [["index", "60", "6", str(2**48 - 1)], ["models", "60", "6", "12345"]]
+    lines, code = conclusion.conclude(plan)
+    assert code == 0 and not any("results differ" in line for line in lines)
+
+    for one in records:
+        if one["state"] == "IOR.5" and one["params"]["iteration"] == 2:
+            one["metrics"] = {**same, "models_checksum": 12346}
+    said = (
+        "results differ: models has checksum 12346 in IOR.5 nodes-1_i2, IOR.5 nodes-2_i2, and 12345 in 58 other cells"
+    )
+    section = results_section(data_of(plan, records))
+    assert section.text.startswith("The same in every layout and every cell: index. ")
+    (warning,) = section.warnings
+    assert warning.startswith(f"R{said[1:]}")
+    lines, code = conclusion.conclude(plan)
+    assert code == 1 and any(line.startswith(said) for line in lines)
+
+
+def test_another_amount_of_work_may_give_another_result_but_no_other_way_of_doing_it():
+    def row(state, checksum, **params):
+        known = {"status": "valid", "kind": "planned", "state": state, "cell": "i1", "models_checksum": checksum}
+        return {**known, "params": json.dumps(params)}
+
+    rows = [row("A", 1.0, flows=10, nodes=1), row("B", 1.0, flows=10, nodes=2), row("A", 2.0, flows=20, nodes=1)]
+    assert not agreement.disagreements(pd.DataFrame(rows))
+    rows += [row("B", 3.0, flows=10, nodes=1, distribution="asynchronous"), {**rows[0], "status": "failed"}]
+    (said,) = agreement.disagreements(pd.DataFrame(rows))
+    assert said.startswith("results differ: models has checksum 3 in B i1, and 1 in 2 other cells")
