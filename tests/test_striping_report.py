@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-import pytest
 from records import CONFIG
 
 from fsage import agreement, conclusion, dataset, results
 from fsage.plan import Plan
 from fsage.report.groups import summarise
 from fsage.report.section import Data
+from fsage.report.striping.layouts import layouts
 from fsage.report.striping.results import results as results_section
 from fsage.report.striping.server_cache import server_cache
 from fsage.report.striping.times import phase_times, scaling
-from fsage.study import StudyError, load_study
+from fsage.site import page
+from fsage.site.look import Host, Site
+from fsage.study import load_study
 from fsage.target import load_target
 
 TAKEN = (Path(__file__).parent / "data" / "studies" / "striping.jsonl").read_text().splitlines()
 
 
-def planned(name, tmp_path, was="", now="", claim=None):
+def planned(name, tmp_path, was="", now=""):
     """A study of config/, changed, and all its cells with their states."""
     text = (CONFIG / f"{name}.yaml").read_text()
     assert was in text
     (tmp_path / f"{name}.yaml").write_text(text.replace(was, now))
     study, target = load_study(tmp_path / f"{name}.yaml"), load_target(CONFIG.parent / "inventories" / "osts")
-    plan = Plan(study, target, results.Results(tmp_path, "osts", name), claim)
+    plan = Plan(study, target, results.Results(tmp_path, "osts", name), None)
     return plan, [(plan.states[state], cell) for state, cell in plan.all_cells()]
 
 
@@ -64,21 +67,10 @@ def test_time_over_nodes_has_a_line_for_each_layout(tmp_path):
         assert f"{name} ({'dynamic' if name == 'scaling.dynamic' else 'static'})" in panel.svg
     assert "the dynamic layout always beats 128 OSTs" in section.text
     (side_by_side,) = phase_times(data_of(plan, records)).panels
-    assert "scaling.dynamic" in side_by_side.svg and "nodes 16" not in side_by_side.svg, "those with most nodes only"
+    assert "layout, scaling.n" in side_by_side.svg and "dynamic at scaling.dynamic" in side_by_side.svg
+    assert "nodes" not in side_by_side.svg, "those with most nodes only"
     alone = [one for one in records if one["params"]["nodes"] == 16]
     assert scaling(data_of(plan, alone)) is None
-
-
-@pytest.mark.parametrize("hosts", [[], ["n1", "n2"]])
-def test_more_nodes_than_there_are_are_refused_before_anything_is_done(tmp_path, hosts):
-    calibration = {"cell_overhead_s": 1.0, "write_mib_s": 2.0, "read_mib_s": 4.0}
-    claim = {"kind": "loop", "target": "osts", "stores": [{"mount": "/m"}] * 16, "amount_mib": 320, "hosts": hosts}
-    claim |= {"calibration": calibration, "capacity_bytes": 1 << 30, "containers": None, "tools": {"fio": "3.33"}}
-    plan, _ = planned("striping_scaling", tmp_path, claim=claim)
-    with pytest.raises(StudyError, match=r"nodes: \d+ are more than .* claimed with: \d .*only=\{nodes: N\}"):
-        plan.seconds()
-    fits, _ = planned("striping_scaling", tmp_path, "[16, 32, 64, 128, 256, 512]", str(max(1, len(hosts))), claim)
-    assert fits.seconds() > 0
 
 
 def test_with_and_without_the_servers_cache_stand_side_by_side(tmp_path):
@@ -91,6 +83,9 @@ def test_with_and_without_the_servers_cache_stand_side_by_side(tmp_path):
     one = next(row for row in section.table if row[:2] == ["IOR.4", "read"])
     assert one[2:5] == ["100.3", "none", "62.19"] and re.match(r"0\.62x \(0\.61\d to 0\.62\d\)", one[5])
     assert len(section.table) == 1 + 6 * 2 and "7% of its write and 38% of its read" in section.text
+    table = layouts(data_of(plan, records)).table
+    assert [row[0] for row in table[1:3]] == ["IOR.1, server_cache kept", "IOR.1, server_cache none"]
+    assert [row[5][:5] for row in table[1:3]] == ["150.4", "93.28"], "each with its own rates"
     kept = [one for one in records if one["params"]["server_cache"] == "kept"]
     assert server_cache(data_of(plan, kept)) is None
 
@@ -129,3 +124,18 @@ def test_another_amount_of_work_may_give_another_result_but_no_other_way_of_doin
     rows += [row("B", 3.0, flows=10, nodes=1, distribution="asynchronous"), {**rows[0], "status": "failed"}]
     (said,) = agreement.disagreements(pd.DataFrame(rows))
     assert said.startswith("results differ: models has checksum 3 in B i1, and 1 in 2 other cells")
+
+
+def test_the_owner_of_a_site_is_told_of_the_servers_cache_and_which_study_cannot_be(tmp_path):
+    hosts = [Host(name, (group,), None, 0.0) for name, group in (("n1", "clients"), ("oss1", "servers"))]
+    site = Site(hosts, ("clients", "servers"))
+    calibration = {"cell_overhead_s": 1.0, "write_mib_s": 2.0, "read_mib_s": 4.0}
+    claim = {"kind": "loop", "target": "osts", "stores": [{"mount": "/m"}] * 16, "amount_mib": 320}
+    asks = [
+        planned("striping", tmp_path, "server_cache: kept", f"server_cache: {level}")[0] for level in ("none", "kept")
+    ]
+    scaling_plan = replace(planned("striping_scaling", tmp_path)[0], claim={**claim, "calibration": calibration})
+    assert page.changed(site, asks) == ["ZFS's primarycache of the OSTs on oss1, put back as it was after each cell"]
+    assert page.changed(site, asks[1:]) == []
+    fits, cannot = page.estimates([asks[1], scaling_plan])
+    assert "cannot" not in fits["time"] and "are more than target osts was claimed with" in cannot["time"]

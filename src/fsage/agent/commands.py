@@ -58,13 +58,13 @@ def run(
     """
     began, running, why = time.monotonic(), list[_Command](), ""
     try:
-        for argv in commands:
-            running.append(_Command(argv, began, how))
-    except OSError as error:
-        why = str(error)
-        for one in running:
-            stop(one.process)
-    try:
+        try:
+            for argv in commands:
+                running.append(_Command(argv, began, how))
+        except OSError as error:
+            why = str(error)
+            for one in running:
+                stop(one.process)
         late = _wait(running, attend, began + timeout_s)
     except BaseException:  # Ctrl-C too: nobody else knows the commands' sessions
         for one in running:

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import COLOURS, DASHES, MARKERS, STYLE, canvas, legend
+from fsage.figures.style import COLOURS, DASHES, MARKERS, STYLE, canvas, head_of, legend
 
 DODGE = 0.012
 """How far lines stand apart that have points at the same levels, as a share of the axis."""
@@ -51,7 +51,8 @@ def line_panel(
     what they are called: lines then stand side by side, so that none is hidden.
     """
     with mpl.rc_context(STYLE):
-        figure, axes = canvas(title, stamp)
+        labels = [line.label for line in lines] + ([band[2]] if band else [])
+        figure, axes = canvas(title, stamp, head_inches=head_of(labels))
         usual = max((n for line in lines for n in line.points["n"].dropna()), default=0)
         if reference is not None:
             axes.axhline(reference, color="0.3", linewidth=1, zorder=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -41,10 +42,17 @@ DASHES = [
 ]
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 PANEL_INCHES = (5.2, 3.9)
+HEAD_INCHES = 0.66  # a title, and a legend of two rows
+LEGEND_ROW_INCHES = 0.17
 
 
 def canvas(
-    title: str, stamp: str, inches: tuple[float, float] = PANEL_INCHES, *, left: float = 0.14, head_inches: float = 0.66
+    title: str,
+    stamp: str,
+    inches: tuple[float, float] = PANEL_INCHES,
+    *,
+    left: float = 0.14,
+    head_inches: float = HEAD_INCHES,
 ) -> tuple[Figure, Axes]:
     """Figure and axes below `title` and above `stamp`, which says on what the numbers were taken.
 
@@ -60,8 +68,17 @@ def canvas(
     return figure, axes
 
 
+LONG_LABEL = 32
+"""Characters of which two beside each other are wider than a panel."""
+
+
+def head_of(labels: Sequence[str]) -> float:
+    """The inches that a title and a legend of these labels take."""
+    return HEAD_INCHES + LEGEND_ROW_INCHES * max(0, -(-len(labels) // _columns(labels)) - 2)
+
+
 def legend(axes: Axes) -> None:
-    """What the lines and marks are, in a row or two between title and axes."""
+    """What the lines and marks are, in a few rows between title and axes."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
         axes.figure.legend(
@@ -69,8 +86,13 @@ def legend(axes: Axes) -> None:
             labels,
             loc="lower left",
             bbox_to_anchor=(0.005, axes.get_position().y1),
-            ncols=5 if sum(map(len, labels)) < 45 else 2,
+            ncols=_columns(labels),
             borderaxespad=0.2,
             columnspacing=1.3,
             handlelength=2.4,
+            fontsize=None if max(map(len, labels)) < LONG_LABEL else 8,
         )
+
+
+def _columns(labels: Sequence[str]) -> int:
+    return 5 if sum(map(len, labels)) < 45 else 2

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, model_validator
 
 from fsage import patterns
 from fsage.patterns import Pattern, Written
 from fsage.recipes import State
 from fsage.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
+
+MOST_PERCENT = 50
+MEMORY = "memory"
+
+
+def _unrelated(value: Any) -> float | str:
+    if value == MEMORY or (type(value) in (int, float) and 0 < value <= MOST_PERCENT):
+        return value
+    raise ValueError(
+        f"{show(value)} is not allowed: percent of the capacity, above 0 and at most {MOST_PERCENT}, or {MEMORY}"
+    )
+
+
+Unrelated = Annotated[
+    Any,
+    PlainValidator(
+        _unrelated,
+        json_schema_input_type=Annotated[float, Field(gt=0, le=MOST_PERCENT)] | Literal["memory"],
+    ),
+]
 
 
 class Database(Strict):
@@ -42,7 +62,7 @@ class States(Strict):
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
     database: Database | None = Field(None, description="what workload blast searches; null: none")
-    unrelated_file: Annotated[float, Field(gt=0, le=50)] | Literal["memory"] | None = Field(
+    unrelated_file: Unrelated | None = Field(
         None,
         description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
         "client's memory; null: none",

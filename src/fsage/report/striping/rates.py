@@ -9,7 +9,7 @@ import pandas as pd
 from fsage.figures import Line, Panel, limits, line_panel
 from fsage.report.groups import measure_label, plural
 from fsage.report.section import Data, Section
-from fsage.report.striping.rows import rows_of
+from fsage.report.striping.rows import rows_of, ticks_of
 
 PUBLISHED = {
     "IOR.": "Published, for 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3, and write at "
@@ -20,6 +20,10 @@ PUBLISHED = {
 WORK = {
     "striped_file": "One shared file, written, then read, by a task for each of its objects, the tasks of all segments "
     "at once.",
+    "netflow": "A file of flow records, indexed in a scan; then the records of some models are read at random, by the "
+    "offsets in the index (of these reads only the records count, not the blocks that they are in). Work is shared out "
+    "beforehand (synchronous), or to whichever task is ready (asynchronous). Where IOCost is the model, only jumps of "
+    "more than 16 MiB are charged as random, and small objects have few.",
     "blast": "A database searched by blastn, its volumes shared out to processes that run at once, each with all "
     "queries in its own. blastn maps whole files: on a target with stores, its OSTs, each volume lies on one, and the "
     "volumes of a segment go round the segment's; the width of stripes does not matter there.",
@@ -85,8 +89,8 @@ def _panel(
     title: str, part: pd.DataFrame, unit: str, stamp: str, y_limits: tuple[float, float], reference: float | None = None
 ) -> Panel:
     lines = [Line(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False)]
-    ticks = dict(zip(part["x"], part["state"], strict=True))
-    return line_panel(title, lines, "layout", unit, stamp, y_limits=y_limits, ticks=ticks, reference=reference)
+    ticks, axis = ticks_of(part)
+    return line_panel(title, lines, axis, unit, stamp, y_limits=y_limits, ticks=ticks, reference=reference)
 
 
 def _best(rows: pd.DataFrame) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pandas as pd
 
 from fsage.figures import Line, line_panel
 from fsage.report.groups import counts, medians
 from fsage.report.section import Data, Section
-from fsage.report.striping.rows import described, one_count_of_nodes
+from fsage.report.striping.rows import described, one_count_of_nodes, ticks_of
 
-ENDING = "_seconds"
+RATE, ENDING = "_bw_mib_s", "_seconds"
 MARGIN = 0.08
 PUBLISHED = (
     "Published, for 16 to 512 nodes: more stripes lengthen the run at scale, and the dynamic layout always beats 128 "
@@ -27,9 +28,9 @@ def phase_times(data: Data) -> Section | None:
     panels = []
     for name, part in rows.groupby("measure", sort=False):
         lines = [Line(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False)]
-        ticks = dict(zip(part["x"], part["state"], strict=True))
+        ticks, axis = ticks_of(part)
         title = f"{_phase(str(name))} time"
-        panels.append(line_panel(title, lines, "layout", "s", data.stamp, y_limits=_limits(part), ticks=ticks))
+        panels.append(line_panel(title, lines, axis, "s", data.stamp, y_limits=_limits(part), ticks=ticks))
     text = f"From the first task's first I/O to the last one's last; shorter is better. n = {counts(rows)}."
     return Section("Time of each phase", text, panels)
 
@@ -40,13 +41,14 @@ def scaling(data: Data) -> Section | None:
     if rows["nodes"].nunique() < 2:
         return None
     rows = rows.dropna(subset="nodes")
+    rows = rows.assign(x=rows["nodes"].map(math.log2), layout=rows["state"] + " (" + rows["kind"] + ")")
+    ticks = {math.log2(nodes): f"{nodes:g}" for nodes in sorted(rows["nodes"].unique())}
     panels = []
-    for name, part in rows.groupby("measure", sort=False):
-        part = part.assign(x=part["nodes"], layout=part["state"] + " (" + part["kind"] + ")")
+    for name, part in rows.drop(columns="state").groupby("measure", sort=False):
         by = ["layout", "rest"] if part["rest"].nunique() > 1 else ["layout"]
         lines = [Line(", ".join(map(str, key)), points) for key, points in part.groupby(by, sort=False)]
         title = f"{_phase(str(name))} time over nodes"
-        panels.append(line_panel(title, lines, "nodes", "s", data.stamp, y_limits=_limits(part)))
+        panels.append(line_panel(title, lines, "nodes", "s", data.stamp, y_limits=_limits(part), ticks=ticks))
     text = (
         "The same file, worked at by more nodes: a line for each layout, static ones with one stripe count throughout, "
         "dynamic ones with more from each watermark on. "
@@ -59,7 +61,8 @@ def scaling(data: Data) -> Section | None:
 def _rows(data: Data) -> pd.DataFrame:
     """Medians of the seconds of each phase, as rows.described has them; those under the commonest conditions."""
     frame = data.frame[data.frame["recipe"] == "striping"]
-    names = [name for name in frame.columns if name.endswith(ENDING) and frame[name].notna().any()]
+    rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
+    names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
     rows = described(medians(frame, names), data.planned)
     return rows[rows["main"]].assign(nodes=[json.loads(text).get("nodes") for text in rows.loc[rows["main"], "params"]])
 

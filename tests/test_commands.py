@@ -1,0 +1,52 @@
+"""Commands beside each other: what each said and when, and that none is left however it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import pytest
+
+from fsage.agent import commands
+
+SAYS = "import sys, time; print('first', flush=True); time.sleep({}); print('second'); sys.exit({})"
+FOREVER = ["sleep", "3600"]
+
+
+def nothing() -> None:
+    pass
+
+
+def children() -> set[str]:
+    """Processes that this one started and that live."""
+    return set(open(f"/proc/self/task/{os.getpid()}/children").read().split())
+
+
+def test_each_has_its_own_output_and_the_time_of_each_line() -> None:
+    ran = commands.run(
+        [[sys.executable, "-c", SAYS.format(wait, code)] for wait, code in ((0.2, 0), (0.5, 3))], nothing, 60
+    )
+    assert [one["rc"] for one in ran] == [0, 3] and {one["stdout"] for one in ran} == {"first\nsecond\n"}
+    for one, wait in zip(ran, (0.2, 0.5), strict=True):
+        first, second = one["line_s"]
+        assert second - first >= wait / 2, "on a busy machine the first line is heard late"
+        assert one["wall_s"] >= second and not one["timed_out"]
+
+
+def test_none_is_left() -> None:
+    before = children()
+    ran = commands.run([FOREVER, ["/no/such/program"], FOREVER], nothing, 60)
+    assert [one["rc"] for one in ran] == [-15, 127, 127]
+    assert "another command did not start: [Errno 2]" in ran[0]["stderr"] and "No such file" in ran[1]["stderr"]
+    began = time.monotonic()
+    ran = commands.run([FOREVER, ["true"]], nothing, 0.3)
+    assert [one["timed_out"] for one in ran] == [True, True] and time.monotonic() - began < 10
+    assert "stopped after" in ran[0]["stderr"]
+
+    def lose() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        commands.run([FOREVER, FOREVER], lose, 60)
+    assert children() == before
