@@ -49,7 +49,7 @@ def v1(options: str, flags: str = "rw,nosuid,relatime", point: str = "/sys/fs/cg
     ],
 )
 def test_a_hierarchy_keeps_its_other_controllers(options: str, after: str) -> None:
-    move = iocost.plan_move(HYBRID, [v1(options)], ["hugetlb"], [])
+    move = iocost.plan_move(HYBRID, [v1(options)], ["hugetlb"], [], lambda point: 0)
     assert move["before"] == options and move["after"] == after
     assert move["flags"] == 2 + (1 << 21) and move["mount"] == "/sys/fs/cgroup/blkio"
 
@@ -57,11 +57,6 @@ def test_a_hierarchy_keeps_its_other_controllers(options: str, after: str) -> No
 @pytest.mark.parametrize(
     ("cgroups", "mounted", "message"),
     [
-        (
-            HYBRID.replace("blkio\t7\t1", "blkio\t7\t4"),
-            [v1("blkio")],
-            r"3 foreign groups use it; .*allow_moving: \[blkio\]",
-        ),
         (HYBRID.replace("blkio\t7\t1\t1", "blkio\t7\t1\t0"), [v1("blkio")], "switched off"),
         (HYBRID.replace("blkio", "blk"), [v1("memory")], "has no block I/O controller"),
         (HYBRID, [v1("memory")], "is not mounted here"),
@@ -70,12 +65,18 @@ def test_a_hierarchy_keeps_its_other_controllers(options: str, after: str) -> No
 )
 def test_what_foreign_groups_use_is_not_moved(cgroups: str, mounted: list[Mount], message: str) -> None:
     with pytest.raises(Refusal, match=message):
-        iocost.plan_move(cgroups, mounted, ["hugetlb"], [])
+        iocost.plan_move(cgroups, mounted, ["hugetlb"], [], lambda point: 0)
+
+
+def test_groups_that_are_there_count_not_those_that_linger_after_they_were_removed() -> None:
+    lingering = HYBRID.replace("blkio\t7\t1", "blkio\t7\t4")
+    assert iocost.plan_move(lingering, [v1("blkio")], [], [], lambda point: 0)["after"] == "net_cls"
+    with pytest.raises(Refusal, match=r"3 foreign groups use it; .*allow_moving: \[blkio\]"):
+        iocost.plan_move(lingering, [v1("blkio")], [], [], lambda point: 3)
 
 
 def test_moving_can_be_allowed_by_name() -> None:
-    used = HYBRID.replace("blkio\t7\t1", "blkio\t7\t4")
-    assert iocost.plan_move(used, [v1("blkio")], [], ["blkio"])["after"] == "net_cls"
+    assert iocost.plan_move(HYBRID, [v1("blkio")], [], ["blkio"], lambda point: 3)["after"] == "net_cls"
 
 
 @pytest.fixture

@@ -14,20 +14,23 @@ import pytest
 from states import bring
 
 from fsage import workloads
-from fsage.agent import claim, images, iocost, journal, loops, measure, recover, scheduler, shares, state
+from fsage.agent import claim, groups, images, iocost, journal, loops, measure, recover, scheduler, shares, state
 from fsage.agent.files import read_json
+from fsage.agent.structure import sqlite
 from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
-READERS = {"kind": "readers", "generation": 1, "percent": 8, "piece_bytes": 16384}
-WEIGHTS = workloads.load("weights")
+HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
+READERS = {"kind": "readers", "generation": 1, "percent": 8, "piece_bytes": 16384, **HOT}
+DATABASE = {"kind": "sqlite", "generation": 2, "percent": 8, "seed": 67005}
+WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
 
 
 @pytest.fixture(scope="module")
 def target(module_target: dict) -> Target:
     images.create(module_target, {}, False)
     claim.claim(module_target, {}, False)
-    made = bring(module_target, READERS)["notes"]["readers"]
+    made = bring(module_target, READERS, DATABASE)["notes"]["readers"]
     assert made["extents"] > 1000 and max(made["whole_extents"]) <= 4
     return open_target(module_target)
 
@@ -35,20 +38,26 @@ def target(module_target: dict) -> Target:
 def cell(target: Target, pattern: str, name: str, **more: Any) -> dict:
     params = {"workload": "weights", "pattern": pattern, "scheduler": name, "iteration": 1, **more}
     made: dict = {"name": f"{pattern}_{name}_{time.monotonic_ns()}", "kind": "planned", "order": 1, "attempt": 1}
+    workload = workloads.load(params["workload"])
     try:
-        return {**made, "params": params, "phases": WEIGHTS.commands(params, target.claim)}
+        return {**made, "params": params, "phases": workload.commands(params, target.claim, [READERS, DATABASE])}
     except workloads.Unsupported as why:
         return {**made, "params": params, "phases": [], "unsupported": str(why)}
 
 
-def request(cells: list[dict]) -> dict:
-    return {"study": "test", "state": "wanted", "steps": [READERS], "reuse": "nested", "cells": cells}
+def request(cells: list[dict], *more: dict) -> dict:
+    steps = [READERS, DATABASE, *more]
+    return {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested", "cells": cells}
 
 
-def outcome(target: Target, one: dict) -> workloads.Outcome:
-    measure.measure(target.spec, request([one]), False)
+def observed(target: Target, one: dict, *more: dict) -> dict:
+    measure.measure(target.spec, request([one], *more), False)
     (path,) = (target.home / "outbox").rglob(f"{one['name']}*.json")
-    return WEIGHTS.read(read_json(path))
+    return read_json(path) or {}
+
+
+def outcome(target: Target, one: dict, *more: dict) -> workloads.Outcome:
+    return workloads.load(one["params"]["workload"]).read(observed(target, one, *more))
 
 
 def queue(target: Target) -> str:
@@ -57,16 +66,17 @@ def queue(target: Target) -> str:
 
 
 def in_groups(target: Target) -> list[str]:
-    return [pid for group in shares.left_over(target.home) for pid in shares._words(group / "cgroup.procs")]
+    return [pid for group in groups.left_over(target.home) for pid in groups.processes(group)]
 
 
 def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
-    if shares._v1() is None:
+    if groups.v1() is None:
         pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
     found = outcome(target, cell(target, "P3", "bfq", cgroup="v1"))
     assert found.status == "valid" and 1.4 < found.metrics["bw_ratio"] < 2.6, found
+    assert not groups.left_over(target.home) and iocost._below(str(groups.v1())) == 0
     recover.recover(target.spec, {}, False)
-    assert not shares.left_over(target.home)
+    # The next cells move the controller, although the kernel still knows of the groups for a while.
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("iocost", 1.6, 2.4), ("bfq", 1.4, 2.6), ("none", 0.7, 1.4)])
@@ -78,10 +88,39 @@ def test_weights_divide_the_device(target: Target, name: str, low: float, high: 
     assert {entry["kind"] for entry in journal.entries(journal.path_of(target.home))} == {"group"}
 
 
+def test_a_device_that_gives_less_than_its_model_fails_the_cell(target: Target, monkeypatch) -> None:
+    """So it is too when somebody else uses the disk below."""
+    monkeypatch.setattr(shares, "SPANS", 2)
+    one = cell(target, "P3", "iocost", seconds=0.5)
+    one["phases"][0]["shares"]["cost"] = {"bytes_per_s": 10**12, "sequential_iops": 10**9, "random_iops": 10**9}
+    found = outcome(target, one)
+    assert found.status == "failed" and "in each of 2 spans the groups used less of the device" in str(found.why)
+    assert queue(target) == "none" and not in_groups(target)
+
+
 def test_a_file_in_pieces_takes_more_ios(target: Target) -> None:
     found = outcome(target, cell(target, "P6", "none"))
     assert found.status == "valid" and 15 < found.metrics["group1_io_kib"] < 22, found
     assert set(WEIGHTS.rates({"pattern": "P6", "scheduler": "none", "iteration": 1})) <= set(found.metrics)
+
+
+def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
+    seen = observed(target, cell(target, "P4", "iocost", workload="sqlite"))
+    found, made = SQLITE.read(seen), seen["layout"]["notes"]["sqlite"]
+    assert found.status == "valid" and made["extents"] == 1, found
+    assert found.metrics["query_checksum"] == made["sum"] < 2**48
+    assert made["sum"] == sum(sqlite.numbers(DATABASE, made["rows"]))
+    assert found.metrics["queries"] * found.metrics["query_seconds"] >= 1
+    assert found.metrics["group1_io_kib"] < 22 and found.metrics["group2_io_kib"] > 64
+    made["sum"] += 1
+    assert "a query answered" in str(SQLITE.read(seen).why)
+
+
+def test_a_query_that_ends_fails_the_cell(target: Target) -> None:
+    one = cell(target, "P1", "none", workload="sqlite")
+    one["phases"][0]["shares"]["groups"][0]["query"]["path"] += ".gone"
+    found = outcome(target, one)
+    assert found.status == "failed" and "the query ended with code 1: " in str(found.why) and not in_groups(target)
 
 
 def test_what_cannot_be_had_is_unsupported_with_the_reason(target: Target) -> None:
@@ -97,8 +136,8 @@ def test_a_group_that_vanishes_fails_the_cell(target: Target) -> None:
     def remove() -> None:
         while not in_groups(target):
             time.sleep(0.01)
-        for group in shares.left_over(target.home):
-            for pid in shares._words(group / "cgroup.procs"):
+        for group in groups.left_over(target.home):
+            for pid in groups.processes(group):
                 os.kill(int(pid), signal.SIGKILL)
             iocost.UNDO["group"]({"path": str(group)})
 
@@ -129,13 +168,23 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
     assert queue(target) == "none" and not in_groups(target)
 
     killed(target)
-    groups = shares.left_over(target.home)
+    there = groups.left_over(target.home)
     began = time.monotonic()
     assert recover.recover(target.spec, {}, True)["changed"], "--check says so and changes nothing"
     proof = recover.recover(target.spec, {}, False)["proof"]
     assert any("has the scheduler none again" in line for line in proof) and time.monotonic() - began < 15
-    assert not any(Path(group).exists() for group in groups)
+    assert not any(Path(group).exists() for group in there)
     if not iocost.groups():  # nobody else's target needs it
         assert not journal.entries(journal.SHARED)
     assert not recover.recover(target.spec, {}, False)["changed"]
     assert state.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
+
+
+def test_what_is_hot_is_defragmented_alone_and_read_in_whole_transfers(target: Target) -> None:
+    hot = {"kind": "defragment", "generation": 1, "scope": "hot", "time_limit_s": 60, **HOT}
+    before = outcome(target, cell(target, "P6", "none", reads="hot"))
+    done = bring(target.spec, READERS, DATABASE, hot)["notes"]["defragment"]
+    assert done["ranges_after"] == done["ranges"] and done["moved_bytes"] <= done["range_bytes"]
+    assert done["after"]["extents"] > 1000, "the rest lies as before"
+    after = outcome(target, cell(target, "P6", "none", reads="hot"), hot)
+    assert before.metrics["group1_io_kib"] < 22 and after.metrics["group1_io_kib"] == pytest.approx(128, rel=0.02)

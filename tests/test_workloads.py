@@ -42,6 +42,7 @@ def test_workloads_are_found_by_name():
         "metadata",
         "netflow",
         "sequential",
+        "sqlite",
         "striped_file",
         "weights",
     ]

@@ -22,13 +22,13 @@ from fsage.agent import (
     directories,
     files,
     filesystems,
+    groups,
     journal,
     lease,
     loops,
     models,
     probe,
     seek,
-    shares,
 )
 from fsage.agent.declaration import GIB, MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
@@ -110,7 +110,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
             known["phase"] = "releasing"
             files.write_json(home / "claim.json", known)
         proof: list[str] = []
-        shares.end_readers(home)  # of a command that was killed; they have the target's files open
+        groups.end_readers(home)  # of a command that was killed; they have the target's files open
         if spec["kind"] != "loop" and known:
             proof += _clear_directory(known)
             if spec["kind"] == "lustre":

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import fiemap, filesystems, fragmentation
+from fsage.agent import caches, fiemap, filesystems, fragmentation
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import layout
 from fsage.agent.fiemap import Extent
@@ -117,7 +117,10 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
         before = fiemap.extents(path)
         done, began = None, time.monotonic()
         if time_limit_s > 0 and fragmentation.of_file(before).excess:
-            give_up_pages(path)
+            # With the pages in memory the kernel (6.18) moves ext4's extents page by page, with a commit of the journal
+            # for each: 2 MiB a second instead of 70, and nothing ends that call before it has moved a whole extent of
+            # up to 128 MiB.
+            caches.give_up(path)
             since_s = time.time()
             try:
                 done = _call(command, time_limit_s)
@@ -143,20 +146,6 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
         "said": said,
         "left": _left(now, done, said, largest_free_bytes, time_limit_s),
     }
-
-
-def give_up_pages(path: Path) -> None:
-    """Write out the file and give up its pages in memory, so that what reads it next reads the device. Raises OSError.
-
-    With the pages in memory the kernel (6.18) moves ext4's extents page by page, with a commit of the journal for each:
-    2 MiB a second instead of 70, and nothing ends that call before it has moved a whole extent of up to 128 MiB.
-    """
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)
 
 
 def largest_free_bytes(filesystem: str, path: Path) -> int | None:

@@ -181,7 +181,12 @@ def _provide_io(allow_moving: list[str]) -> Path:
     if "io" not in _words(root / "cgroup.controllers"):
         move = _plan_move(allow_moving)
         journal.note(journal.SHARED, move)
-        _remount(move["mount"], move["after"], move["flags"])
+        try:
+            go = _remount if _below(move["mount"]) else _remount_when_idle
+            go(move["mount"], move["after"], move["flags"])
+        except Failure as failure:
+            journal.strike(journal.SHARED, move)
+            raise Failure(f"{failure}; groups that were removed still hold it, or somebody made a new one") from failure
         if "io" not in _words(root / "cgroup.controllers"):
             raise Failure(
                 f"{move['mount']} gave blkio up ({move['before']} -> {move['after']}), but cgroup v2 has not got io"
@@ -201,27 +206,41 @@ def _plan_move(allow_moving: list[str]) -> journal.Entry:
         filesystems.mounts(),
         _words(root / "cgroup.subtree_control") if root else [],
         allow_moving,
+        _below,
     )
 
 
+def _below(point: str) -> int:
+    """How many groups there are below a mounted hierarchy. /proc/cgroups counts those that were removed too.
+
+    They die a minute or two later: when an idle loop worker, or what else has done I/O for them, lets go of them.
+    """
+    return sum(len(folders) for _, folders, _ in os.walk(point))
+
+
 def plan_move(
-    cgroups: str, mounts: list[filesystems.Mount], used_in_v2: list[str], allow_moving: list[str]
+    cgroups: str,
+    mounts: list[filesystems.Mount],
+    used_in_v2: list[str],
+    allow_moving: list[str],
+    below: Callable[[str], int],
 ) -> journal.Entry:
     """How blkio leaves its cgroup v1 hierarchy, as a journal entry. `Refusal` says why it may not or cannot.
 
-    `cgroups` is the text of /proc/cgroups. A hierarchy keeps its other controllers; one that has no other
-    gets one that nobody uses as a place-holder, because the kernel allows none without.
+    `cgroups` is the text of /proc/cgroups, `below` counts the groups of a hierarchy by where it is mounted.
+    A hierarchy keeps its other controllers; one that has no other gets one that nobody uses as a place-holder, because
+    the kernel allows none without.
     """
     table = {}
     for line in cgroups.splitlines()[1:]:
-        controller, hierarchy, count, enabled = line.split()
-        table[controller] = (int(hierarchy), int(count), enabled == "1")
-    if "blkio" not in table or not table["blkio"][2]:
+        controller, hierarchy, _, enabled = line.split()
+        table[controller] = (int(hierarchy), enabled == "1")
+    if "blkio" not in table or not table["blkio"][1]:
         raise Refusal("this kernel has no block I/O controller, or it is switched off")
     held = [m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")]
     if not held:
         raise Refusal("the block I/O controller is in a cgroup v1 hierarchy that is not mounted here")
-    mount, foreign = held[0], table["blkio"][1] - 1
+    mount, foreign = held[0], below(held[0].point)
     if foreign and "blkio" not in allow_moving:
         raise Refusal(
             f"cgroup v1 holds blkio at {mount.point} and {foreign} foreign groups use it; "
@@ -230,11 +249,7 @@ def plan_move(
     options = [word for word in mount.super_options.split(",") if word not in ("rw", "ro")]
     stays = [word for word in options if word != "blkio"]
     if not any(word in table for word in stays):
-        free = [
-            word
-            for word in PLACE_HOLDERS
-            if word not in used_in_v2 and word in table and (table[word][0], table[word][2]) == (0, True)
-        ]
+        free = [word for word in PLACE_HOLDERS if word not in used_in_v2 and word in table and table[word] == (0, True)]
         if not free:
             raise Refusal(f"cgroup v1 holds blkio at {mount.point}, and no free controller can take its place")
         stays.append(free[0])
@@ -255,19 +270,26 @@ def _remount(point: str, options: str, flags: int) -> None:
         raise Failure(f"remounting {point} with {options}: {error.strerror}") from error
 
 
-def _move_back(entry: journal.Entry) -> str:
+def _remount_when_idle(point: str, options: str, flags: int) -> None:
+    """The same, once groups that were removed have let go of the hierarchy. Raises Failure when that takes too long."""
     deadline = time.monotonic() + PUT_BACK_PATIENCE_S
     while True:
         try:
-            _remount(entry["mount"], entry["before"], entry["flags"])
-            break
-        except Failure as failure:
+            return _remount(point, options, flags)
+        except Failure:
             if time.monotonic() > deadline:
-                raise Failure(
-                    f"{failure}; it was {entry['before']} before fsage. Somebody else's group uses the io "
-                    "controller of cgroup v2 by now; end it and release the target again"
-                ) from failure
+                raise
             time.sleep(0.1)
+
+
+def _move_back(entry: journal.Entry) -> str:
+    try:
+        _remount_when_idle(entry["mount"], entry["before"], entry["flags"])
+    except Failure as failure:
+        raise Failure(
+            f"{failure}; it was {entry['before']} before fsage. Somebody else's group uses the io controller of "
+            "cgroup v2 by now; end it and release the target again"
+        ) from failure
     now = filesystems.mounted_at(entry["mount"])
     if now is None or not set(entry["before"].split(",")) <= set(now.super_options.split(",")):
         raise Failure(f"{entry['mount']} has {now and now.super_options} after remounting it with {entry['before']}")
@@ -307,7 +329,13 @@ def _cost_off(entry: journal.Entry) -> str:
     return f"device {entry['device']} has no cost model"
 
 
-UNDO = {"moved": _move_back, "subtree_control": _subtree_control_off, "group": _group_off, "cost": _cost_off}
+UNDO = {
+    "moved": _move_back,
+    "subtree_control": _subtree_control_off,
+    "group": _group_off,
+    "v1_group": _group_off,
+    "cost": _cost_off,
+}
 
 
 def _root() -> Path | None:

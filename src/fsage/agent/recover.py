@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, files, filesystems, journal, lease, loops, seek, shares
+from fsage.agent import declaration, files, filesystems, groups, journal, lease, loops, seek, shares
 from fsage.agent.undo import left_over, undo
 
 
@@ -36,7 +36,7 @@ def recover(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[
 def put_back(home: Path) -> list[str]:
     """The same for whoever holds the target."""
     with files.locked(home / "open.lock"):
-        shares.end_readers(home)
+        groups.end_readers(home)
         proof = undo(home, shares.OF_A_CELL)
         stores = (files.read_json(home / "claim.json") or {}).get("stores", [])
         images = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]

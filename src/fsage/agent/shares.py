@@ -1,32 +1,40 @@
-"""Groups that share a target's device by weight: each a control group with a reader in it, counted by the kernel.
+"""Groups that share a target's device by weight: each a control group with a process in it, counted by the kernel.
 
 A phase that has `shares` is run so. Its keys: queue (the scheduler), cgroup (v1, v2), cost (IOCost's model; none: it is
-off), settle_s, seconds, and groups, each with name, weight and argv. All run for `settle_s` and are then counted over
-the same `seconds`, in which all of them run; then they are stopped. Scheduler and cost model are put back after each
-cell; the groups, and a controller moved from cgroup v1, at the end of the run, at the release, or by `recover`.
+off), settle_s, seconds, and groups, each with name, weight, and argv (a reader that never ends) or query (what
+fsage.agent.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
+`seconds`, in which all of them run, or for as long as the query takes; then they are stopped. Scheduler, cost model and
+groups of cgroup v1 are put back after each cell; the groups of v2, and a controller that was moved there, at the end of
+the run, at the release, or by `recover`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, filesystems, iocost, journal, scheduler
+from fsage.agent import groups, iocost, query, scheduler
 from fsage.agent.errors import Failure
+from fsage.agent.groups import Counted
 from fsage.agent.shell import stop
 from fsage.agent.target import Target
 from fsage.agent.undo import undo
 
-OF_A_CELL = ("cost", "scheduler")
+OF_A_CELL = ("cost", "scheduler", "v1_group")
+"""A group of cgroup v1 goes with its cell: while there is one, the controller cannot move to v2 for the next."""
 BEGIN_PATIENCE_S = 10.0
+QUERY_PATIENCE_S = 900.0
 LOOK_EVERY_S = 0.02
 SAID = 300  # characters of what a reader said
+LEAST_CHARGED = 0.9
+"""Of the time that IOCost may charge. Where readers without a pause use less, the device gives less than its model
+promises, because others use the disk below it; then no weight has an effect (seen: 2:1 became 1:1)."""
+SPANS = 10
 
 
 def why_not(target: Target, phases: list[dict]) -> str | None:
@@ -34,10 +42,12 @@ def why_not(target: Target, phases: list[dict]) -> str | None:
     for asked in (phase["shares"] for phase in phases if "shares" in phase):
         if why := scheduler.why_not(target.devices[0], asked["queue"]):
             return why
-        if asked["cgroup"] == "v1" and _v1() is None:
+        if asked["cgroup"] == "v1" and groups.v1() is None:
             return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
         if asked["cgroup"] == "v2" and (why := iocost.possible({})):
             return f"no shares by weight in cgroup v2: {why}"
+        if any("query" in one for one in asked["groups"]) and (why := query.why_not()):
+            return why
     return None
 
 
@@ -48,6 +58,7 @@ def run(target: Target, phase: dict, attend: Callable[[], None]) -> dict[str, An
     """
     asked, began = phase["shares"], time.monotonic()
     running: list[subprocess.Popen] = []
+    asking: query.Asked | None = None
 
     def wait(done: Callable[[], bool]) -> None:
         while True:
@@ -62,28 +73,46 @@ def run(target: Target, phase: dict, attend: Callable[[], None]) -> dict[str, An
 
     try:
         scheduler.put(target, asked["queue"])
-        groups = [_group(target, asked, one) for one in asked["groups"]]
-        zero = [_counted(target, group) for group in groups]
-        for one, group in zip(asked["groups"], groups):  # noqa: B905 (hosts: Python 3.9)
-            running.append(_start(target, one["argv"], group))
+        places = [groups.make(target, asked, one) for one in asked["groups"]]
+        zero = _counted(target, places)
+        for one, group in zip(asked["groups"], places):  # noqa: B905 (hosts: Python 3.9)
+            if "query" in one:
+                asking = query.Asked(_start(target, query.argv(one["query"]), group, query.environment()))
+            else:
+                running.append(_start(target, one["argv"], group))
+        busy = [number for number, one in enumerate(asked["groups"]) if "argv" in one]
         late = time.monotonic() + BEGIN_PATIENCE_S
-        pairs = list(zip(groups, zero))  # noqa: B905 (hosts: Python 3.9)
-        wait(lambda: time.monotonic() > late or all(_counted(target, group) > was for group, was in pairs))
-        settled = time.monotonic() + asked["settle_s"]
-        wait(lambda: time.monotonic() >= settled)
-        first, start = [_counted(target, group) for group in groups], time.monotonic()
-        wait(lambda: time.monotonic() >= start + asked["seconds"])
-        last, end = [_counted(target, group) for group in groups], time.monotonic()
-        wait(lambda: True)
+        wait(lambda: _is_over(late) or _have_read(zero, _counted(target, places), busy))
+        wait(lambda: asking is None or asking.ready())
+        wait(partial(_is_over, time.monotonic() + asked["settle_s"]))
+        spans, charged = 0, None
+        while not spans or (charged is not None and charged < LEAST_CHARGED):
+            if spans == SPANS:
+                raise Failure(
+                    f"in each of {SPANS} spans the groups used less of the device than its cost model gives them "
+                    f"({charged:.0%} in the last one; at least {LEAST_CHARGED:.0%} is wanted), so no weight had an "
+                    "effect: something else uses the disk below. End that, or give a cost model of lower rates (cost_*)"
+                )
+            spans += 1
+            first, start = _counted(target, places), time.monotonic()
+            if asking:
+                asking.go()
+                wait(partial(asking.ended, start + QUERY_PATIENCE_S))
+            else:
+                wait(partial(_is_over, start + asked["seconds"]))
+            last, shared_s = _counted(target, places), time.monotonic() - start
+            wait(lambda: True)
+            charged = _charged_s(first, last) / shared_s if asked["cost"] and busy else None
     finally:
-        for process in running:
+        for process in [*running, *([asking.process] if asking else [])]:
             stop(process)
             process.wait()
-            if process.stdout:
-                process.stdout.close()
+            for pipe in (process.stdout, process.stdin):
+                if pipe:
+                    pipe.close()
         put_back(target)
     read = [
-        {**one, "read_bytes": now[0] - was[0], "ios": now[1] - was[1]}
+        {**one, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios}
         for one, was, now in zip(asked["groups"], first, last)  # noqa: B905 (hosts: Python 3.9)
     ]
     return {
@@ -92,55 +121,39 @@ def run(target: Target, phase: dict, attend: Callable[[], None]) -> dict[str, An
         "stderr": "",
         "wall_s": time.monotonic() - began,
         **{key: asked[key] for key in ("queue", "cgroup", "cost")},
-        "shared_s": end - start,
+        "shared_s": shared_s,
+        "spans": spans,
+        "charged": charged,
         "groups": read,
+        **({"queries": asking.answers} if asking else {}),
     }
 
 
 def put_back(target: Target) -> None:
     """End what a killed command left running in the groups; then scheduler and cost model are as before."""
-    if left_over(target.home):
-        end_readers(target.home)
+    if groups.left_over(target.home):
+        groups.end_readers(target.home)
         undo(target.home, OF_A_CELL)
 
 
-def end_readers(home: Path) -> None:
-    """End what runs in the readers' groups, which nobody else's process is in."""
-    for group in left_over(home):
-        for pid in _words(group / "cgroup.procs"):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+def _counted(target: Target, places: Sequence[Path]) -> list[Counted]:
+    return [groups.counted(target, group) for group in places]
 
 
-def left_over(home: Path) -> list[Path]:
-    """The readers' groups that are noted."""
-    noted = [Path(entry["path"]) for entry in journal.entries(journal.path_of(home)) if entry["kind"] == "group"]
-    return [group for group in noted if group.name.startswith(f"{iocost.PREFIX}{home.name}.")]
+def _is_over(at: float) -> bool:
+    return time.monotonic() >= at
 
 
-def _group(target: Target, asked: dict, one: dict) -> Path:
-    """A reader's control group with its weight, made if it is not there; the cost model in place, or off."""
-    name = f"{target.name}.{one['name']}"
-    if asked["cgroup"] == "v2":
-        cost = asked["cost"]
-        iocost.put(target.home, name, target.devices if cost else [], cost or {})
-        group = iocost.group_of(name)
-        _write(group / "io.weight", f"default {one['weight']}")
-        if (group / "io.bfq.weight").exists():
-            _write(group / "io.bfq.weight", f"default {one['weight']}")
-        return group
-    root = _v1()
-    if root is None:
-        raise Failure("cgroup v1 does not hold the block I/O controller any more")
-    group = root / f"{iocost.PREFIX}{name}"
-    with files.locked(journal.SHARED_LOCK):
-        journal.note(journal.path_of(target.home), {"kind": "group", "path": str(group)})
-        group.mkdir(exist_ok=True)
-    _write(group / "blkio.bfq.weight", str(one["weight"]))
-    return group
+def _have_read(zero: Sequence[Counted], now: Sequence[Counted], busy: Sequence[int]) -> bool:
+    return all(now[number].ios > zero[number].ios for number in busy)
 
 
-def _start(target: Target, argv: list[str], group: Path) -> subprocess.Popen:
+def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
+    """Seconds of the device that IOCost charged to all groups together."""
+    return (sum(one.cost_us for one in last) - sum(one.cost_us for one in first)) / 1e6
+
+
+def _start(target: Target, argv: list[str], group: Path, env: dict[str, str] | None = None) -> subprocess.Popen:
     procs = os.fsencode(group / "cgroup.procs")
 
     def enter() -> None:
@@ -151,59 +164,15 @@ def _start(target: Target, argv: list[str], group: Path) -> subprocess.Popen:
     try:
         return subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if env is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             cwd=target.mounts[0] / "measured",
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, "LC_ALL": "C", **(env or {})},
             start_new_session=True,
             preexec_fn=enter,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise Failure(f"starting {argv[0]} in {group}: {error}") from error
-
-
-def _counted(target: Target, group: Path) -> tuple[int, int]:
-    """Bytes that a group has read from the target's devices, and in how many I/Os."""
-    numbers = {iocost.number_of(device) for device in target.devices}
-    read_bytes = ios = 0
-    try:
-        if (group / "blkio.bfq.io_service_bytes").exists():
-            found = []
-            for name in ("blkio.bfq.io_service_bytes", "blkio.bfq.io_serviced"):
-                lines = [line.split() for line in (group / name).read_text(encoding="ascii").splitlines()]
-                found.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
-            return found[0], found[1]
-        for line in (group / "io.stat").read_text(encoding="ascii").splitlines():
-            number, *pairs = line.split()
-            if number in numbers:
-                values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-                read_bytes += int(values.get("rbytes", 0))
-                ios += int(values.get("rios", 0))
-    except OSError as error:
-        raise Failure(f"the control group {group} cannot be read: {error.strerror}; somebody removed it") from error
-    return read_bytes, ios
-
-
-def _v1() -> Path | None:
-    """Where the block I/O controller of cgroup v1 is mounted."""
-    for mount in filesystems.mounts():
-        if mount.type == "cgroup" and mount.root == "/" and "blkio" in mount.super_options.split(","):
-            return Path(mount.point)
-    return None
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="ascii").split()
-    except OSError:
-        return []
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="ascii")
-    except OSError as error:
-        raise Failure(f"writing {text!r} to {path}: {error.strerror}") from error

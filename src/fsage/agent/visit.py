@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Any
 
-from fsage.agent import outbox, shares, token
+from fsage.agent import outbox, shares, structure, token
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint
 from fsage.agent.hosts import Hosts
@@ -108,8 +108,9 @@ class Visit:
         return broken
 
     def why_not(self, phases: list[dict]) -> str | None:
-        """Why phases cannot be run as asked on this machine or this site; None when they can."""
-        return shares.why_not(self.target, phases) or servercache.why_not(self.hosts, phases)
+        """Why phases cannot be run as asked in this state, on this machine or this site; None when they can."""
+        cannot = structure.unsupported(self.now)
+        return cannot or shares.why_not(self.target, phases) or servercache.why_not(self.hosts, phases)
 
     def attend(self) -> None:
         """While a command runs: raise Orphaned when the run has gone, Lost when a host has."""

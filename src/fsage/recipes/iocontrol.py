@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fsage.recipes import BLOCK_BYTES, State
 from fsage.sizes import format_size
-from fsage.strict import Levels, Size, Strict
+from fsage.strict import Levels, Problem, Size, Strict, refuse
 
-BEFORE, AFTER = "before", "after"
+BEFORE, HOT, AFTER = "before", "hot", "after"
+STAGES = (BEFORE, HOT, AFTER)
 
 
 class States(Strict):
@@ -18,14 +19,20 @@ class States(Strict):
 
     recipe: Literal["iocontrol"] = "iocontrol"
     piece_size: Annotated[tuple[Size, ...], Levels()] = Field(description="of the file in pieces")
-    stage: Annotated[tuple[Literal["before", "after"], ...], Levels()] = Field(
-        ("before", "after"), description="before, and after the file in pieces was defragmented"
+    stage: Annotated[tuple[Literal["before", "hot", "after"], ...], Levels()] = Field(
+        ("before", "after"),
+        description="before, after the file in pieces was defragmented, or only the ranges of it that are hot",
     )
     file_percent: Annotated[int, Field(ge=1, le=20)] = Field(
         5, description="each file's share of the capacity; four are made"
     )
-    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for the tool that defragments")
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="nothing here is drawn")
+    hot_size: Size | None = Field(None, description="length of a range of the file in pieces that is read (hot)")
+    hot_percent: Annotated[int, Field(ge=1, le=99)] = Field(
+        25, description="how much of the file is hot; the ranges lie at equal distances"
+    )
+    sqlite: bool = Field(False, description="an SQLite database of file_percent lies beside")
+    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for what defragments")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of the database; nothing else here is drawn")
     reuse: Literal["nested", "fresh"] = Field("nested", description="nested: what is defragmented is the file before")
 
     @field_validator("piece_size")
@@ -36,31 +43,61 @@ class States(Strict):
             raise ValueError(f"{format_size(odd[0])} is no multiple of {format_size(BLOCK_BYTES)}, a block")
         return sizes
 
+    @model_validator(mode="after")
+    def _hot_ranges_have_a_size(self) -> States:
+        if HOT in self.stage and self.hot_size is None:
+            refuse([Problem(("hot_size",), "is wanted for stage hot, e.g. 1M")])
+        if self.hot_size is not None:
+            odd = self.hot_size % BLOCK_BYTES or self.hot_size * 100 % (self.hot_percent * BLOCK_BYTES)
+            if odd:
+                text = f"{format_size(self.hot_size)} is not {self.hot_percent}% of whole blocks"
+                refuse([Problem(("hot_size",), text)])
+        return self
+
+    @property
+    def hot(self) -> dict[str, int]:
+        """The ranges that are hot: the first hot_bytes of each every_bytes."""
+        if self.hot_size is None:
+            return {}
+        return {"hot_bytes": self.hot_size, "every_bytes": self.hot_size * 100 // self.hot_percent}
+
 
 def expand(states: States) -> list[State]:
-    """Return, for each size of pieces, the state before and the one after."""
-    stages = [stage for stage in (BEFORE, AFTER) if stage in states.stage]
+    """Return, for each size of pieces, the state before and those after."""
+    stages = [stage for stage in STAGES if stage in states.stage]
     return [_state(states, size_bytes, stage) for size_bytes in states.piece_size for stage in stages]
 
 
 def _state(states: States, piece_bytes: int, stage: str) -> State:
-    size = format_size(piece_bytes)
-    readers = {"kind": "readers", "generation": 1, "percent": states.file_percent, "piece_bytes": piece_bytes}
-    defragment = {"kind": "defragment", "generation": 1, "scope": "file", "time_limit_s": states.time_limit_s}
-    parts = (readers,) if stage == BEFORE else (readers, defragment)
+    size, percent = format_size(piece_bytes), states.file_percent
+    parts: list[dict[str, Any]] = [
+        {"kind": "readers", "generation": 1, "percent": percent, "piece_bytes": piece_bytes, **states.hot}
+    ]
+    if states.sqlite:
+        parts.append({"kind": "sqlite", "generation": 2, "percent": percent, "seed": states.seed})
+    defragment = {"kind": "defragment", "generation": 1, "time_limit_s": states.time_limit_s}
+    if stage == HOT:
+        parts.append({**defragment, "scope": "hot", **states.hot})
+    elif stage == AFTER:
+        parts.append({**defragment, "scope": "file"})
     nominal = {
         "recipe": "iocontrol",
-        "fullness_percent": 4 * states.file_percent,
+        "fullness_percent": (5 if states.sqlite else 4) * percent,
         "reference": f"{size}.{BEFORE}",
         "axes": {"piece_bytes": piece_bytes, "stage": stage},
     }
     axes: dict[str, Any] = {"piece_size": piece_bytes, "stage": stage}
     playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
-    return State(f"{size}.{stage}", size, axes, nominal, parts, playbooks)
+    return State(f"{size}.{stage}", size, axes, nominal, tuple(parts), playbooks)
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
     """Return what `steps` made of a target, e.g. files of 5%, one in pieces of 4K, file defragmented."""
     made, *rest = steps
     text = f"files of {made['percent']}%, one in pieces of {format_size(made['piece_bytes'])}"
-    return text + "".join(f", {one['scope']} defragmented" for one in rest)
+    for one in rest:
+        if one["kind"] == "sqlite":
+            text += f", an SQLite database of {one['percent']}% ({one['seed']})"
+        else:
+            text += f", {one['scope']}{' ranges' * (one['scope'] == 'hot')} defragmented"
+    return text

@@ -1,103 +1,42 @@
 """Two groups that share a device by weight, each reading a file of the state from end to end again and again.
 
-The patterns are those of Park and Eom, File Fragmentation from the Perspective of I/O Control: a group's weight, and
-whether it reads the file in pieces or a whole one (step `readers`). Reads go past the cache. What each group read, and
-in how many I/Os, is what the kernel counted for its control group over the same span of time.
+Reads go past the cache. Of the file in pieces the whole is read, or only what is hot in it: the ranges that step
+`readers` names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from fsage.agent import containers
-from fsage.agent.structure import files, readers
-from fsage.parse import MIB, BadOutput
-from fsage.workloads import Outcome, Unsupported, _shared
-
-KIB = 1024
-COST_SHARE = 0.6  # a model above this share of the device would measure the device's own noise
-LEAST_IOS = 20  # of a group in a sample: fewer tell no share
+from fsage.workloads import Outcome, _groups, _shared
+from fsage.workloads._groups import FRAGMENTED, PATTERNS
 
 
-class Reader(NamedTuple):
-    """What a group does in a pattern: `file` is one of step `readers`."""
-
-    weight: int
-    file: int
-
-
-FRAGMENTED, WHOLE = readers.IN_PIECES, readers.WHOLE
-SECOND = Reader(100, readers.OTHER_WHOLE)
-PATTERNS: dict[str, dict[str, Reader]] = {
-    "P1": {"2": SECOND},
-    "P2": {"1": Reader(100, WHOLE), "2": SECOND},
-    "P3": {"1": Reader(200, WHOLE), "2": SECOND},
-    "P4": {"1": Reader(100, FRAGMENTED), "2": SECOND},
-    "P5": {"1": Reader(200, FRAGMENTED), "2": SECOND},
-    "P6": {"1": Reader(100, FRAGMENTED)},
-}
-QUEUES = {"bfq": "bfq", "cfq": "cfq", "iocost": "none", "none": "none"}
-"""What stands in the device's queue/scheduler; IOCost is a controller above it."""
-
-
-class Params(BaseModel):
+class Params(_groups.Params):
     """Parameters of one cell. `depth` reads of `transfer_size` bytes are under way in each group at a time.
 
-    `cost_*`: the model by which IOCost charges the device; at most 60% of what the device reads.
+    `reads`: of the file in pieces; the neighbour's file is read as a whole.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     workload: Literal["weights"] = "weights"
-    pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"]
-    scheduler: Literal["bfq", "iocost", "none", "cfq"]
-    cgroup: Literal["v2", "v1"] = "v2"
-    transfer_size: int = Field(default=128 * KIB, gt=0)
+    transfer_size: int = Field(default=128 * _groups.KIB, gt=0)
     depth: int = Field(default=4, ge=1, le=1024)
-    settle_s: float = Field(default=0.5, ge=0, le=60)
-    seconds: float = Field(default=1.0, ge=0.5, le=600)
-    cost_bytes_per_s: int = Field(default=200_000_000, gt=0)
-    cost_sequential_iops: int = Field(default=10_000, gt=0)
-    cost_random_iops: int = Field(default=5_000, gt=0)
-    iteration: int = Field(ge=1)
+    reads: Literal["all", "hot"] = "all"
 
 
 def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
-    """The one phase: a reader in each group of the pattern."""
+    """The one phase: a reader in each group of the pattern; `ValueError` where the state has no hot ranges to read."""
     params = Params.model_validate(params)
-    _check(params, claim)
+    options = ["--rw=read", f"--bs={params.transfer_size}", f"--iodepth={params.depth}"]
     groups = []
     for name, reader in PATTERNS[params.pattern].items():
-        path = files.path_of([Path(claim["stores"][0]["mount"])], 1, reader.file)
-        argv = [
-            *containers.start(claim, "fio"),
-            *_shared.FIO,
-            f"--name=group{name}",
-            f"--filename={path}",
-            "--readonly",
-            "--allow_file_create=0",
-            "--rw=read",
-            f"--bs={params.transfer_size}",
-            "--direct=1",
-            "--ioengine=libaio",
-            f"--iodepth={params.depth}",
-            "--time_based",
-            f"--runtime={int(params.settle_s + params.seconds) + 30}",  # it is stopped before
-        ]
+        only = _hot(params, steps) if params.reads == "hot" and reader.file == FRAGMENTED else []
+        argv = _groups.fio(claim, name, reader.file, [*options, *only])
         groups.append({"name": name, "weight": reader.weight, "file": reader.file, "argv": argv})
-    shares = {
-        "queue": QUEUES[params.scheduler],
-        "cgroup": params.cgroup,
-        "cost": _cost(params, claim) if params.scheduler == "iocost" else None,
-        "settle_s": params.settle_s,
-        "seconds": params.seconds,
-        "groups": groups,
-    }
-    return [{"name": "share", "argv": groups[0]["argv"], "reads": True, "shares": shares}]
+    return [_groups.phase(params, claim, groups)]
 
 
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
@@ -107,8 +46,7 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
 
 def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
     """Both spans, and what a cell costs beside."""
-    params = Params.model_validate(params)
-    return params.settle_s + params.seconds + float(claim["calibration"]["cell_overhead_s"]) + 0.5
+    return _groups.seconds(Params.model_validate(params), claim)
 
 
 def rates(params: Params | dict) -> list[str]:
@@ -122,44 +60,21 @@ def read(observation: Mapping) -> Outcome:
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
-    if phase["rc"] != 0:
-        raise BadOutput(phase["stderr"].strip() or f"exit code {phase['rc']}")
-    asked = PATTERNS[params.pattern]
-    found = {one["name"]: one for one in phase["groups"]}
-    if {name: Reader(one["weight"], one["file"]) for name, one in found.items()} != asked:
-        raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(found) or 'none'}")
+    found = _groups.found(params, phase)
     metrics: _shared.Metrics = {"share_seconds": phase["shared_s"]}
     for name, one in found.items():
-        if one["ios"] < LEAST_IOS:
-            raise BadOutput(
-                f"group {name} read {one['ios']} times in {phase['shared_s']:.2f} s; {LEAST_IOS} tell a share"
-            )
-        metrics[f"group{name}_bw_mib_s"] = one["read_bytes"] / MIB / phase["shared_s"]
-        metrics[f"group{name}_ios"] = one["ios"]
-        metrics[f"group{name}_io_kib"] = one["read_bytes"] / KIB / one["ios"]
+        metrics |= _groups.metrics(name, one, phase["shared_s"])
     if len(found) == 2:
         metrics["bw_ratio"] = found["1"]["read_bytes"] / found["2"]["read_bytes"]
     return metrics
 
 
-def _check(params: Params, claim: Mapping) -> None:
-    """Raise Unsupported for what this target can never do."""
-    if claim["kind"] != "loop":
-        raise Unsupported(f"a target of kind {claim['kind']} has no device of its own whose scheduler could be set")
-    if claim.get("device_model", {}).get("kind") == "iocost":
-        raise Unsupported(
-            "the target's device model is IOCost, which shares the device by itself; take a target without (inventory "
-            "bare)"
-        )
-    if params.cgroup == "v1" and params.scheduler not in ("bfq", "cfq"):
-        why = "IOCost is of cgroup v2 alone" if params.scheduler == "iocost" else "only BFQ and CFQ count there"
-        raise Unsupported(f"cgroup v1 has no shares or counts of scheduler {params.scheduler}: {why}")
-
-
-def _cost(params: Params, claim: Mapping) -> dict:
-    most = COST_SHARE * claim["calibration"]["read_mib_s"] * MIB
-    return {
-        "bytes_per_s": int(min(params.cost_bytes_per_s, most)),
-        "sequential_iops": params.cost_sequential_iops,
-        "random_iops": params.cost_random_iops,
-    }
+def _hot(params: Params, steps: Sequence[Mapping]) -> list[str]:
+    """fio's words for the ranges that are hot."""
+    made = next((one for one in steps if one["kind"] == "readers"), {})
+    if "hot_bytes" not in made:
+        raise ValueError("reads: hot needs a state with hot ranges: `hot_percent` in a study with `recipe: iocontrol`")
+    hot, every = made["hot_bytes"], made["every_bytes"]
+    if hot % params.transfer_size:
+        raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a hot range of {hot}")
+    return ["--zonemode=strided", f"--zonesize={hot}", f"--zonerange={hot}", f"--zoneskip={every - hot}"]

@@ -4,7 +4,8 @@ Everything follows from the steps, their seeds and the capacity, so any host can
 compute afterwards what must be there. One module a kind of step, named after it; each offers
 - `said(step) -> str`: the step in words;
 - `work(target, step, done, shard, go_on) -> dict`: do one shard of it and return `files`, how many changed, and what
-  else should be noted with the state. `go_on` is called before each file; what it raises ends the step. Raises Failure;
+  else should be noted with the state, or `unsupported`, why this machine cannot. `go_on` is called before each file;
+  what it raises ends the step. Raises Failure;
 - `expect(files, step, capacity_bytes)`: change {(generation, index): bytes} into what must be there after the step;
 - `achieve(shares, step, done, capacity_bytes)`: add to what the steps before, `done`, achieved: a dict a generation;
 - `SHARDED`: whether several hosts may share the work.
@@ -59,6 +60,11 @@ def achieved(done: list[Step], capacity_bytes: int) -> list[dict[str, Any]]:
     for number, step in enumerate(done):
         of(step).achieve(shares, step, done[:number], capacity_bytes)
     return shares
+
+
+def unsupported(now: dict[str, Any]) -> str | None:
+    """Why the state of a token could not be brought about on this machine, as a step noted; None when it could."""
+    return next((notes["unsupported"] for notes in now.get("notes", {}).values() if "unsupported" in notes), None)
 
 
 def verify(mounts: list[Path], done: list[Step], capacity_bytes: int, notes: dict[str, Any] | None = None) -> None:

@@ -1,7 +1,9 @@
 """Step `defragment`: the file that `pieces` made, or all files, by the file system's own tool, within a time limit.
 
-Keys: generation (that of the file), scope (file, filesystem), time_limit_s. What the file holds is the same before and
-after, or the step fails.
+Keys: generation (that of the file), scope (file, filesystem, hot), time_limit_s; of scope `hot` also hot_bytes and
+every_bytes: of the file only the first hot_bytes of each every_bytes, where they lie in pieces, by the file system's
+own call; where there is none, it is noted why, and the cells of the state are unsupported. What the file holds is the
+same before and after, or the step fails.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.agent import defragment
-from fsage.agent.errors import Failure
+from fsage.agent import defragment, ranges
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.structure import files
 from fsage.agent.target import Target
 
@@ -21,6 +23,8 @@ SHOWN = 5
 
 def said(step: dict) -> str:
     """The step in words."""
+    if step["scope"] == "hot":
+        return f"defragment the first {step['hot_bytes']} of each {step['every_bytes']} bytes of the file"
     return f"defragment the {step['scope']}"
 
 
@@ -30,17 +34,30 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
         raise Failure(f"target {target.name} is a directory: what its file system is, is not known")
     path = files.path_of(target.mounts, step["generation"], 0)
     before = checksum(path)
-    where = [path] if step["scope"] == "file" else target.mounts[0] / "filler"
-    found = defragment.defragment(where, target.filesystem, step["time_limit_s"])
+    try:
+        found = _by_scope(target, step, path, target.filesystem)
+    except Refusal as why:
+        if step["scope"] != "hot":
+            raise
+        return {"files": 0, "unsupported": str(why)}
     target.remount()  # what is compared comes from the device
     if checksum(path) != before:
         raise Failure(f"{path} holds something else after {found['tool']} than before: sha256 was {before}")
     return {
-        "files": len(found.pop("files")),
+        "files": len(found.pop("files", [path])),
         **found,
         "left": found["left"][:SHOWN],
         "sha256": before,
     }
+
+
+def _by_scope(target: Target, step: dict, path: Path, filesystem: str) -> dict:
+    """Defragment what the step names. Raises Refusal, Failure."""
+    if step["scope"] == "hot":
+        hot = ranges.hot(path.stat().st_size, step["hot_bytes"], step["every_bytes"])
+        return ranges.defragment(path, filesystem, hot, step["time_limit_s"])
+    where = [path] if step["scope"] == "file" else target.mounts[0] / "filler"
+    return defragment.defragment(where, filesystem, step["time_limit_s"])
 
 
 def checksum(path: Path) -> str:

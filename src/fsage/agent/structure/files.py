@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+from ctypes import CDLL, c_int64, get_errno
 from pathlib import Path
 
+LIBC = CDLL(None, use_errno=True)
+KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
 
 
@@ -34,6 +37,12 @@ def fallocate(path: Path, size: int) -> None:
         os.posix_fallocate(fd, 0, size)
     finally:
         os.close(fd)
+
+
+def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:
+    """fallocate(2), which Python has without modes only. Raises OSError."""
+    if LIBC.fallocate(descriptor, mode, c_int64(offset), c_int64(size)):
+        raise OSError(get_errno(), os.strerror(get_errno()))
 
 
 def write(path: Path, size: int) -> None:

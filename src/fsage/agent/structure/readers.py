@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from ctypes import CDLL, c_int64, get_errno
 from pathlib import Path
 
 from fsage.agent import caches, fiemap, filesystems, fragmentation
@@ -20,8 +19,6 @@ from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target
 
 SHARDED = False
-LIBC = CDLL(None, use_errno=True)
-KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 IN_PIECES, BETWEEN, WHOLE, OTHER_WHOLE = range(4)
 LEAST_PERCENT = 80
 """Of the extents asked. A file system keeps room for its own books (ext4: 16 MiB), where the file's first MiB lie."""
@@ -87,8 +84,7 @@ def _punch(path: Path, size: int, piece_bytes: int, go_on: Callable[[], None]) -
     try:
         for offset in range(0, size, 2 * piece_bytes):
             go_on()
-            if LIBC.fallocate(descriptor, KEEP_SIZE | PUNCH_HOLE, c_int64(offset), c_int64(piece_bytes)):
-                raise OSError(get_errno(), os.strerror(get_errno()))
+            files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, piece_bytes)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

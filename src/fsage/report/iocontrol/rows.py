@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import pandas as pd
 
 from fsage.parse import MIB
 from fsage.report.groups import samples, size_label
 from fsage.report.section import Data
-from fsage.statistics import Ratio, ratio
-from fsage.workloads.weights import PATTERNS
+from fsage.statistics import Ratio, ratio, summarise
+from fsage.workloads._groups import PATTERNS
 
+WEIGHTS, SQLITE = "weights", "sqlite"
 GROUPS = ("1", "2")
+CALLED = {
+    WEIGHTS: {"1": "group 1", "2": "group 2"},
+    SQLITE: {"1": "group 1 (fio)", "2": "group 2 (SQLite)"},
+}
+"""What each group is, by workload."""
 ALONE = {group: next(name for name, those in PATTERNS.items() if set(those) == {group}) for group in GROUPS}
-BEFORE, AFTER = "before", "after"
+BEFORE, HOT, AFTER = "before", "hot", "after"
+PRIMES = {BEFORE: "", HOT: "\u00b0", AFTER: "\u2032"}
+"""After a pattern's name, where names are short."""
+MARGIN = 0.03
+"""What a victim loses at least, for sure. The fair rate is measured with another file, and in another minute, than the
+shares, so smaller losses tell nothing of a scheduler."""
+OWN = ("workload", "pattern", "scheduler", "cgroup", "iteration")
+"""Parameters that have a place of their own in tables and figures."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """Samples of one scheduler in one pattern and state; of each group MiB/s, and of what size its I/Os were."""
+    """Samples of one scheduler in one pattern and state; of each group MiB/s, how many I/Os, and of what size."""
 
     scheduler: str
     state: str
@@ -30,7 +44,9 @@ class Shared:
     pattern: str
     bw_mib_s: dict[str, list[float]]
     io_kib: dict[str, list[float]]
+    ios: dict[str, list[float]]
     ratios: list[float]
+    query_seconds: list[float]
     charged: str
     """What the device was charged by, in words; '' where nothing was laid over it."""
 
@@ -41,16 +57,17 @@ class Shared:
         return {name: weight / sum(weights.values()) for name, weight in weights.items()}
 
 
-def shared(data: Data) -> list[Shared]:
-    """All of them in the order of schedulers as they come, states as planned, patterns by name."""
+def shared(data: Data, workload: str) -> list[Shared]:
+    """All of one workload in the order of schedulers as they come, states as planned, patterns by name."""
     mine = samples(data.frame)
-    mine = mine[mine["workload"] == "weights"]
+    mine = mine[mine["workload"] == workload]
     if mine.empty:
         return []
     params = [json.loads(text) for text in mine["params"]]
+    odd = [key for key in params[0] if key not in OWN and len({str(one.get(key)) for one in params}) > 1]
     axes = [json.loads(text) for text in mine["axes"]]
     mine = mine.assign(
-        scheduler=[_scheduler(one) for one in params],
+        scheduler=[_scheduler(one, odd) for one in params],
         pattern=[one["pattern"] for one in params],
         charged=[_charged(one) for one in params],
         piece=[size_label(one["piece_bytes"]) for one in axes],
@@ -66,7 +83,9 @@ def shared(data: Data) -> list[Shared]:
             pattern,
             {group: _numbers(part, f"group{group}_bw_mib_s") for group in PATTERNS[pattern]},
             {group: _numbers(part, f"group{group}_io_kib") for group in PATTERNS[pattern]},
+            {group: _numbers(part, f"group{group}_ios") for group in PATTERNS[pattern]},
             _numbers(part, "bw_ratio"),
+            _numbers(part, "query_seconds"),
             part["charged"].iloc[0],
         )
         for (scheduler, state, pattern), part in mine.groupby(["scheduler", "state", "pattern"], sort=False)
@@ -81,7 +100,7 @@ def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio
     """
     in_pieces = group == "1" and PATTERNS[one.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file
     source = "1" if in_pieces else "2"
-    stages = [one.stage] if in_pieces else [one.stage, BEFORE, AFTER]
+    stages = [one.stage] if in_pieces else [one.stage, BEFORE, HOT, AFTER]
     for stage in stages:
         for other in everything:
             if (other.scheduler, other.piece, other.stage, other.pattern) == (
@@ -96,15 +115,44 @@ def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio
 
 
 def victim(one: Shared, everything: Sequence[Shared]) -> tuple[str | None, str]:
-    """The group furthest below its fair rate, none where the interval holds it; and why that is not known, if so."""
+    """The group furthest below its fair rate, and why it is not known, if so.
+
+    None where the interval holds the fair rate, or reaches to within MARGIN of it.
+    """
     found = {group: against_fair(one, group, everything) for group in one.shares}
     if any(ratio is None or ratio.value is None for ratio in found.values()):
         return None, "a group was not measured alone"
     known = {group: ratio for group, ratio in found.items() if ratio is not None and ratio.value is not None}
     if any(ratio.interval is None for ratio in known.values()):
         return None, next(ratio.why for ratio in known.values() if ratio.interval is None) or "no interval"
-    below = {group: ratio.value for group, ratio in known.items() if ratio.direction < 0}
-    return (min(below, key=lambda group: below[group] or 0.0) if below else None), ""
+    lost = {
+        group: ratio.value or 0.0
+        for group, ratio in known.items()
+        if ratio.interval and ratio.interval.high < 1 - MARGIN
+    }
+    return (min(lost, key=lambda group: lost[group]) if lost else None), ""
+
+
+def points(
+    mine: Sequence[Shared], places: dict[tuple[str, str], float], samples_of: Callable[[Shared], list[float]]
+) -> pd.DataFrame:
+    """What a figure draws of samples: a row for each that has some, `places` by pattern and stage."""
+    rows = []
+    for one in mine:
+        if values := samples_of(one):
+            held = summarise(values).interval
+            rows.append(
+                {
+                    "x": places[one.pattern, one.stage],
+                    "state": f"{one.pattern} {one.stage}",
+                    "median": median(values),
+                    "low": held.low if held else float("nan"),
+                    "high": held.high if held else float("nan"),
+                    "n": len(values),
+                    "samples": values,
+                }
+            )
+    return pd.DataFrame(rows, columns=["x", "state", "median", "low", "high", "n", "samples"])
 
 
 def interval_text(ratio: Ratio | None) -> str:
@@ -116,14 +164,16 @@ def interval_text(ratio: Ratio | None) -> str:
 
 
 def scheduler_label(name: str) -> str:
-    """As it is written: 'BFQ', 'IOCost'; without one it is the control."""
+    """As it is written: 'BFQ', 'IOCost'; 'no scheduler', which is the control."""
     base, _, layout = name.partition(" ")
-    words = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler (control)"}
+    words = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler"}
     return f"{words.get(base, base)}{f' ({layout})' if layout else ''}"
 
 
-def _scheduler(params: dict) -> str:
-    return params["scheduler"] if params["cgroup"] == "v2" else f"{params['scheduler']} cgroup-{params['cgroup']}"
+def _scheduler(params: dict, odd: Sequence[str]) -> str:
+    """The scheduler, and what else tells cells apart that are alike in pattern and state."""
+    cgroup = [] if params["cgroup"] == "v2" else [f"cgroup-{params['cgroup']}"]
+    return " ".join([params["scheduler"], *cgroup, *(f"{key}={params.get(key)}" for key in odd)])
 
 
 def _charged(params: dict) -> str:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from statistics import median
+from functools import partial
 
 import pandas as pd
 
 from fsage.figures import Line, limits, line_panel
-from fsage.report.iocontrol.rows import AFTER, ALONE, GROUPS, Shared, scheduler_label, shared
+from fsage.report.iocontrol.rows import (
+    AFTER,
+    ALONE,
+    BEFORE,
+    CALLED,
+    GROUPS,
+    HOT,
+    PRIMES,
+    SQLITE,
+    Shared,
+    points,
+    scheduler_label,
+    shared,
+)
 from fsage.report.section import Data, Section
-from fsage.statistics import summarise
 
-PRIME = "\u2032"
+WORDS = {BEFORE: "before defragmentation", HOT: "what is hot was defragmented", AFTER: "after defragmentation"}
 
 
-def sharing(data: Data) -> Section | None:
+def sharing(data: Data, workload: str) -> Section | None:
     """Bandwidths of both groups by pattern and stage, one panel for each scheduler and size of pieces."""
-    everything = shared(data)
+    everything = shared(data, workload)
     if not everything:
         return None
     pieces = list(dict.fromkeys(one.piece for one in everything))
@@ -24,42 +36,40 @@ def sharing(data: Data) -> Section | None:
     for scheduler, piece in dict.fromkeys((one.scheduler, one.piece) for one in everything):
         mine = [one for one in everything if (one.scheduler, one.piece) == (scheduler, piece)]
         places = {(one.pattern, one.stage): float(place) for place, one in enumerate(mine)}
-        lines = [Line(f"group {group}", _points(mine, group, places), joined=False) for group in GROUPS]
+        lines = [
+            Line(CALLED[workload][group], points(mine, places, partial(_rates, group)), joined=False)
+            for group in GROUPS
+        ]
         drawn = pd.concat([line.points for line in lines])
-        title = f"Bandwidth of both groups, {scheduler_label(scheduler)}"
+        who = "SQLite and fio" if workload == SQLITE else "both groups"
+        title = f"Bandwidth of {who}, {scheduler_label(scheduler)}"
         panels.append(
             line_panel(
                 f"{title}, pieces of {piece}" if len(pieces) > 1 else title,
                 lines,
-                f"pattern ({PRIME}: after defragmentation)",
+                axis_of_patterns(mine),
                 "read bandwidth, MiB/s",
                 " \u00b7 ".join(filter(None, [data.stamp, mine[0].charged])),
                 y_limits=limits(drawn),
-                ticks={place: pattern + PRIME * (stage == AFTER) for (pattern, stage), place in places.items()},
+                ticks={place: pattern + PRIMES[stage] for (pattern, stage), place in places.items()},
             )
         )
+    two = CALLED[workload]
+    files = "what it asks lies whole" if workload == SQLITE else "both read whole files"
     text = (
-        f"{ALONE['2']}: group 2 alone; P2: both read whole files, weights 100 and 100; P3: 200 and 100; P4 and P5: as "
-        f"these, but group 1 reads the file in pieces; {ALONE['1']}: group 1 alone, the file in pieces. "
+        f"{ALONE['2']}: {two['2']} alone; P2: both, {files}, weights 100 and 100; P3: 200 and 100; P4 and P5: as "
+        f"these, but the file of {two['1']} is in pieces; {ALONE['1']}: {two['1']} alone, its file in pieces. "
         "All groups are counted by the kernel over the same span of time, in which all of them run."
     )
-    return Section("What each group reads", text, panels)
+    return Section("What each group reads" + " beside SQLite" * (workload == SQLITE), text, panels)
 
 
-def _points(mine: list[Shared], group: str, places: dict[tuple[str, str], float]) -> pd.DataFrame:
-    rows = []
-    for one in mine:
-        if samples := one.bw_mib_s.get(group):
-            held = summarise(samples).interval
-            rows.append(
-                {
-                    "x": places[one.pattern, one.stage],
-                    "state": f"{one.pattern} {one.stage}",
-                    "median": median(samples),
-                    "low": held.low if held else float("nan"),
-                    "high": held.high if held else float("nan"),
-                    "n": len(samples),
-                    "samples": samples,
-                }
-            )
-    return pd.DataFrame(rows, columns=["x", "state", "median", "low", "high", "n", "samples"])
+def axis_of_patterns(mine: list[Shared]) -> str:
+    """What an axis of patterns says of itself, and of the stages that are marked in it."""
+    stages = dict.fromkeys(one.stage for one in mine)
+    marked = ", ".join(f"{PRIMES[stage]}: {WORDS[stage]}" for stage in stages if PRIMES[stage])
+    return f"pattern ({marked})" if marked else "pattern"
+
+
+def _rates(group: str, one: Shared) -> list[float]:
+    return one.bw_mib_s.get(group, [])

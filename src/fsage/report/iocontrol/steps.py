@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fsage.report.iocontrol.rows import BEFORE, GROUPS, interval_text, scheduler_label, shared
+from fsage.report.iocontrol.rows import BEFORE, CALLED, GROUPS, SQLITE, interval_text, scheduler_label, shared
 from fsage.report.section import Data, Section
 from fsage.statistics import ratio
 
 AGAINST = {"P4": "P2", "P5": "P3"}
 
 
-def steps(data: Data) -> Section | None:
+def steps(data: Data, workload: str) -> Section | None:
     """A table: each group's rate with the file in pieces over its rate with whole files, before and after."""
-    everything = shared(data)
+    everything = shared(data, workload)
     known = {(one.scheduler, one.piece, one.stage, one.pattern): one for one in everything}
     rows = []
     for one in everything:
@@ -26,8 +26,10 @@ def steps(data: Data) -> Section | None:
     if not rows:
         return None
     text = (
-        "P4 differs from P2, and P5 from P3, in that group 1 reads the file in pieces. A ratio is the median of all "
-        "pairwise ones with the interval that inverts the exact rank-sum test."
+        f"P4 differs from P2, and P5 from P3, in that {CALLED[workload]['1']} reads the file in pieces. A ratio is "
+        "the median of all pairwise ones with the interval that inverts the exact rank-sum test."
     )
-    heads = ["scheduler", "state", "patterns", "group 1", "group 2"]
-    return Section("What the pieces do to each group", text, [], table=[heads, *rows])
+    heads = ["scheduler", "state", "patterns", *CALLED[workload].values()]
+    return Section(
+        "What the pieces do to each group" + " beside SQLite" * (workload == SQLITE), text, [], table=[heads, *rows]
+    )
