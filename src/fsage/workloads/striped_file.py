@@ -71,11 +71,11 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
 def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
     """Estimate from the claim's calibration, which with one task is of one store: what the fullest one has to move.
 
-    `ValueError` for more nodes than the target has, or a state without a layout.
+    `ValueError` as `commands`: before the first state is brought about.
     """
     params = Params.model_validate(params)
-    _striped.clients(params.nodes, claim)
     try:
+        commands(params, claim, steps)
         layout = _striped.layout(steps, claim)
     except Unsupported:
         return 0.0

@@ -42,10 +42,7 @@ def layouts(data: Data) -> Section | None:
     for state in (name for name in data.planned if name in noted):
         mine, measured = frame[frame["state"] == state], rows[rows["state"] == state]
         cells = f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells"
-        for rest in measured["rest"].unique() if len(measured) else [""]:
-            label = f"{state}, {rest}" if rest else state
-            rates = _rates(measured[measured["rest"] == rest], names)
-            table.append([label, *_layout(noted[state]), *rates, cells])
+        table.append([state, *_layout(noted[state]), *_rates(measured, names), cells])
         if "unsupported" in noted[state]:
             warnings.append(f"Unsupported: {noted[state]['unsupported']}.")
     realised = ", ".join(sorted({one["realisation"] for one in noted.values() if "realisation" in one}))
