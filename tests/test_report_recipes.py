@@ -202,3 +202,20 @@ def test_a_whole_file_alone_is_measured_once_for_both_stages():
     everything = [one, shared("P1", None, 100), shared("P6", 40, None), shared("P6", 100, None, AFTER)]
     assert victim(one, everything) == ("2", "")
     assert against_fair(one, "1", everything).value == pytest.approx(1, rel=0.03)
+
+
+def test_page_of_a_netflow_study_has_both_phases_and_both_distributions(tmp_path):
+    records = taken("striping_netflow")
+    page = build(load_study(CONFIG / "striping_netflow.yaml"), records, tmp_path)
+    table = next(rows for rows in re.findall(r"<table.*?</table>", page, re.S) if "OSTs in use" in rows)
+    heads, *rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
+    columns = {head: place for place, head in enumerate(heads, 1)}  # the first one's is also what sorts
+    for how in ("synchronous", "asynchronous"):
+        for name in ("index", "models"):
+            speed_ups = [row[columns[f"{name}, distribution {how}, speed-up"]] for row in rows]
+            assert speed_ups[0] == "the default" and float(speed_ups[2].partition("x")[0]) > 1.8, "16 against 4"
+    for figure in ("Index throughput", "Models throughput", "Models speed-up over netflow.1"):
+        assert figure in page
+    assert "static, distribution asynchronous" in page and "static, 1 MiB" not in page, "what all have is in no legend"
+    assert "at netflow.4 indexes reach" in page and "at netflow.4 models reach" in page
+    assert len({record["metrics"]["models_checksum"] for record in records}) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,9 +14,12 @@ from fsage import agreement, conclusion, dataset, results
 from fsage.plan import Plan
 from fsage.report.groups import summarise
 from fsage.report.section import Data
+from fsage.report.striping.layouts import layouts
 from fsage.report.striping.results import results as results_section
 from fsage.report.striping.server_cache import server_cache
 from fsage.report.striping.times import phase_times, scaling
+from fsage.site import page
+from fsage.site.look import Host, Site
 from fsage.study import load_study
 from fsage.target import load_target
 
@@ -79,6 +83,9 @@ def test_with_and_without_the_servers_cache_stand_side_by_side(tmp_path):
     one = next(row for row in section.table if row[:2] == ["IOR.4", "read"])
     assert one[2:5] == ["100.3", "none", "62.19"] and re.match(r"0\.62x \(0\.61\d to 0\.62\d\)", one[5])
     assert len(section.table) == 1 + 6 * 2 and "7% of its write and 38% of its read" in section.text
+    table = layouts(data_of(plan, records)).table
+    assert [row[0] for row in table[1:3]] == ["IOR.1, server_cache kept", "IOR.1, server_cache none"]
+    assert [row[5][:5] for row in table[1:3]] == ["150.4", "93.28"], "each with its own rates"
     kept = [one for one in records if one["params"]["server_cache"] == "kept"]
     assert server_cache(data_of(plan, kept)) is None
 
@@ -117,3 +124,18 @@ def test_another_amount_of_work_may_give_another_result_but_no_other_way_of_doin
     rows += [row("B", 3.0, flows=10, nodes=1, distribution="asynchronous"), {**rows[0], "status": "failed"}]
     (said,) = agreement.disagreements(pd.DataFrame(rows))
     assert said.startswith("results differ: models has checksum 3 in B i1, and 1 in 2 other cells")
+
+
+def test_the_owner_of_a_site_is_told_of_the_servers_cache_and_which_study_cannot_be(tmp_path):
+    hosts = [Host(name, (group,), None, 0.0) for name, group in (("n1", "clients"), ("oss1", "servers"))]
+    site = Site(hosts, ("clients", "servers"))
+    calibration = {"cell_overhead_s": 1.0, "write_mib_s": 2.0, "read_mib_s": 4.0}
+    claim = {"kind": "loop", "target": "osts", "stores": [{"mount": "/m"}] * 16, "amount_mib": 320}
+    asks = [
+        planned("striping", tmp_path, "server_cache: kept", f"server_cache: {level}")[0] for level in ("none", "kept")
+    ]
+    scaling_plan = replace(planned("striping_scaling", tmp_path)[0], claim={**claim, "calibration": calibration})
+    assert page.changed(site, asks) == ["ZFS's primarycache of the OSTs on oss1, put back as it was after each cell"]
+    assert page.changed(site, asks[1:]) == []
+    fits, cannot = page.estimates([asks[1], scaling_plan])
+    assert "cannot" not in fits["time"] and "are more than target osts was claimed with" in cannot["time"]

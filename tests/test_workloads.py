@@ -1,6 +1,7 @@
 """Workloads: what they run, for real with fio; no observation of a run gone wrong becomes a number."""
 
 import copy
+import inspect
 import re
 import shutil
 import subprocess
@@ -39,6 +40,7 @@ def test_workloads_are_found_by_name():
         "device_range",
         "file_read",
         "metadata",
+        "netflow",
         "sequential",
         "sqlite",
         "striped_file",
@@ -47,6 +49,8 @@ def test_workloads_are_found_by_name():
     for name in workloads.names():
         module = workloads.load(name)
         assert all(hasattr(module, part) for part in ("Params", "commands", "read", "seconds", "bytes_written"))
+        for part in (module.commands, module.seconds):  # as a request and a plan call them
+            assert list(inspect.signature(part).parameters) == ["params", "claim", "steps"], name
 
 
 def test_an_unknown_workload_is_refused():

@@ -6,6 +6,7 @@ import mmap
 import os
 import resource
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ from fsage.agent.attend import measured_files
 from fsage.agent.errors import Failure
 from fsage.agent.fingerprint import layout_of
 from fsage.agent.hosts import Hosts, Lost
+from fsage.agent.library import PACKAGE
 from fsage.agent.lustre import placement, servercache
 from fsage.agent.target import Target
 from fsage.agent.trace import tracing
@@ -104,9 +106,15 @@ class Phases:
         return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
 
     def argv(self, phase: dict) -> list[str]:
-        """A phase's command; what it reads past the file system is the first store's device."""
+        """A phase's command; what it reads past the file system is the first store's device.
+
+        A program of the agent's own is `env PYTHONPATH={agent} {python} -m ...`.
+        """
         device = self.target.devices[0] if self.target.devices else "no device"
-        return [word.replace("{device}", device) for word in phase["argv"]]
+        words = list(phase["argv"])
+        for name, value in (("{device}", device), ("{python}", sys.executable), ("{agent}", str(PACKAGE.parent))):
+            words = [word.replace(name, value) for word in words]
+        return words
 
     def found_warm(self, phase: dict) -> dict:
         """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
@@ -167,7 +175,7 @@ class Phases:
 
     def allocation(self, argv: list[str]) -> dict[str, str]:
         """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
-        return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and argv[0] == "srun" else {}
+        return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and "srun" in argv else {}
 
     def call(self, phase: dict) -> dict:
         """Run a phase's command, and those of its `beside` at the same time, in the device model's group.

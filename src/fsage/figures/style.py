@@ -68,6 +68,10 @@ def canvas(
     return figure, axes
 
 
+LONG_LABEL = 32
+"""Characters of which two beside each other are wider than a panel."""
+
+
 def head_of(labels: Sequence[str]) -> float:
     """The inches that a title and a legend of these labels take."""
     return HEAD_INCHES + LEGEND_ROW_INCHES * max(0, -(-len(labels) // _columns(labels)) - 2)
@@ -86,6 +90,7 @@ def legend(axes: Axes) -> None:
             borderaxespad=0.2,
             columnspacing=1.3,
             handlelength=2.4,
+            fontsize=None if max(map(len, labels)) < LONG_LABEL else 8,
         )
 
 

@@ -157,9 +157,9 @@ def measure_label(measure: str) -> tuple[str, str]:
 
 
 def plural(measure: str) -> str:
-    """What a measure's name says, of several: 'search_bw_mib_s' -> 'searches'."""
+    """What a measure's name says, of several: 'search_bw_mib_s' -> 'searches', 'models_bw_mib_s' -> 'models'."""
     name = measure_label(measure)[0]
-    return name + ("es" if name.endswith("h") else "s")
+    return name + ("" if name.endswith("s") else "es" if name.endswith(("h", "x")) else "s")
 
 
 def params_labels(params: pd.Series) -> dict[str, str]:

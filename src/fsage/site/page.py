@@ -9,9 +9,11 @@ import jinja2
 from rich.console import Console
 from rich.table import Table
 
+from fsage.agent.lustre.servercache import KEPT
 from fsage.plan import Plan
 from fsage.play import duration
 from fsage.site.look import Host, Site
+from fsage.study import StudyError
 from fsage.target import Target
 
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")
@@ -55,19 +57,31 @@ def destroyed(site: Site, target: Target) -> list[str]:
     return [f"all that is in {made} below {target.image_dir or 'the roomiest place'}; no device or file of others"]
 
 
+def changed(site: Site, plans: list[Plan]) -> list[str]:
+    """What is set on others than the clients while cells run, and put back after each."""
+    cells = [cell for plan in plans for missing in plan.missing.values() for cell in missing]
+    if not any(cell.params.get("server_cache", KEPT) != KEPT for cell in cells):
+        return []
+    names = ", ".join(host.name for host in site.of("servers")) or "servers, of which the inventory names none"
+    return [f"ZFS's primarycache of the OSTs on {names}, put back as it was after each cell"]
+
+
 def estimates(plans: list[Plan]) -> list[dict[str, str]]:
     """What each study would still do."""
     found = []
     for plan in plans:
-        written = plan.bytes_written()
+        try:
+            written, time = plan.bytes_written(), duration(plan.seconds())
+        except StudyError as why:  # more nodes than there are, say: other studies can be all the same
+            written, time = None, f"cannot be: {why}"
         found.append(
             {
                 "study": plan.study.name,
                 "cells": str(sum(map(len, plan.missing.values()))),
                 "states": str(len(plan.missing)),
                 "populates": str(len({plan.states[name].population for name in plan.missing})),
-                "time": duration(plan.seconds()),
-                "written": "not known before the claim" if written is None else f"{written / 2**30:.1f} GiB",
+                "time": time,
+                "written": "not known" if written is None else f"{written / 2**30:.1f} GiB",
             }
         )
     return found
@@ -83,6 +97,8 @@ def show(site: Site, target: Target, plans: list[Plan], found: list[str]) -> Non
         console.print(table)
     for line in destroyed(site, target):
         console.print(f"Will be destroyed: {line}.", highlight=False)
+    for line in changed(site, plans):
+        console.print(f"Will be changed while cells run: {line}.", highlight=False)
     for line in found:
         console.print(f"[bold red]To mend:[/] {line}", highlight=False)
     if not found:
@@ -98,7 +114,11 @@ def write(site: Site, target: Target, plans: list[Plan], found: list[str], to: P
         trim_blocks=True,
     )
     page = environment.get_template("page.html.j2").render(
-        target=target, tables=_tables(site, plans), destroyed=destroyed(site, target), findings=found
+        target=target,
+        tables=_tables(site, plans),
+        destroyed=destroyed(site, target),
+        changed=changed(site, plans),
+        findings=found,
     )
     to.write_text(page, encoding="utf-8")
 

@@ -11,6 +11,7 @@ from fsage.agent import striping
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import servercache
+from fsage.parse import BadOutput
 from fsage.workloads import Unsupported, _shared
 
 PERCENT = 100
@@ -103,6 +104,16 @@ def opened(steps: Sequence[Mapping], claim: Mapping) -> tuple[list[striping.Segm
     realisation = next(one for one in steps if one["kind"] == "stripe")["realisation"]
     found, paths = striping.on_lustre(segments, realisation)
     return found, [f"{places[0]}/{path}" for path in paths]
+
+
+def check_objects(phase: Mapping, asked: Mapping[int, int]) -> None:
+    """`BadOutput` unless after a phase that wrote as many objects were there as were asked for, as large."""
+    there, whole = phase.get("extents"), sum(asked.values())
+    if there and (there["files"], there["bytes"]) != (len(asked), whole):
+        raise BadOutput(
+            f"{there['files']} objects of {there['bytes']} bytes lie on the stores, the layout has {len(asked)} of "
+            f"{whole}"
+        )
 
 
 def share_out(segments: Sequence[striping.Segment], tasks: int) -> list[int]:

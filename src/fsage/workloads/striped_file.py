@@ -154,12 +154,7 @@ def _judge(objects: Mapping[int, int], params: Params, phase: Mapping[str, Any])
     for key, asked in (("rw", name), ("bs", str(params.transfer_size)), ("direct", str(int(params.direct)))):
         if run.options.get(key) != asked:
             raise BadOutput(f"--{key} was {asked}, fio reports {run.options.get(key)}")
-    there = phase.get("extents")
-    if there and (there["files"], there["bytes"]) != (len(objects), whole):
-        raise BadOutput(
-            f"{there['files']} objects of {there['bytes']} bytes lie on the stores, the layout has {len(objects)} of "
-            f"{whole}"
-        )
+    _striped.check_objects(phase, objects)
     return _metrics(name, whole, run.span_seconds)
 
 

@@ -15,7 +15,7 @@ from fsage.report.striping.rows import rows_of
 NONE = "\u2013"
 VERIFIED = {
     "objects": "A cell is valid only if after its write as many objects lay on the stores as the layout has, and of as "
-    "many bytes together.",
+    "many bytes together; on Lustre, if each file has the stripes of its layout (`lfs getstripe`).",
     "volumes": "A search is valid only if each of the database's volumes was searched, and each query found where it "
     "is from; the volumes are the state's own files, whose extents are compared before and after.",
 }
@@ -31,18 +31,25 @@ def layouts(data: Data) -> Section | None:
     rows = rows_of(data)
     sizes = rows["transfer_size_bytes"].fillna(0)  # a search has none
     rows = rows[sizes == sizes.max()]
-    names = list(rows["measure"].unique())
-    heads = [f"{measure_label(name)[0]}, {what}" for name in names for what in ("MiB/s", "speed-up")]
+    ends = [line.removeprefix(kind) for line, kind in zip(rows["line"], rows["kind"], strict=True)]
+    rows = rows.assign(column=[measure_label(name)[0] + end for name, end in zip(rows["measure"], ends, strict=True)])
+    names = list(rows["column"].unique())
+    heads = [f"{name}, {what}" for name in names for what in ("MiB/s", "speed-up")]
     files = "volumes" if any("volumes" in one for one in noted.values()) else "objects"
     table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
     for state in (name for name in data.planned if name in noted):
-        mine = frame[frame["state"] == state]
-        table.append([state, *_layout(noted[state]), *_rates(rows[rows["state"] == state], names)])
-        table[-1].append(f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells")
+        mine, measured = frame[frame["state"] == state], rows[rows["state"] == state]
+        cells = f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells"
+        for rest in measured["rest"].unique() if len(measured) else [""]:
+            label = f"{state}, {rest}" if rest else state
+            rates = _rates(measured[measured["rest"] == rest], names)
+            table.append([label, *_layout(noted[state]), *rates, cells])
         if "unsupported" in noted[state]:
             warnings.append(f"Unsupported: {noted[state]['unsupported']}.")
+    realised = ", ".join(sorted({one["realisation"] for one in noted.values() if "realisation" in one}))
     text = f"Stripe counts and watermarks as scaled to this target. {VERIFIED[files]}"
+    text += f" Realisation: {realised}." if realised else ""
     return Section("Layouts as verified", text, [], table=table, warnings=warnings)
 
 
@@ -61,10 +68,10 @@ def _layout(noted: dict[str, Any]) -> list[str]:
 
 
 def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
-    """Median and speed-up, with their intervals, of each measure."""
+    """Median and speed-up, with their intervals, of each measure and set of parameters."""
     found = []
     for name in names:
-        one = next(iter(rows[rows["measure"] == name].to_dict("records")), None)
+        one = next(iter(rows[rows["column"] == name].to_dict("records")), None)
         found.append(f"{one['median']:.4g}{_held(one['low'], one['high'])}" if one else NONE)
         ratio = one["to_clean"] if one else None
         if one and one["state"] == one["clean"]:

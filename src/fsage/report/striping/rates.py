@@ -20,6 +20,10 @@ PUBLISHED = {
 WORK = {
     "striped_file": "One shared file, written, then read, by a task for each of its objects, the tasks of all segments "
     "at once.",
+    "netflow": "A file of flow records, indexed in a scan; then the records of some models are read at random, by the "
+    "offsets in the index (of these reads only the records count, not the blocks that they are in). Work is shared out "
+    "beforehand (synchronous), or to whichever task is ready (asynchronous). Where IOCost is the model, only jumps of "
+    "more than 16 MiB are charged as random, and small objects have few.",
     "blast": "A database searched by blastn, its volumes shared out to processes that run at once, each with all "
     "queries in its own. blastn maps whole files: on a target with stores, its OSTs, each volume lies on one, and the "
     "volumes of a segment go round the segment's; the width of stripes does not matter there.",

@@ -19,20 +19,18 @@ def rows_of(data: Data) -> pd.DataFrame:
 def described(table: pd.DataFrame, planned: list[str]) -> pd.DataFrame:
     """The rows with `kind`, static or dynamic, and `x`, a place for each layout, in planned order.
 
-    `line`: the kind, with the parameters where there are several sets of them; `rest`: those but the nodes.
+    `rest`: which parameters differ, but the nodes, where there are several sets of them; `line`: the kind with those
+    and the nodes.
     """
     kinds = ["dynamic" if json.loads(text)["segments"] > 1 else "static" for text in table["axes"]]
-    labels = params_labels(table["params"])
-    ends = {params: f", {label}" if len(labels) > 1 else "" for params, label in labels.items()}
     places = {state: float(place) for place, state in enumerate(planned)}
-    bare = table["params"].map(_without_nodes)
-    rest = params_labels(bare)
+    whole = _differing(table["params"])
     return table.assign(
         kind=kinds,
-        line=[kind + ends[params] for kind, params in zip(kinds, table["params"], strict=True)],
-        rest=[rest[text] for text in bare],
+        line=[", ".join(filter(None, words)) for words in zip(kinds, whole, strict=True)],
+        rest=_differing(table["params"].map(_without_nodes)),
         x=table["state"].map(places),
-    ).sort_values(["measure", "x"], ascending=[False, True], kind="stable")
+    ).sort_values(["measure", "x", "params"], ascending=[False, True, True], kind="stable")
 
 
 def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
@@ -41,7 +39,14 @@ def one_count_of_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     if nodes.nunique(dropna=False) < 2:
         return rows
     kept = rows[nodes == nodes.max()]
-    return kept.assign(line=kept["kind"] + ", " + kept["rest"] if kept["rest"].nunique() > 1 else kept["kind"])
+    return kept.assign(line=(kept["kind"] + ", " + kept["rest"]).str.removesuffix(", "))
+
+
+def _differing(params: pd.Series) -> list[str]:
+    """For each set of parameters a label of what is not the same in all."""
+    labels = {text: label.split(", ") for text, label in params_labels(params).items()}
+    common = set.intersection(*map(set, labels.values())) if labels else set()
+    return [", ".join(word for word in labels[text] if word not in common) for text in params]
 
 
 def ticks_of(part: pd.DataFrame) -> tuple[dict[float, str], str]:

@@ -1,0 +1,24 @@
+"""`python -m fsage.agent.netflow TASK.json [launcher ...]`: one phase; see fsage.agent.netflow.coordinator."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from fsage.agent.errors import Failure
+from fsage.agent.netflow.coordinator import run
+
+
+def main(task: str, *launcher: str) -> int:
+    """Exit code 0 and the result as JSON, or 1 and why not."""
+    try:
+        print(json.dumps(run(json.loads(Path(task).read_text(encoding="utf-8")), launcher)))
+    except Failure as why:
+        print(why, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

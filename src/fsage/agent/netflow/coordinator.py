@@ -1,0 +1,85 @@
+"""One phase: gives shares to tasks until all are done, and adds up what came of them.
+
+What is asked is JSON: phase (generate, index, models), seed, block_bytes, transfer_bytes, segment_bytes (a share of the
+file in asynchronous distribution), segments and paths (the map of the file), models (how many there are), models_read
+(the keys below it are read), distribution (synchronous, asynchronous), tasks (on all hosts), direct, index (the folder
+of the index) and host (by which tasks on other hosts reach this one).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from fsage.agent.errors import Failure
+from fsage.agent.netflow import index, share, worker
+from fsage.agent.netflow.blocks import CHECKSUMS
+from fsage.agent.netflow.tasks import Task, Tasks
+
+SUMS = ("bytes", "records", "shares", "read_records")
+CHECKSUM = ("checksum", "read_checksum")
+
+
+def run(asked: dict[str, Any], launcher: Sequence[str]) -> dict[str, Any]:
+    """Run the phase; what all tasks did together, from the first I/O to the last one. Raises Failure."""
+    shares = _shares(asked)
+    if len(shares) < asked["tasks"]:
+        raise Failure(f"{len(shares)} shares of work are not enough for {asked['tasks']} tasks: use fewer")
+    tasks = Tasks(asked["tasks"], launcher, asked["host"])
+    try:
+        ready = tasks.meet(asked)
+        results = _distribute(ready, shares, tasks)
+    finally:
+        tasks.close()
+    sums = {key: sum(one[key] for one in results) for key in SUMS if key in results[0]}
+    checksums = {key: sum(one[key] for one in results) % CHECKSUMS for key in CHECKSUM if key in results[0]}
+    return {
+        "phase": asked["phase"],
+        "distribution": asked["distribution"],
+        "hosts": dict(Counter(task.host for task in ready)),
+        "least_shares": min(one["shares"] for one in results),
+        "seconds": max(one["last_s"] for one in results) - min(one["first_s"] for one in results),
+        **sums,
+        **checksums,
+    }
+
+
+def _shares(asked: dict[str, Any]) -> list[list]:
+    if asked["phase"] == "models":
+        parts = [index.part(asked["index"], number) for number in range(asked["tasks"])]
+        return share.of_entries(index.front(parts, asked["models_read"]), asked)
+    return share.spans(asked["segments"][-1][1], asked["transfer_bytes"], asked)
+
+
+def _distribute(ready: list[Task], shares: list[list], tasks: Tasks) -> list[dict[str, Any]]:
+    """Give every task a share, and further ones to whoever has done one; the results."""
+    results: list[dict[str, Any]] = []
+    left = iter(shares)
+    at_work = {task.there: task for task in ready}
+
+    def give(there: Connection) -> None:
+        following = next(left, None)
+        worker.say(there, {"end": True} if following is None else {"share": following})
+
+    try:
+        for task in ready:
+            give(task.there)
+        while at_work:
+            for there in wait(list(at_work)):
+                assert isinstance(there, Connection)  # nothing else was asked about
+                task = at_work[there]
+                said = worker.hear(there)
+                if "failed" in said:
+                    raise Failure(said["failed"])
+                if "done" in said:
+                    give(there)
+                else:
+                    results.append(said)
+                    del at_work[there]
+    except (EOFError, OSError) as error:
+        raise Failure(
+            f"a task ended before its work was done: process {task.pid} on {task.host}; {tasks.last_words() or error}"
+        ) from error
+    return results

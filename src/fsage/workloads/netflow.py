@@ -1,0 +1,214 @@
+"""Flow records in one striped file: a scan that indexes them, then random reads of records, model by model.
+
+Phase `generate` makes the file (fsage.agent.netflow says how it looks), `index` scans it in large reads, `models` reads
+the records of some models, each with the block that it is in, at the offsets of the index. Work is shared out
+beforehand in equal shares (synchronous), or in small ones to whichever task is ready (asynchronous). The tasks are
+processes of this project's own, on several clients started by MPI's launcher. A cell is valid only if both phases found
+what was generated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fsage.agent.declaration import MIB
+from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
+from fsage.agent.netflow.worker import KEY
+from fsage.agent.striping import Segment
+from fsage.parse import BadOutput, netflow
+from fsage.workloads import Outcome, Unsupported, _shared, _striped
+
+PHASES = ("generate", "index", "models")
+MEASURED = ("index", "models")
+TASK = "task.json"
+PAGE_BYTES = 4096
+RECORD_BYTES = LEAST_BYTES + (LENGTHS - 1) / 2  # on average
+GENERATE_MIB_S = 400.0  # of a process's work and the cache's; what the stores take is not waited for
+SEEK_SPAN_BYTES = 16 * MIB  # IOCost charges a jump as random that is longer than this
+
+
+class Params(_striped.Params):
+    """Parameters of one cell; sizes in bytes.
+
+    `transfer_size`: a read of the scan. `segment_size`: what a task scans at a time in asynchronous distribution.
+    `block_size`: no record crosses its end; a random read is of one. `models`: how many there are, their records evenly
+    spread; those of the first `models_read` are read. `tasks`: processes on each client; null: the target's, or one for
+    each store where it has several.
+    """
+
+    workload: Literal["netflow"] = "netflow"
+    distribution: Literal["synchronous", "asynchronous"] = "synchronous"
+    transfer_size: int = Field(default=MIB, gt=0)
+    segment_size: int = Field(default=4 * MIB, gt=0)
+    block_size: int = Field(default=65536, gt=0)
+    models: int = Field(default=16384, ge=1, le=MOST_MODELS)
+    models_read: int = Field(default=128, ge=1, le=MOST_MODELS)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    direct: bool = True
+    tasks: int | None = Field(default=None, ge=1)
+
+
+def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+    """Generate, index and read by model; `Unsupported` where the target has not got the state's layout.
+
+    `ValueError` if the state has no layout, or sizes do not fit it or each other.
+    """
+    params = Params.model_validate(params)
+    segments, paths = _striped.opened(steps, claim)
+    at_work = _at_work(params, claim)
+    tasks = _shared.tasks(at_work)
+    _check(params, segments, tasks)
+    several = len(at_work["hosts"]) > 1
+    asked = {
+        "seed": params.seed,
+        "block_bytes": params.block_size,
+        "transfer_bytes": params.transfer_size,
+        "segment_bytes": params.segment_size,
+        "segments": [list(one) for one in segments],
+        "paths": paths,
+        "models": params.models,
+        "models_read": params.models_read,
+        "direct": params.direct,
+        "tasks": tasks,
+        "index": _shared.places_of(claim)[0],
+        "host": at_work["hosts"][0] if several else None,
+    }
+    launcher = _launcher(at_work) if several else []
+    program = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.agent.netflow", f"{{files}}/{TASK}"]
+    phases = []
+    for name in PHASES:
+        how = params.distribution if name in MEASURED else "synchronous"
+        task = json.dumps({**asked, "phase": name, "distribution": how}, sort_keys=True)
+        phases.append({"name": name, "argv": [*program, *launcher], "files": {TASK: task}, "reads": name in MEASURED})
+    return _striped.controlled(params, phases, steps, claim)
+
+
+def bytes_written(params: Params | dict, claim: Mapping) -> int:
+    """The file, once; the index is a hundredth of it."""
+    return claim["amount_mib"] * _shared.tasks(claim) * MIB
+
+
+def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+    """Estimate from the claim's calibration and device model: what the OST with most of the file has to do.
+
+    `ValueError` for more nodes than the target has, or a state without a layout.
+    """
+    params = Params.model_validate(params)
+    _striped.clients(params.nodes, claim)
+    try:
+        layout = _striped.layout(steps, claim)
+    except Unsupported:
+        return 0.0
+    size_bytes, calibration = layout[-1].end_bytes, claim["calibration"]
+    reads = size_bytes / RECORD_BYTES * params.models_read / params.models
+    around = len(PHASES) * calibration["cell_overhead_s"] + size_bytes / MIB / GENERATE_MIB_S
+    around += _striped.unrelated_seconds(params, len(PHASES), steps, claim)
+    if claim["kind"] != "loop":
+        read_s = params.block_size / MIB / calibration["read_mib_s"]
+        return around + size_bytes / MIB / calibration["read_mib_s"] + reads * read_s
+    of_osts = [size for size in _striped.ost_bytes(layout, claim) if size]
+    random_s = max(size / size_bytes * reads * _random_s(params, claim, size) for size in of_osts)
+    return around + max(of_osts) / MIB / calibration["read_mib_s"] + random_s
+
+
+def rates(params: Params | dict) -> list[str]:
+    """The throughput of both phases that are measured."""
+    return [f"{phase}_bw_mib_s" for phase in MEASURED]
+
+
+def read(observation: Mapping) -> Outcome:
+    """Of both measured phases `_bw_mib_s`, `_seconds` (first to last I/O), `_bytes`, `_records` and `_checksum`.
+
+    Or why not. The bytes of `models` are those of its records.
+    """
+    layout = _striped.noted(observation)
+    if observation["status"] == "done" and not layout:
+        return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
+    made: dict[str, netflow.Result] = {}
+
+    def judge(params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
+        found, asked = netflow.parse(phase["stdout"], phase["stderr"], phase["rc"]), json.loads(phase["files"][TASK])
+        for what in ("phase", "distribution"):
+            _compare(what, getattr(found, what), asked[what], "as asked")
+        _compare("tasks", sum(found.hosts.values()), asked["tasks"], "as asked")
+        if phase["name"] == "generate":
+            made["file"] = found
+            _compare("bytes", found.bytes, layout[-1].end_bytes, "the layout's")
+            _striped.check_objects(phase, _striped.objects([Segment(*one) for one in asked["segments"]]))
+            return {}
+        return _metrics(phase["name"], found, made["file"])
+
+    return _shared.judge(observation, Params, lambda params: PHASES, judge)
+
+
+def _at_work(params: Params, claim: Mapping) -> dict[str, Any]:
+    """The claim as it were with the clients and tasks of the cell."""
+    each = params.tasks or (len(claim["stores"]) if len(claim["stores"]) > 1 else claim.get("tasks", 1))
+    return {**claim, "hosts": _striped.clients(params.nodes, claim), "tasks": each}
+
+
+def _launcher(at_work: Mapping) -> list[str]:
+    """MPI's launcher in front of a program; all but Open MPI's pass the environment on unasked."""
+    name, program = _shared.launcher(at_work), _shared.MPI_PROGRAM[_shared.launcher(at_work)]
+    if not at_work["tools"].get(program):
+        raise ValueError(
+            f"nodes: {len(at_work['hosts'])} clients need {program}, not found when the target was claimed: install it "
+            "and claim again, or set nodes: 1"
+        )
+    return [*_shared.mpirun(at_work), *(["-x", KEY] if name == "openmpi" else [])]
+
+
+def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
+    """`ValueError` unless sizes fit each other and the layout, and there is work for every task."""
+    whole = "the block_size"
+    nested = [
+        ("block_size", params.block_size, PAGE_BYTES, "a page"),
+        ("transfer_size", params.transfer_size, params.block_size, whole),
+        ("segment_size", params.segment_size, params.transfer_size, "the transfer_size"),
+        *(("block_size", one.stripe_bytes, params.block_size, f"{whole}, in a stripe") for one in segments),
+    ]
+    for key, size, part, what in nested:
+        if size % part:
+            raise ValueError(f"{key}: {size} bytes are no multiple of {part}, {what}")
+    if params.models_read > params.models:
+        raise ValueError(f"models_read: {params.models_read} are more than the {params.models} models that there are")
+    largest = params.segment_size if params.distribution == "asynchronous" else params.transfer_size
+    if (shares := -(-segments[-1].end_bytes // largest)) < tasks or params.models_read < tasks:
+        raise ValueError(
+            f"tasks: {shares} times {largest} bytes of the file and {params.models_read} models are no work for "
+            f"{tasks} tasks: use fewer, or another segment_size or models_read"
+        )
+
+
+def _random_s(params: Params, claim: Mapping, span_bytes: int) -> float:
+    """Estimate of a random read of a block within so many bytes of a store."""
+    model, transfer_s = claim["device_model"], params.block_size / MIB / claim["calibration"]["read_mib_s"]
+    if model["kind"] == "seek":
+        return transfer_s + model["seek_s"]
+    if model["kind"] == "iocost":
+        return transfer_s + max(0.0, 1 - SEEK_SPAN_BYTES / span_bytes) ** 2 / model["random_iops"]
+    return transfer_s
+
+
+def _metrics(name: str, found: netflow.Result, made: netflow.Result) -> _shared.Metrics:
+    if name == "index":
+        _compare("bytes", found.bytes, made.bytes, "as generated")
+    wanted = (made.records, made.checksum) if name == "index" else (made.read_records, made.read_checksum)
+    _compare("records", found.records, wanted[0], "as generated")
+    _compare("checksum", found.checksum, wanted[1], "as generated")
+    return {
+        f"{name}_bw_mib_s": found.bytes / MIB / found.seconds,
+        f"{name}_seconds": found.seconds,
+        f"{name}_bytes": found.bytes,
+        f"{name}_records": found.records,
+        f"{name}_checksum": found.checksum,
+    }
+
+
+def _compare(what: str, found: Any, wanted: Any, how: str) -> None:
+    if found != wanted:
+        raise BadOutput(f"{what} {found} is not {wanted}, {how}")

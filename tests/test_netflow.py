@@ -1,0 +1,427 @@
+"""Workload netflow: the file's format, its phases through the map with real tasks, what is wrong with a file or a task.
+
+MPI does not run here: its launcher's place takes a shell that starts the same program as often, which gets all of the
+agent over the connection as it would on another host.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from states import MIB, bring
+
+from fsage import recipes, workloads
+from fsage.agent import claim, images, measure, striping
+from fsage.agent.library import PACKAGE
+from fsage.agent.netflow import blocks, share
+from fsage.agent.netflow.generate import Maker
+from fsage.agent.netflow.striped import StripedFile
+from fsage.agent.target import open_target
+from fsage.recipes.striping import States
+
+NETFLOW = workloads.load("netflow")
+BLOCK = 65536
+LAYOUTS = {
+    "flat": [striping.Segment(0, 4 * MIB, 1, 4 * MIB, 0)],
+    "static": [striping.Segment(0, 4 * MIB, 3, MIB // 4, 0)],
+    "dynamic": [
+        striping.Segment(0, MIB, 1, MIB // 2, 0),
+        striping.Segment(MIB, 2 * MIB, 2, MIB // 4, 1),
+        striping.Segment(2 * MIB, 4 * MIB, 4, MIB // 8, 3),
+    ],
+}
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**40), st.integers(1, 65536), st.sampled_from([4096, BLOCK]))
+@settings(max_examples=50, deadline=None)
+def test_a_block_holds_the_records_that_its_maker_counted(seed, number, models, block_bytes):
+    maker = Maker(seed, block_bytes, models, models // 2)
+    block = maker.block(number)
+    assert len(block) == block_bytes and Maker(seed, block_bytes, models, 0).block(number) == block
+    found = [blocks.ENTRY.unpack(entry) for entry in blocks.entries(block, number, seed)]
+    assert all(64 <= length < 64 + 2048 and 0 <= model < models for model, _, length in found)
+    assert [one[1] for one in found] == list(
+        itertools.accumulate((one[2] for one in found[:-1]), initial=number * block_bytes + 32)
+    )
+    assert found[-1][1] + found[-1][2] > (number + 1) * block_bytes - 64 - 2048, "as full as it can be"
+    assert maker.entries[0] == len(found) and maker.read[0] == sum(model < models // 2 for model, *_ in found)
+    for wrong in ((number + 1, seed), (number, seed ^ 1)):
+        with pytest.raises(blocks.Corrupt, match="it is block"):
+            blocks.verify(block, *wrong)
+
+
+@given(st.integers(0, BLOCK - 1), st.integers(1, 255))
+@settings(max_examples=100, deadline=None)
+def test_no_byte_of_a_block_can_change_unseen(at, change):
+    spoiled = bytearray(Maker(1, BLOCK, 100, 0).block(7))
+    spoiled[at] ^= change
+    with pytest.raises(blocks.Corrupt):
+        blocks.verify(bytes(spoiled), 7, 1)
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_reading_through_the_map_is_reading_a_flat_file(tmp_path_factory, data):
+    ends = data.draw(st.lists(st.integers(1, 16), min_size=1, max_size=4, unique=True).map(sorted))
+    segments, first = [], 0
+    for begin, end in zip([0, *ends], ends, strict=False):
+        stripes, stripe_bytes = data.draw(st.integers(1, 4)), 4096 * data.draw(st.sampled_from([1, 2, 4]))
+        segments.append(striping.Segment(begin * 16384, end * 16384, stripes, stripe_bytes, first))
+        first += stripes
+    size, place = ends[-1] * 16384, tmp_path_factory.mktemp("map")
+    flat = os.urandom(size)
+    file = StripedFile(segments, [str(place / str(number)) for number in range(first)], size, direct=False)
+    writer = StripedFile(segments, file.paths, size, direct=False)
+    cuts = sorted({0, size, *data.draw(st.lists(st.integers(0, size), max_size=6))})
+    for begin, end in itertools.pairwise(cuts):
+        writer.write(begin, flat[begin:end])
+    for _ in range(4):
+        begin = data.draw(st.integers(0, size))
+        end = data.draw(st.integers(begin, size))
+        assert bytes(file.read(begin, end - begin)) == flat[begin:end]
+    sizes = [one.stat().st_size for one in sorted(place.iterdir(), key=lambda one: int(one.name))]
+    assert sizes == [size for size in striping.object_bytes(segments) if size]
+    writer.close()
+    file.close()
+
+
+@given(st.integers(1, 500), st.integers(1, 16), st.integers(1, 8), st.sampled_from(["synchronous", "asynchronous"]))
+def test_shares_are_the_whole_file_once(blocks_there, tasks, transfer_blocks, distribution):
+    size, whole = blocks_there * BLOCK, transfer_blocks * BLOCK
+    task = {"distribution": distribution, "tasks": tasks, "segment_bytes": 2 * whole}
+    shares = share.spans(size, whole, task)
+    assert [begin for begin, _ in shares] == [0, *(end for _, end in shares[:-1])] and shares[-1][1] == size
+    lengths = [end - begin for begin, end in shares]
+    if distribution == "synchronous":
+        assert len(shares) == tasks and max(lengths) - min(lengths) <= whole
+    else:
+        assert all(length == 2 * whole for length in lengths[:-1]) and lengths[-1] <= 2 * whole
+
+
+def asked(place: Path, layout: str, phase: str, distribution: str = "synchronous", **more) -> dict:
+    segments = LAYOUTS[layout]
+    objects = segments[-1].first + segments[-1].stripes
+    place.mkdir(exist_ok=True)
+    return {
+        **{"phase": phase, "distribution": distribution, "tasks": 3, "seed": 5, "models": 64, "models_read": 9},
+        **{"block_bytes": BLOCK, "transfer_bytes": MIB // 4, "segment_bytes": MIB // 2, "direct": False, "host": None},
+        **{"segments": segments, "paths": [str(place / f"object{number}") for number in range(objects)]},
+        **{"index": str(place), **more},
+    }
+
+
+def command(task: dict, *launcher: str) -> list[str]:
+    path = Path(task["index"]) / "task.json"
+    path.write_text(json.dumps(task))
+    return [sys.executable, "-S", "-m", "fsage.agent.netflow", str(path), *launcher]
+
+
+ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PACKAGE.parent)}
+
+
+def run(task: dict, *launcher: str) -> subprocess.CompletedProcess[str]:
+    argv = command(task, *launcher)
+    return subprocess.run(argv, env=ENVIRONMENT, capture_output=True, text=True, timeout=30, check=False)
+
+
+def phases(place: Path, layout: str, distribution: str, *launcher: str) -> dict[str, dict]:
+    found = {}
+    for name in NETFLOW.PHASES:
+        done = run(asked(place, layout, name, distribution if name != "generate" else "synchronous"), *launcher)
+        assert (done.returncode, done.stderr) == (0, "")
+        found[name] = json.loads(done.stdout)
+    return found
+
+
+def test_every_layout_and_both_distributions_find_the_same_and_what_was_generated(tmp_path):
+    seen = set()
+    shell = ("sh", "-c", 'unset PYTHONPATH; cd /; for task in 1 2 3; do "$@" & done; wait', "launcher")
+    for layout, distribution, launcher in (
+        ("flat", "synchronous", ()),
+        ("static", "asynchronous", ()),
+        ("dynamic", "asynchronous", shell),
+    ):
+        found = phases(tmp_path / f"{layout}.{distribution}", layout, distribution, *launcher)
+        made, index, models = (found[name] for name in NETFLOW.PHASES)
+        assert (index["bytes"], index["records"], index["checksum"]) == (4 * MIB, made["records"], made["checksum"])
+        assert (models["records"], models["checksum"]) == (made["read_records"], made["read_checksum"])
+        assert index["shares"] == (3 if distribution == "synchronous" else 8), "equal shares, or small ones"
+        assert models["shares"] == (3 if distribution == "synchronous" else 9), "equal shares, or a model each"
+        assert sum(index["hosts"].values()) == 3 and index["least_shares"] >= 1 and index["seconds"] > 0
+        seen.add((index["checksum"], models["checksum"], models["records"], models["bytes"]))
+    assert len(seen) == 1
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    place = tmp_path_factory.mktemp("netflow") / "dynamic"
+    phases(place, "dynamic", "synchronous")
+    return place
+
+
+def spoil(path: Path, at: int, data: bytes) -> None:
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+AGAIN = r"measured again \(`fsage remeasure STUDY --failed`\)"
+
+
+@pytest.mark.parametrize("phase", ["index", "models"])
+@pytest.mark.parametrize(
+    ("name", "do", "why"),
+    [  # object 4 has bytes 2.125 to 2.25 MiB of the file first; in it blocks 34 and 35
+        ("object4", lambda p: spoil(p, 0, b"GIFT"), r"object4, byte 0 \(byte 2228224 .*block 34 .*magic is b'GIFT'"),
+        ("object4", lambda p: spoil(p, BLOCK + 8, b"\xff" * 4), r"object4, byte 65536 \(.*block 35 .* the CRC is 0x"),
+        ("object4", lambda p: spoil(p, 100, b"spoiled"), r"block 34 is corrupt, the CRC is 0x\w{8}, and 0x\w{8} was"),
+        ("object4", lambda p: p.write_bytes(p.read_bytes()[BLOCK:]), r"it is block \d+ of seed 5, not block \d+"),
+        ("object2", lambda p: os.truncate(p, p.stat().st_size - 10), "object2, byte .*: ends 10 bytes too early"),
+        ("object3", lambda p: p.unlink(), "object3, byte .*: No such file or directory"),
+    ],
+)
+def test_a_file_that_is_not_as_generated_is_refused_with_the_place(tmp_path, generated, phase, name, do, why):
+    for path in generated.iterdir():
+        if phase == "models" or not path.name.startswith("index"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    do(tmp_path / name)
+    everything = {"models_read": 64}
+    done = run(asked(tmp_path, "dynamic", phase, **everything))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(why, done.stderr) and re.search(AGAIN, done.stderr), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [  # with the CRC of what is there, as a program that writes nonsense would give it
+        ("used", 31, "the length used is 31; allowed are 32 to 65536 bytes"),
+        ("used", BLOCK + 1, "the length used is 65537"),
+        ("count", 99, r"the record at byte \d+ has a length of 0 bytes, of \d+ that are left"),
+        ("count", 1, r"its 1 records end at byte \d+, not at \d+"),
+        ("length", 15, "the record at byte 32 has a length of 15 bytes"),
+        ("length", BLOCK, "the record at byte 32 has a length of 65536 bytes"),
+    ],
+)
+def test_lengths_in_a_block_are_never_trusted(field, value, why):
+    block = bytearray(Maker(1, BLOCK, 100, 0).block(0))
+    place = {"used": 8, "count": 12, "length": 32}[field]
+    block[place : place + 4] = value.to_bytes(4, "little")
+    block[4:8] = zlib.crc32(block[8:]).to_bytes(4, "little")
+    with pytest.raises(blocks.Corrupt, match=why):
+        blocks.entries(bytes(block), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("do", "why"),
+    [
+        (lambda p: p.unlink(), "index.1: No such file or directory; phase index writes it before phase models"),
+        (lambda p: os.truncate(p, p.stat().st_size - 1), "index.1 ends within an entry"),
+        (lambda p: spoil(p, 11, b"\xff"), "as the index says"),
+    ],
+)
+def test_an_index_that_is_not_as_written_is_refused(tmp_path, generated, do, why):
+    for path in generated.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    do(tmp_path / "index.1")
+    done = run(asked(tmp_path, "dynamic", "models", models_read=64))
+    assert done.returncode == 1 and why in done.stderr and done.stderr.count("\n") == 1
+
+
+def children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """A phase that would write for an hour, and its tasks at work."""
+    segments = [striping.Segment(0, 1 << 40, 1, 1 << 40, 0)]
+    task = {**asked(tmp_path, "flat", "generate"), "segments": segments, "paths": ["/dev/null"]}
+    with subprocess.Popen(command(task), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 10
+        while not any(written(pid) > MIB for pid in children(process.pid)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield process
+        process.kill()
+
+
+def written(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/io").read_text().split("wchar: ")[1].split()[0])
+
+
+def test_a_task_that_dies_ends_the_phase(endless):
+    dead, *others = children(endless.pid)
+    os.kill(dead, signal.SIGKILL)
+    _, said = endless.communicate(timeout=5)
+    assert endless.returncode == 1
+    assert f"a task ended before its work was done: process {dead} on {os.uname().nodename}" in said
+    assert not any(Path(f"/proc/{pid}").exists() for pid in others)
+
+
+def test_no_task_outlives_a_coordinator_that_is_killed(endless):
+    tasks = children(endless.pid)
+    assert len(tasks) == 3
+    endless.kill()
+    deadline = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in tasks):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_launcher_that_fails_ends_the_phase_with_what_it_said(tmp_path):
+    done = run(asked(tmp_path, "flat", "generate"), "sh", "-c", "echo there are not enough slots >&2; exit 1")
+    assert done.returncode == 1 and "a task ended before it had begun: there are not enough slots" in done.stderr
+    done = run(asked(tmp_path, "flat", "generate"), "no-such-launcher")
+    assert done.returncode == 1 and "no-such-launcher does not start" in done.stderr
+
+
+def step(name: str, *others: str) -> dict:
+    states = States(pattern=[name, *others], default=name)
+    (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)
+    return found.steps(1, 0)[0]
+
+
+@pytest.fixture
+def osts(local_target):
+    spec = {**local_target, "stores": 4, "amount_mib": 32}
+    images.create(spec, {}, False)
+    claim.claim(spec, {}, False)
+    return spec
+
+
+@pytest.mark.root
+def test_cells_on_stores_find_what_was_generated_and_a_spoiled_one_fails_visibly(osts):
+    steps = [step("netflow.6")]
+    bring(osts, *steps)
+    target = open_target(osts)
+    cells = []
+    for order, distribution in enumerate(("synchronous", "asynchronous", "synchronous"), 1):
+        params = {"workload": "netflow", "distribution": distribution, "models_read": 64, "iteration": 1}
+        todo = NETFLOW.commands(params, target.claim, steps)
+        cell = {"kind": "planned", "order": order, "attempt": 1, "params": params, "phases": todo}
+        cells.append({"name": f"cell{order}", **cell})
+    object0 = f"{target.mounts[0]}/measured/object0"
+    argv = ["dd", "if=/dev/zero", f"of={object0}", "bs=1", "seek=5000", "count=50", "conv=notrunc"]
+    cells[2]["phases"].insert(1, {"name": "spoil", "argv": argv, "reads": False})
+    request = {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested"}
+    assert measure.measure(osts, {**request, "cells": cells}, False)["measured"] == 3
+    seen = {path.name: json.loads(path.read_text()) for path in (target.home / "outbox").rglob("cell*.json")}
+    outcomes = [NETFLOW.read(seen[f"cell{number}.1.json"]) for number in (1, 2, 3)]
+    assert [one.status for one in outcomes] == ["valid", "valid", "failed"], outcomes[0].why or outcomes[1].why
+    for name in ("index_checksum", "models_checksum", "index_bytes", "models_bytes"):
+        assert outcomes[0].metrics[name] == outcomes[1].metrics[name] > 0
+    assert outcomes[0].metrics["index_bytes"] == 32 * MIB and outcomes[0].metrics["models_checksum"] < 2**48
+    assert f"index: {object0}, byte 0 (byte 0 of the file): block 0 is corrupt, the CRC is" in outcomes[2].why
+    assert [phase.get("cached_pages") for phase in seen["cell1.1.json"]["phases"]] == [0, 0, 0]
+    assert not [path for mount in target.mounts for path in (mount / "measured").iterdir()], "nothing stays"
+
+    def told(number: int, **changes) -> str:
+        other = json.loads(json.dumps(seen["cell1.1.json"]))
+        phase = other["phases"][number]
+        phase["stdout"] = json.dumps({**json.loads(phase["stdout"]), **changes})
+        outcome = NETFLOW.read(other)
+        assert outcome.status == "failed" and not outcome.metrics
+        return outcome.why
+
+    assert "models: checksum 1 is not " in told(2, checksum=1)
+    assert "index: bytes 7 is not 33554432, as generated" in told(1, bytes=7)
+    assert "models: records 7 is not " in told(2, records=7)
+    assert "index: tasks 3 is not 4, as asked" in told(1, hosts={"here": 3})
+    assert "not all took part" in told(1, least_shares=0)
+    assert "distribution asynchronous is not synchronous" in told(2, distribution="asynchronous")
+    assert "this is no result of netflow" in told(1, bytes="7")
+
+
+CLAIM = {
+    **{"kind": "loop", "target": "osts", "amount_mib": 64, "containers": None, "tools": {"fio": "3.33"}},
+    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
+}
+LUSTRE = {
+    **{"kind": "lustre", "target": "site", "amount_mib": 64, "containers": None, "tasks": 8, "hosts": ["c1", "c2"]},
+    **{"tools": {"mpirun": "4.1.4"}, "stores": [{"mount": "/lustre/fsage"}]},
+    "lustre": {"osts": list(range(16))},
+}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "begins"),
+    [
+        (
+            "openmpi",
+            "mpirun --allow-run-as-root --oversubscribe --host c1:8,c2:8 --mca x y -np 16 -x FSAGE_NETFLOW_KEY",
+        ),
+        ("mpich", "mpirun -hosts c1,c2 -ppn 8 --mca x y -np 16"),
+    ],
+)
+def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
+    site = {**LUSTRE, "launcher": launcher, "launcher_options": ["--mca", "x", "y"]}
+    todo = NETFLOW.commands({"workload": "netflow", "iteration": 1}, site, [step("netflow.6")])
+    program = "env PYTHONPATH={agent} {python} -S -m fsage.agent.netflow {files}/task.json"
+    assert {" ".join(phase["argv"]) for phase in todo} == {f"{program} {begins}"}
+    task = json.loads(todo[1]["files"]["task.json"])
+    assert (task["host"], task["tasks"]) == ("c1", 16)
+    assert task["paths"] == [f"/lustre/fsage/measured/segment{number}/shared" for number in range(3)]
+    cuts = [0, 186 * MIB, 372 * MIB, 1024 * MIB]  # 10 and 20 of 55 GB
+    sizes = [end - begin for begin, end in itertools.pairwise(cuts)]
+    assert task["segments"] == [[cuts[n], cuts[n + 1], 1, sizes[n], n] for n in range(3)], "a file is an object"
+    whole = {**step("netflow.6"), "realisation": "pfl"}
+    (task, *_) = NETFLOW.commands({"workload": "netflow", "iteration": 1}, site, [whole])
+    task = json.loads(task["files"]["task.json"])
+    assert (task["paths"], task["segments"]) == (["/lustre/fsage/measured/shared"], [[0, cuts[3], 1, cuts[3], 0]])
+    (alone,) = {
+        " ".join(phase["argv"])
+        for phase in NETFLOW.commands(
+            {"workload": "netflow", "nodes": 1, "iteration": 1}, {**site, "tools": {}}, [step("netflow.6")]
+        )
+    }
+    assert alone == program
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"block_size": 4097}, "block_size: 4097 bytes are no multiple of 4096, a page"),
+        ({"transfer_size": 96 * 1024}, "transfer_size: 98304 bytes are no multiple of 65536, the block_size"),
+        ({"segment_size": MIB * 3 // 2}, "segment_size: 1572864 bytes are no multiple of 1048576"),
+        ({"block_size": 2 * MIB, "transfer_size": 2 * MIB}, "1048576 bytes are no multiple of 2097152, .* in a stripe"),
+        ({"models": 100}, "models_read: 128 are more than the 100 models"),
+        ({"models_read": 8}, "64 times 1048576 bytes of the file and 8 models are no work for 16 tasks"),
+        ({"distribution": "asynchronous", "segment_size": 16 * MIB}, "4 times 16777216 bytes .* for 16 tasks"),
+        ({"nodes": 2}, "nodes: 2 are more than target osts was claimed with"),
+    ],
+)
+def test_what_no_cell_can_be_made_of_is_said(changes, why):
+    with pytest.raises(ValueError, match=why):
+        NETFLOW.commands({"workload": "netflow", "iteration": 1, **changes}, CLAIM, [step("netflow.1")])
+    with pytest.raises(ValueError, match="needs a state with a layout"):
+        NETFLOW.commands({"workload": "netflow", "iteration": 1}, CLAIM, [])
+    with pytest.raises(ValueError, match="nodes: 2 clients need mpirun, not found"):
+        NETFLOW.commands({"workload": "netflow", "iteration": 1}, {**LUSTRE, "tools": {}}, [step("netflow.1")])
+
+
+def test_the_estimate_of_a_cell_is_what_it_takes():
+    target = {
+        **{**CLAIM, "amount_mib": 320, "device_model": {"kind": "iocost", "random_iops": 100}},
+        "calibration": {"cell_overhead_s": 0.6, "read_mib_s": 15.26},
+    }
+    params = {"workload": "netflow", "models_read": 192, "iteration": 1}
+    patterns = [f"netflow.{number}" for number in range(1, 7)]
+    estimates = [
+        NETFLOW.seconds(params, target, [step(name, *(one for one in patterns if one != name))]) for name in patterns
+    ]
+    assert [round(one) for one in estimates] == [17, 9, 5, 7, 7, 6]
+    faster = {**target, "device_model": {"kind": "none"}}
+    assert NETFLOW.seconds(params, faster, [step("netflow.1", *patterns[1:])]) < estimates[0]
