@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
+from session import PREFIX
 
-from fsage.agent import calibrate, claim, files, images, iocost, journal
+from fsage.agent import calibrate, claim, files, filesystems, images, iocost, journal
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.filesystems import Mount, mounts
@@ -77,6 +79,31 @@ def test_groups_that_are_there_count_not_those_that_linger_after_they_were_remov
 
 def test_moving_can_be_allowed_by_name() -> None:
     assert iocost.plan_move(HYBRID, [v1("blkio")], [], ["blkio"], lambda point: 3)["after"] == "net_cls"
+
+
+@pytest.mark.root
+def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_path: Path, monkeypatch) -> None:
+    """A hierarchy of cgroup v1 of this test's own, without a controller; while it has a group, it is busy."""
+    point, options = str(tmp_path), f"none,name={PREFIX}waits"
+    filesystems.mount_call("cgroup", point, "cgroup", 0, options)
+    group = tmp_path / "group"
+    try:
+        group.mkdir()
+        assert iocost._below(point) == 1
+        monkeypatch.setattr(iocost, "PUT_BACK_PATIENCE_S", 0.2)
+        with pytest.raises(Failure, match="busy"):
+            iocost._remount_when_idle(point, options, 0)
+        monkeypatch.undo()
+        goes = Timer(0.3, group.rmdir)
+        goes.start()
+        began = time.monotonic()
+        iocost._remount_when_idle(point, options, 0)
+        assert time.monotonic() - began > 0.2 and iocost._below(point) == 0
+        goes.join()
+    finally:
+        if group.exists():
+            group.rmdir()
+        filesystems.unmount(tmp_path)
 
 
 @pytest.fixture

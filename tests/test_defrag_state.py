@@ -11,6 +11,7 @@ from states import MIB, bring, populate
 from fsage import workloads
 from fsage.agent import claim, images, measure, state
 from fsage.agent.errors import Failure
+from fsage.agent.files import read_json
 from fsage.agent.structure.files import path_of
 from fsage.agent.target import open_target
 
@@ -40,7 +41,7 @@ def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, f
     request["cells"] = [cell(target.claim, "cold", 2), cell(target.claim, "warm", 3)]
     assert measure.measure(local_target, request, False)["measured"] == 2
     seen = {Path(p).name: p for p in map(str, (target.home / "outbox").rglob("*.json"))}
-    cold, warm = (measure.read_json(Path(seen[f"{name}.1.json"])) for name in ("cold", "warm"))
+    cold, warm = (read_json(Path(seen[f"{name}.1.json"])) for name in ("cold", "warm"))
     size = path_of(target.mounts, 1, 0).stat().st_size
     for observation, times in ((cold, 2), (warm, 3)):
         outcome = workloads.load("file_read").read(observation)

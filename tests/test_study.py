@@ -545,6 +545,34 @@ def test_refuses_what_is_no_yaml(refused, text, message):
     assert refused(text).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "instead", "message"),
+    [
+        ("iocontrol_hot", "  hot_size: 1M\n", "", "states.hot_size: is wanted for stage hot, e.g. 1M"),
+        ("iocontrol_hot", "hot_percent: 25", "hot_percent: 30", "states.hot_size: 1M is not 30% of whole blocks"),
+        ("iocontrol", "piece_size: 4K", "piece_size: 5K", "states.piece_size: 5K is no multiple of 4K, a block"),
+        ("iocontrol", "P6]", "P7]", "cells.pattern[5]: 'P7' is not allowed"),
+    ],
+)
+def test_a_study_of_io_control_that_does_not_hold_together_is_refused(refused, name, words, instead, message):
+    text = (CONFIG / f"{name}.yaml").read_text()
+    assert words in text
+    assert message in refused(text.replace(words, instead, 1))
+
+
+def test_what_reads_what_the_state_has_not_is_refused():
+    one = {"pattern": "P4", "scheduler": "bfq", "iteration": 1}
+    readers = {"kind": "readers", "generation": 1, "percent": 6, "piece_bytes": 4096}
+    claimed = {"kind": "loop", "stores": [{"mount": "/mnt"}]}
+    with pytest.raises(ValueError, match="an SQLite query needs a state with a database: `sqlite: true`"):
+        workloads.load("sqlite").commands(one, claimed, [readers])
+    with pytest.raises(ValueError, match="reads: hot needs a state with hot ranges: `hot_percent`"):
+        workloads.load("weights").commands({**one, "reads": "hot"}, claimed, [readers])
+    hot = {**readers, "hot_bytes": 12288, "every_bytes": 49152}
+    with pytest.raises(ValueError, match="131072 bytes do not divide a hot range of 12288"):
+        workloads.load("weights").commands({**one, "reads": "hot"}, claimed, [hot])
+
+
 def test_a_study_that_is_not_there_names_those_that_are():
     with pytest.raises(StudyError) as caught:
         load_study(CONFIG / "serie1.yaml")

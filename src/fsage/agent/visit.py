@@ -84,7 +84,7 @@ class Visit:
         seen = self.check()
         if not seen["agreed"]:
             return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
-        if cannot := cell.get("unsupported") or self.why_not(cell["phases"]):
+        if cannot := cell.get("unsupported") or self.why_not(cell):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
         else:
             self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
@@ -107,10 +107,12 @@ class Visit:
         outbox.keep(outbox.place(self.target, self.request, cell), observation)
         return broken
 
-    def why_not(self, phases: list[dict]) -> str | None:
-        """Why phases cannot be run as asked in this state, on this machine or this site; None when they can."""
-        cannot = structure.unsupported(self.now)
-        return cannot or shares.why_not(self.target, phases) or servercache.why_not(self.hosts, phases)
+    def why_not(self, cell: dict) -> str | None:
+        """Why a cell cannot be run as asked in this state, on this machine or this site; None when it can."""
+        of_state = structure.unsupported(self.now) if cell["kind"] == "planned" else None
+        return (
+            of_state or shares.why_not(self.target, cell["phases"]) or servercache.why_not(self.hosts, cell["phases"])
+        )
 
     def attend(self) -> None:
         """While a command runs: raise Orphaned when the run has gone, Lost when a host has."""
