@@ -17,7 +17,8 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.agent import measure, state
+from fsage.agent import state
+from fsage.agent.cells import measure
 from fsage.agent.target import open_target
 from fsage.workloads import sequential
 

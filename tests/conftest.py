@@ -19,7 +19,8 @@ import pytest
 from lustre_site import Site, site_in
 from session import PREFIX
 
-from fsage.agent import claim, filesystems, images, iocost, journal, loops, seek
+from fsage.agent import claim, filesystems, images, journal
+from fsage.agent.device import iocost, loops, seek
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)

@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from fsage import dataset, report
+from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.freespace import FreeSpace
 from fsage.agent.evidence.groups import Groups
 from fsage.agent.evidence.store import Store
-from fsage.agent.fiemap import Extent
 from fsage.recipes import expand
 from fsage.target import load_target
 

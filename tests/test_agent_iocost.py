@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from session import PREFIX
 
-from fsage.agent import calibrate, claim, files, filesystems, images, iocost, journal
+from fsage.agent import calibrate, claim, files, filesystems, images, journal
 from fsage.agent.declaration import MIB
+from fsage.agent.device import iocost
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.filesystems import Mount, mounts
 from fsage.agent.target import open_target

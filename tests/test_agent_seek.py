@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import calibrate, claim, files, filesystems, images, journal, loops, seek, seekdisk
+from fsage.agent import calibrate, claim, files, filesystems, images, journal
 from fsage.agent.declaration import MIB
+from fsage.agent.device import loops, seek, seekdisk
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.target import Target, open_target
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import claim, files, filesystems, images, lease, loops
+from fsage.agent import claim, files, filesystems, images, lease
 from fsage.agent.declaration import GIB, MIB
+from fsage.agent.device import loops
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
 from fsage.agent.target import Target, open_target

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fsage.agent import commands
+from fsage.agent.cells import commands
 
 SAYS = "import sys, time; print('first', flush=True); time.sleep({}); print('second'); sys.exit({})"
 FOREVER = ["sleep", "3600"]

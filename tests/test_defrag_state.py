@@ -9,7 +9,8 @@ import pytest
 from states import MIB, bring, populate
 
 from fsage import workloads
-from fsage.agent import claim, images, measure, state
+from fsage.agent import claim, images, state
+from fsage.agent.cells import measure
 from fsage.agent.errors import Failure
 from fsage.agent.files import read_json
 from fsage.agent.structure.files import path_of

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_filesystems import MIB, fragmented, small
 
-from fsage.agent import defragment, fiemap, fragmentation
+from fsage.agent import defragment
 from fsage.agent.errors import Refusal
-from fsage.agent.fiemap import Extent
+from fsage.agent.evidence import fiemap, fragmentation
+from fsage.agent.evidence.fiemap import Extent
 
 
 @pytest.fixture(scope="module", params=["ext4", "xfs", "btrfs"])

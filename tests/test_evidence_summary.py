@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.freespace import ALIGNED_POWERS, FreeSpace
 from fsage.agent.evidence.groups import BUCKETS, Groups
-from fsage.agent.fiemap import Extent
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent import alike, claim, images
+from fsage.agent import claim, images
 from fsage.agent.errors import Refusal
+from fsage.agent.hosts import alike
 
 # Another host is a Python of this machine that was told something else than the truth.
 BOOT = "#!{python}\nimport os, sys, time\n{lie}\nexec(sys.argv[-1])\n"

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import MIB, bring
 
-from fsage.agent import claim, fiemap, images, state, structure
+from fsage.agent import claim, images, state, structure
+from fsage.agent.evidence import fiemap
 from fsage.agent.structure import intermingle, thin
 from fsage.agent.structure.files import path_of
 from fsage.agent.target import open_target

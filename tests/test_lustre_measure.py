@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, brw_stats, lustre_target, recorded, session
 
-from fsage.agent import claim, measure, state
+from fsage.agent import claim, state
+from fsage.agent.cells import measure
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import cold, servers
 

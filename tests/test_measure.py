@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent import caches, claim, fiemap, images, lease, measure, state
+from fsage.agent import caches, claim, images, lease, state
+from fsage.agent.cells import measure
 from fsage.agent.errors import Refusal
+from fsage.agent.evidence import fiemap
 from fsage.agent.target import open_target
 from fsage.record import make_record
 from fsage.workloads import Unsupported, device_range, metadata, sequential

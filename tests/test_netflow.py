@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from states import MIB, bring
 
 from fsage import recipes, workloads
-from fsage.agent import claim, images, measure, striping
-from fsage.agent.library import PACKAGE
+from fsage.agent import claim, images, striping
+from fsage.agent.cells import measure
+from fsage.agent.hosts.library import PACKAGE
 from fsage.agent.netflow import blocks, share
 from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import StripedFile

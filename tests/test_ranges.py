@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, fragmented, small
 
-from fsage.agent import fiemap, filesystems, fragmentation, ranges
+from fsage.agent import filesystems, ranges
 from fsage.agent.errors import Refusal
+from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.structure.defragment import checksum
 
 pytestmark = pytest.mark.root

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.agent import filesystems, seek
+from fsage.agent import filesystems
+from fsage.agent.device import seek
+from fsage.agent.device.seekdisk import MAX_REQUEST_BYTES, Arm
 from fsage.agent.errors import Failure
-from fsage.agent.seekdisk import MAX_REQUEST_BYTES, Arm
 from fsage.agent.shell import run
 
 MIB = 1 << 20
@@ -67,7 +68,7 @@ def test_a_file_system_on_it_keeps_its_data_and_the_server_goes_with_the_mount(t
 @contextlib.contextmanager
 def served(backing: Path, point: Path) -> Iterator[Path]:
     point.mkdir()
-    argv = [sys.executable, "-m", "fsage.agent.seekdisk", str(backing), str(point), str(400e6), "0.005"]
+    argv = [sys.executable, "-m", "fsage.agent.device.seekdisk", str(backing), str(point), str(400e6), "0.005"]
     run(argv)
     try:
         with pytest.raises(Failure, match="cannot be served"):

@@ -12,7 +12,7 @@ from lustre_site import Site, lustre_target
 from fsage.agent import lease, recover
 from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts import Hosts, Lost
+from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import servercache
 
 pytestmark = pytest.mark.root

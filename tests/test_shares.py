@@ -14,7 +14,9 @@ import pytest
 from states import bring
 
 from fsage import workloads
-from fsage.agent import claim, groups, images, iocost, journal, loops, measure, recover, scheduler, shares, state
+from fsage.agent import claim, images, journal, recover, state
+from fsage.agent.cells import groups, measure, shares
+from fsage.agent.device import iocost, loops, scheduler
 from fsage.agent.files import read_json
 from fsage.agent.structure import sqlite
 from fsage.agent.target import Target, open_target

@@ -9,7 +9,8 @@ import pytest
 from states import MIB, bring
 
 from fsage import patterns, recipes, workloads
-from fsage.agent import claim, images, measure
+from fsage.agent import claim, images
+from fsage.agent.cells import measure
 from fsage.agent.target import open_target
 from fsage.recipes.striping import States
 from fsage.study import StudyError, load_study

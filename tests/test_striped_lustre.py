@@ -16,9 +16,11 @@ from lustre_site import Site, lustre_target, recorded
 from states import bring
 
 from fsage import workloads
-from fsage.agent import alike, claim, measure, unrelated
+from fsage.agent import claim
+from fsage.agent.cells import measure, unrelated
 from fsage.agent.errors import Failure
-from fsage.agent.hosts import Hosts
+from fsage.agent.hosts import alike
+from fsage.agent.hosts.others import Hosts
 from fsage.agent.lustre import stripes
 from fsage.agent.striping import Segment
 from fsage.agent.target import open_target

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import claim, fiemap, filesystems, images, journal, trace
+from fsage.agent import claim, filesystems, images, journal
+from fsage.agent.cells import trace
+from fsage.agent.evidence import fiemap
 from fsage.agent.target import open_target
 from fsage.agent.undo import undo
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from fsage import window
-from fsage.agent.measure import too_late
+from fsage.agent.cells.measure import too_late
 from fsage.study import StudyError
 
 ZONE = timezone(timedelta(hours=1))

@@ -76,7 +76,7 @@ class Target(Strict):
 
     @property
     def outbox(self) -> Path:
-        """Where observations wait on the launcher host, until they are fetched (see fsage.agent.outbox)."""
+        """Where observations wait on the launcher host, until they are fetched (see fsage.agent.cells.outbox)."""
         return home_of(complete(self.model_dump())) / "outbox"
 
 

@@ -98,7 +98,7 @@ def test_editing_measuring_code_measures_what_is_missing_and_nothing_else(finish
     finished.record_files()[name].unlink()
     rules = finished.root / "workflow/rules/states.smk"
     rules.write_text(rules.read_text().replace("Bring the target into state", "Lead the target into state"))
-    for edited in ("roles/measure/tasks/main.yml", "src/fsage/agent/measure.py", "measure.yml", "Snakefile"):
+    for edited in ("roles/measure/tasks/main.yml", "src/fsage/agent/cells/measure.py", "measure.yml", "Snakefile"):
         with open(finished.root / edited, "a") as out:
             out.write("\n# edited\n")
     assert finished.snakemake().returncode == 0

@@ -21,7 +21,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from fsage.agent.library import packed
+from fsage.agent.hosts.library import packed
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 HOME = "/var/lib/fsage"

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, groups, images, lease, measure, outbox, prealloc, probe, recover, state, structure, tune
+from fsage.agent import claim, images, lease, prealloc, probe, recover, state, structure, tune
+from fsage.agent.cells import groups, measure, outbox
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts, servercache

@@ -14,25 +14,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import (
-    blastdb,
-    calibrate,
-    containers,
-    declaration,
-    directories,
-    files,
-    filesystems,
-    groups,
-    journal,
-    lease,
-    loops,
-    models,
-    probe,
-    seek,
-)
+from fsage.agent import calibrate, containers, declaration, directories, files, filesystems, journal, lease, probe
+from fsage.agent.blast import blastdb
+from fsage.agent.cells import groups
 from fsage.agent.declaration import GIB, MIB, tasks_of
+from fsage.agent.device import loops, models, seek
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts import meet
+from fsage.agent.hosts.others import meet
 from fsage.agent.lustre import target as lustre
 from fsage.agent.lustre import tunables
 from fsage.agent.shell import run

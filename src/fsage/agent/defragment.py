@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import caches, fiemap, filesystems, fragmentation
+from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence import layout
-from fsage.agent.fiemap import Extent
-from fsage.agent.fragmentation import Fragmentation
+from fsage.agent.evidence import fiemap, fragmentation, layout
+from fsage.agent.evidence.fiemap import Extent
+from fsage.agent.evidence.fragmentation import Fragmentation
 from fsage.agent.walk import regular_files
 
 CLOCK_S = 0.02  # by which a file's times may lag behind the clock

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from fsage.agent import fiemap
+from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.structure import fillers
 

@@ -14,11 +14,12 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, containers, declaration, directories, files, lease, loops, seek, space
+from fsage.agent import claim, containers, declaration, directories, files, lease, space
 from fsage.agent.declaration import GIB, MIB
+from fsage.agent.device import loops, seek
+from fsage.agent.device.loops import CLEAR
 from fsage.agent.errors import Refusal
-from fsage.agent.hosts import meet
-from fsage.agent.loops import CLEAR
+from fsage.agent.hosts.others import meet
 from fsage.agent.lustre import target as lustre
 from fsage.agent.target import Target
 

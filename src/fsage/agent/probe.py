@@ -10,9 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import alike, containers, declaration, files, iocost, models, space
+from fsage.agent import containers, declaration, files, space
 from fsage.agent.declaration import GIB
+from fsage.agent.device import iocost, models
 from fsage.agent.errors import Refusal
+from fsage.agent.hosts import alike
 from fsage.agent.lustre import mounts
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a

@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import caches, fiemap, fragmentation
+from fsage.agent import caches
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.fiemap import Extent
-from fsage.agent.fragmentation import Fragmentation
+from fsage.agent.evidence import fiemap, fragmentation
+from fsage.agent.evidence.fiemap import Extent
+from fsage.agent.evidence.fragmentation import Fragmentation
 
 BLOCK_BYTES = 4096
 COPY_BYTES = 1 << 20

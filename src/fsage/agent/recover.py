@@ -9,7 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, files, filesystems, groups, journal, lease, loops, seek, shares
+from fsage.agent import declaration, files, filesystems, journal, lease
+from fsage.agent.cells import groups, shares
+from fsage.agent.device import loops, seek
 from fsage.agent.undo import left_over, undo
 
 

@@ -10,7 +10,8 @@ import shutil
 import uuid
 from typing import Any
 
-from fsage.agent import caches, filesystems, shares, structure, token
+from fsage.agent import caches, filesystems, structure, token
+from fsage.agent.cells import shares
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, directories, files, filesystems, loops, models, xfs
+from fsage.agent import declaration, directories, files, filesystems, xfs
+from fsage.agent.device import loops, models
+from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import target as lustre
-from fsage.agent.model import Model
 
 
 class Target:

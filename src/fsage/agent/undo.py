@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
-from fsage.agent import files, iocost, journal, scheduler, seek, trace
+from fsage.agent import files, journal
+from fsage.agent.cells import trace
+from fsage.agent.device import iocost, scheduler, seek
 
 UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
 

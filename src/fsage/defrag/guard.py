@@ -10,9 +10,10 @@ import stat
 import struct
 from pathlib import Path
 
-from fsage.agent import fiemap, filesystems
+from fsage.agent import filesystems
 from fsage.agent.defragment import TOOLS
 from fsage.agent.errors import Failure
+from fsage.agent.evidence import fiemap
 from fsage.sizes import round_size
 
 FS_IOC_GETFLAGS = 0x80086601  # linux/fs.h, as all below

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import fiemap, fragmentation
-from fsage.agent.fragmentation import Fragmentation
+from fsage.agent.evidence import fiemap, fragmentation
+from fsage.agent.evidence.fragmentation import Fragmentation
 from fsage.agent.walk import regular_files
 from fsage.defrag.bound import STATEMENT, Device, Longest
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
-from fsage.agent.fiemap import Extent
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks? of (\d+) bytes\)")
 ROW = re.compile(rb" *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *\d+: +(\d+):(?: +\d+:)? *(\S*)")

@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import fiemap, filesystems, loops
+from fsage.agent import filesystems
+from fsage.agent.device import loops
 from fsage.agent.errors import Failure
-from fsage.agent.evidence import ext4, layout, xfs
+from fsage.agent.evidence import ext4, fiemap, layout, xfs
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
 from fsage.agent.shell import run

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import alike, containers
+from fsage.agent import containers
+from fsage.agent.hosts import alike
 from fsage.site.look import Host, Site
 from fsage.target import Target
 

@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import blastdb, containers, sequences, striping
+from fsage.agent import containers, striping
+from fsage.agent.blast import blastdb, sequences
 from fsage.agent.errors import Refusal
 from fsage.agent.structure import database
 from fsage.parse import MIB, BadOutput, blastn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from fsage.agent.fiemap import Extent
+from fsage.agent.evidence.fiemap import Extent
 
 
 class FileLayouts:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import fiemap
 from fsage.agent.errors import Failure
-from fsage.agent.evidence import btrfs, ext4, xfs
+from fsage.agent.evidence import btrfs, ext4, fiemap, xfs
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.freespace import BINS
 from fsage.agent.evidence.store import OF_DEVICE, Store, without

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from fsage.agent.errors import Failure
 from fsage.agent.evidence.freespace import BINS
+from fsage.agent.evidence.fsmap import free_extents
 from fsage.agent.evidence.store import Geometry, Store, of_extents
-from fsage.agent.fsmap import free_extents
 from fsage.agent.shell import run
 
 KIND = "allocation group"

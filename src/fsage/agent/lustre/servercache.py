@@ -23,7 +23,7 @@ PROPERTY = "primarycache"
 
 
 class Servers(Protocol):
-    """Who can ask every server (fsage.agent.hosts.Hosts)."""
+    """Who can ask every server (fsage.agent.hosts.others.Hosts)."""
 
     def ask_servers(self, **what: Any) -> dict[str, dict]:
         """The answer of each."""

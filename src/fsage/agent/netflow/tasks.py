@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 from typing import Any, NamedTuple
 
 from fsage.agent.errors import Failure
-from fsage.agent.library import packed
+from fsage.agent.hosts.library import packed
 from fsage.agent.netflow import worker
 
 PATIENCE_S = 60.0

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import blastdb, filesystems, sequences, striping
+from fsage.agent import filesystems, striping
+from fsage.agent.blast import blastdb, sequences
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import stripes

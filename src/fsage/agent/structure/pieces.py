@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.agent import fiemap, filesystems, fragmentation
+from fsage.agent import filesystems
 from fsage.agent.errors import Failure
+from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.structure import files
 from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target

@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.agent import caches, fiemap, filesystems, fragmentation
+from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure
+from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.structure import files, intermingle, pieces
 from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target

@@ -12,8 +12,10 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.agent import fiemap, filesystems, fragmentation, query
+from fsage.agent import filesystems
+from fsage.agent.cells import query
 from fsage.agent.errors import Failure
+from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.structure import files, pieces, readers
 from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target

@@ -6,7 +6,7 @@ the map of fsage.agent.striping.
 
 Keys: generation, pattern (its name), realisation, segments (lists of the nominal end in bytes or null, the nominal
 stripe count and the stripe's bytes), nominal_bytes (of the file), largest_count (of all layouts of the study), and
-unrelated (the size of the unrelated file that is made first, fsage.agent.unrelated; null: none).
+unrelated (the size of the unrelated file that is made first, fsage.agent.cells.unrelated; null: none).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fsage.agent import striping, unrelated
+from fsage.agent import striping
+from fsage.agent.cells import unrelated
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import stripes
 from fsage.agent.target import Target

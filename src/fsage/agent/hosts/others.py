@@ -1,7 +1,7 @@
 """The other hosts of a measurement: an agent on each while the visit lasts, which does what the launcher says.
 
 The launcher starts it over SSH, as its own user, as MPI does; the agent itself comes over the connection, so that it is
-the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.agent.attend.
+the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.agent.hosts.attend.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from fsage.agent import alike, probe, unrelated
-from fsage.agent.attend import drop_of, measured_files
+from fsage.agent import probe
+from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.library import packed
-from fsage.agent.service import Service, serving
+from fsage.agent.hosts import alike
+from fsage.agent.hosts.attend import drop_of, measured_files
+from fsage.agent.hosts.library import packed
+from fsage.agent.hosts.service import Service, serving
 from fsage.agent.shell import SSH
 from fsage.agent.target import Target
 
@@ -31,7 +33,7 @@ ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 BOOT = (
     "import os, sys; read = sys.stdin.buffer; fd = os.memfd_create('fsage'); "
     "open(fd, 'wb', closefd=False).write(read.read(int(read.readline()))); "
-    "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent import attend; attend.main()"
+    "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent.hosts import attend; attend.main()"
 )
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
 READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
@@ -194,7 +196,7 @@ class Hosts:
         return self._all(self.servers, lambda _: what)
 
     def serve(self, service: dict) -> None:
-        """Have `service` (fsage.agent.service) listen on every client, this one too, from now on."""
+        """Have `service` (fsage.agent.hosts.service) listen on every client, this one too, from now on."""
         self.service = serving(self.service, service)
         self._all(self.clients, lambda _: {"do": "serve", "service": service})
 

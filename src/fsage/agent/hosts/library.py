@@ -6,7 +6,7 @@ import io
 import zipfile
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def packed() -> bytes:

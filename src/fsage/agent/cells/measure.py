@@ -6,13 +6,14 @@ import contextlib
 import time
 from typing import Any
 
-from fsage.agent import containers, outbox
+from fsage.agent import containers
+from fsage.agent.cells import outbox
+from fsage.agent.cells.visit import Visit
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts import Hosts, of
+from fsage.agent.hosts.others import Hosts, of
 from fsage.agent.lease import Orphaned, Watch, held
 from fsage.agent.state import opened
 from fsage.agent.target import Target
-from fsage.agent.visit import Visit
 
 
 def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fsage.agent import alike, caches, probe, unrelated
+from fsage.agent import caches, probe
+from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts import alike
+from fsage.agent.hosts.service import Service, serving
 from fsage.agent.lustre import cold, servercache
-from fsage.agent.service import Service, serving
 from fsage.agent.state import opened
 from fsage.agent.target import Target
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fsage.agent import containers, sequences
+from fsage.agent import containers
+from fsage.agent.blast import sequences
 from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, write_json
 from fsage.agent.shell import run

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fsage.agent.iocost import Iocost
-from fsage.agent.model import Model
-from fsage.agent.seek import Seek
+from fsage.agent.device.iocost import Iocost
+from fsage.agent.device.model import Model
+from fsage.agent.device.seek import Seek
 
 KINDS: dict[str, type[Model]] = {"none": Model, "iocost": Iocost, "seek": Seek}
 

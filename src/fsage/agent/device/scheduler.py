@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fsage.agent import files, journal, loops
+from fsage.agent import files, journal
+from fsage.agent.device import loops
 from fsage.agent.errors import Failure
 from fsage.agent.target import Target
 

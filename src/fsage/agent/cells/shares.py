@@ -2,7 +2,7 @@
 
 A phase that has `shares` is run so. Its keys: queue (the scheduler), cgroup (v1, v2), cost (IOCost's model; none: it is
 off), settle_s, seconds, and groups, each with name, weight, and argv (a reader that never ends) or query (what
-fsage.agent.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
+fsage.agent.cells.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
 `seconds`, in which all of them run, or for as long as the query takes; then they are stopped. Scheduler, cost model and
 groups of cgroup v1 are put back after each cell; the groups of v2, and a controller that was moved there, at the end of
 the run, at the release, or by `recover`.
@@ -18,9 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import groups, iocost, query, scheduler
+from fsage.agent.cells import groups, query
+from fsage.agent.cells.groups import Counted
+from fsage.agent.device import iocost, scheduler
 from fsage.agent.errors import Failure
-from fsage.agent.groups import Counted
 from fsage.agent.shell import stop
 from fsage.agent.target import Target
 from fsage.agent.undo import undo

@@ -11,7 +11,8 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.agent import files, filesystems, iocost, journal
+from fsage.agent import files, filesystems, journal
+from fsage.agent.device import iocost
 from fsage.agent.errors import Failure
 from fsage.agent.target import Target
 

@@ -1,6 +1,6 @@
 """A disk that charges for seeks: one file, offered through FUSE, each request as slow as on a spinning disk.
 
-    python3 -m fsage.agent.seekdisk BACKING MOUNT BYTES_PER_S SEEK_S
+    python3 -m fsage.agent.device.seekdisk BACKING MOUNT BYTES_PER_S SEEK_S
 
 serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted, in a process of its own: the command itself ends as
 soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and the mount's source names it.

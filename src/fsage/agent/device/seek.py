@@ -1,4 +1,4 @@
-"""The device model `seek`: each store's image is offered by a disk that charges for seeks (fsage.agent.seekdisk).
+"""The device model `seek`: each store's image is a file of a disk that charges for seeks (fsage.agent.device.seekdisk).
 
 The disk is a process of its own with a mount of its own, beside the store's; the loop device is attached to the file
 there. It lives from the claim to the release, over all commands between. Who serves what is asked from the kernel each
@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import fsage
-from fsage.agent import filesystems, journal, loops, seekdisk
+from fsage.agent import filesystems, journal
+from fsage.agent.device import loops, seekdisk
+from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.model import MIB, Model
 from fsage.agent.shell import run
 
 MODULE = seekdisk.__name__

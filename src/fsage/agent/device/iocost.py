@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import files, filesystems, journal
+from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.model import MIB, Model
 
 PREFIX = "fsage-"
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample

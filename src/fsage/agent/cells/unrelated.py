@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.agent import alike, caches
+from fsage.agent import caches
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure
+from fsage.agent.hosts import alike
 from fsage.agent.lustre import stripes
 from fsage.agent.structure import files
 from fsage.agent.target import Target

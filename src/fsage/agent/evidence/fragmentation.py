@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fsage.agent.fiemap import Extent
+from fsage.agent.evidence.fiemap import Extent
 
 
 class Fragmentation(NamedTuple):

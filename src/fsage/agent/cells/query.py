@@ -1,6 +1,6 @@
 """A SELECT over a real SQLite database, cold, again and again: in a process of its own, which a control group can hold.
 
-    python -m fsage.agent.query '{"path": ..., "seconds": ...}'
+    python -m fsage.agent.cells.query '{"path": ..., "seconds": ...}'
 
 It says `ready`, waits for a line on standard input, and asks until its queries have taken that many seconds together.
 Before each the database's pages in memory are given up, and that verified; each has a new connection. Then it says in a
@@ -19,8 +19,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, library
+from fsage.agent import caches
 from fsage.agent.errors import Failure
+from fsage.agent.hosts import library
 
 SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
 """It goes through the whole table, each page of which holds what is asked for."""
@@ -37,7 +38,7 @@ def why_not() -> str | None:
 
 def argv(asked: dict[str, Any]) -> list[str]:
     """The command that asks."""
-    return [sys.executable, "-B", "-m", "fsage.agent.query", json.dumps(asked)]
+    return [sys.executable, "-B", "-m", "fsage.agent.cells.query", json.dumps(asked)]
 
 
 def environment() -> dict[str, str]:

@@ -8,13 +8,14 @@ import time
 import uuid
 from typing import Any
 
-from fsage.agent import outbox, shares, structure, token
+from fsage.agent import structure, token
+from fsage.agent.cells import outbox, shares
+from fsage.agent.cells.phases import Phases
 from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint
-from fsage.agent.hosts import Hosts
+from fsage.agent.hosts.others import Hosts
 from fsage.agent.lease import Orphaned, Watch
 from fsage.agent.lustre import servercache, servers
-from fsage.agent.phases import Phases
 from fsage.agent.state import layout_record, look, remove_measured
 from fsage.agent.target import Target
 

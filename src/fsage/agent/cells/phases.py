@@ -12,15 +12,16 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from fsage.agent import caches, commands, shares
-from fsage.agent.attend import measured_files
+from fsage.agent import caches
+from fsage.agent.cells import commands, shares
+from fsage.agent.cells.trace import tracing
 from fsage.agent.errors import Failure
 from fsage.agent.fingerprint import layout_of
-from fsage.agent.hosts import Hosts, Lost
-from fsage.agent.library import PACKAGE
+from fsage.agent.hosts.attend import measured_files
+from fsage.agent.hosts.library import PACKAGE
+from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import placement, servercache
 from fsage.agent.target import Target
-from fsage.agent.trace import tracing
 
 PHASE_TIMEOUT_S = 900.0
 WARM_ATTEMPTS = 3

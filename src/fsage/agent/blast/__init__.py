@@ -1,0 +1,1 @@
+"""What makes a database for BLAST: seeded sequences, and volumes of them."""

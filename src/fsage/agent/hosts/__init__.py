@@ -1,0 +1,1 @@
+"""The hosts beside the one that launches: reached, compared, told what to do."""
