@@ -28,6 +28,7 @@ TASK = "task.json"
 PAGE_BYTES = 4096
 RECORD_BYTES = LEAST_BYTES + (LENGTHS - 1) / 2  # on average
 GENERATE_MIB_S = 400.0  # of a process's work and the cache's; what the stores take is not waited for
+REMOUNT_S = 0.02  # of a store, before each phase
 SEEK_SPAN_BYTES = 16 * MIB  # IOCost charges a jump as random that is longer than this
 
 
@@ -105,7 +106,8 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
         return 0.0
     size_bytes, calibration = layout[-1].end_bytes, claim["calibration"]
     reads = size_bytes / RECORD_BYTES * params.models_read / params.models
-    around = len(PHASES) * calibration["cell_overhead_s"] + size_bytes / MIB / GENERATE_MIB_S
+    around = len(PHASES) * (calibration["cell_overhead_s"] + REMOUNT_S * len(claim["stores"]))
+    around += size_bytes / MIB / GENERATE_MIB_S
     around += _striped.unrelated_seconds(params, len(PHASES), steps, claim)
     if claim["kind"] != "loop":
         read_s = params.block_size / MIB / calibration["read_mib_s"]
