@@ -151,9 +151,9 @@ def test_a_group_that_vanishes_fails_the_cell(target: Target) -> None:
     assert queue(target) == "none" and outcome(target, cell(target, "P1", "bfq")).status == "valid"
 
 
-def killed(target: Target) -> None:
-    """A visit that is killed while its readers run under BFQ."""
-    given = request([cell(target, "P2", "bfq", seconds=20.0)])
+def killed(target: Target, workload: str) -> None:
+    """A visit that is killed while its groups read under BFQ."""
+    given = request([cell(target, "P2", "bfq", seconds=20.0, workload=workload)])
     process = get_context("fork").Process(target=measure.measure, args=(target.spec, given, False))
     process.start()
     while len(in_groups(target)) < 2 or queue(target) != "bfq":
@@ -165,11 +165,11 @@ def killed(target: Target) -> None:
 
 
 def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(target: Target) -> None:
-    killed(target)
+    killed(target, "weights")
     assert state.diagnose(target.spec, request([]), False)["why"] is None
     assert queue(target) == "none" and not in_groups(target)
 
-    killed(target)
+    killed(target, "sqlite")
     there = groups.left_over(target.home)
     began = time.monotonic()
     assert recover.recover(target.spec, {}, True)["changed"], "--check says so and changes nothing"

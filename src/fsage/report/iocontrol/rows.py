@@ -27,8 +27,8 @@ BEFORE, HOT, AFTER = "before", "hot", "after"
 PRIMES = {BEFORE: "", HOT: "\u00b0", AFTER: "\u2032"}
 """After a pattern's name, where names are short."""
 MARGIN = 0.03
-"""What a victim loses at least, for sure. The fair rate is measured with another file, and in another minute, than the
-shares, so smaller losses tell nothing of a scheduler."""
+"""What a victim loses at least, in the median. The fair rate is measured with another file, and in another minute, than
+the shares, so smaller losses tell nothing of a scheduler."""
 OWN = ("workload", "pattern", "scheduler", "cgroup", "iteration")
 """Parameters that have a place of their own in tables and figures."""
 
@@ -117,7 +117,7 @@ def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio
 def victim(one: Shared, everything: Sequence[Shared]) -> tuple[str | None, str]:
     """The group furthest below its fair rate, and why it is not known, if so.
 
-    None where the interval holds the fair rate, or reaches to within MARGIN of it.
+    None where the interval holds the fair rate, or less than MARGIN is lost, however sure that is.
     """
     found = {group: against_fair(one, group, everything) for group in one.shares}
     if any(ratio is None or ratio.value is None for ratio in found.values()):
@@ -125,11 +125,8 @@ def victim(one: Shared, everything: Sequence[Shared]) -> tuple[str | None, str]:
     known = {group: ratio for group, ratio in found.items() if ratio is not None and ratio.value is not None}
     if any(ratio.interval is None for ratio in known.values()):
         return None, next(ratio.why for ratio in known.values() if ratio.interval is None) or "no interval"
-    lost = {
-        group: ratio.value or 0.0
-        for group, ratio in known.items()
-        if ratio.interval and ratio.interval.high < 1 - MARGIN
-    }
+    below = {group: ratio.value or 0.0 for group, ratio in known.items() if ratio.direction < 0}
+    lost = {group: value for group, value in below.items() if value < 1 - MARGIN}
     return (min(lost, key=lambda group: lost[group]) if lost else None), ""
 
 

@@ -60,9 +60,9 @@ def victims(data: Data, workload: str) -> Section | None:
     text = (
         "Fair is the group's rate alone under the same scheduler times its weight's share. The victim is the group "
         "furthest below that, and none where the interval of the ratio holds it (it inverts the exact rank-sum test; 3 "
-        f"samples against 3 give 90%), or reaches to within {MARGIN:.0%} of it: the fair rate is measured with another "
-        "file and in another minute than the shares, so smaller losses tell nothing of a scheduler. Where one is sure, "
-        "it is shown beside the word none."
+        f"samples against 3 give 90%) or the median loss is below {MARGIN:.0%}, however sure: the fair rate is "
+        "measured with another file and in another minute than the shares, so smaller losses tell nothing of a "
+        "scheduler. Where one is sure, it stands beside the word none."
     )
     title = "Who loses its share" + " beside SQLite" * (workload == SQLITE)
     return Section(title, text, [], warnings=_unsupported(data, workload), table=table)
