@@ -11,16 +11,18 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from lustre_site import Site, site_in
 from session import PREFIX
 
 from fsage.agent import claim, filesystems, images, journal
 from fsage.agent.device import iocost, loops, seek
+from fsage.study import Study, StudyError, load_study
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
@@ -177,3 +179,27 @@ def directory_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
         "amount_mib": 64,
     }
     shutil.rmtree(place)
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[..., Study]:
+    """Load a study from its blocks, or from the text of a file."""
+
+    def loaded(study: str | dict, name: str = "small") -> Study:
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(study if isinstance(study, str) else yaml.safe_dump(study, sort_keys=False))
+        return load_study(path)
+
+    return loaded
+
+
+@pytest.fixture
+def refused(load: Callable[..., Study], tmp_path: Path) -> Callable[..., str]:
+    """Say how a study is refused, without the folder it lies in."""
+
+    def message(study: str | dict) -> str:
+        with pytest.raises(StudyError) as caught:
+            load(study)
+        return str(caught.value).replace(f"{tmp_path}/", "").replace(str(tmp_path), "here")
+
+    return message

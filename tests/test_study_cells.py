@@ -1,0 +1,128 @@
+"""The cells of a study: axes, order, subsets, extras, and those of another workload."""
+
+import pytest
+import yaml
+from studies import CONFIG, MIB, blocks, generations, names
+
+from fsage import recipes
+from fsage.study import StudyError, load_study
+
+
+def test_lists_are_axes_and_name_the_cells(load):
+    study = blocks()
+    study["cells"] |= {"direct": [True, False], "transfer_size": ["64M"], "iterations": 1}
+    study = load(study)
+    cells = study.cells_of(study.state_named("10.00"))
+    assert {cell.name: cell.params["direct"] for cell in cells} == {
+        "direct-true_transfer_size-64M_i1": True,
+        "direct-false_transfer_size-64M_i1": False,
+    }
+
+
+def test_values_are_parameters_and_name_nothing(load):
+    study = blocks()
+    study["cells"] |= {"transfer_size": "64M"}
+    study = load(study)
+    cells = study.cells_of(study.state_named("10.00"))
+    assert sorted(cell.name for cell in cells) == ["i1", "i2"]
+    assert {cell.params["transfer_size"] for cell in cells} == {64 * MIB}
+
+
+def test_order_is_random_by_state_and_seed_but_always_the_same(load):
+    study = load_study(CONFIG / "series1.yaml")
+    assert names(study) == names(load_study(CONFIG / "series1.yaml"))
+    orders = [[cell.name for cell in study.cells_of(state)] for state in recipes.expand(study)]
+    assert len(set(map(tuple, orders))) == 64
+    assert all(
+        [cell.order for cell in cells] == list(range(1, len(cells) + 1))
+        for state in recipes.expand(study)
+        if (cells := study.cells_of(state))
+    )
+    reseeded = yaml.safe_load((CONFIG / "series1.yaml").read_text()) | {"order_seed": 2}
+    assert names(load(reseeded, "series1")) != names(study)
+
+
+@pytest.mark.parametrize(
+    ("block", "more"),
+    [
+        ("cells", {"iterations": 3}),
+        ("cells", {"transfer_size": ["4M", "8M", "64M"]}),
+        ("states", {"capacity": [10, 40, 80]}),
+        ("states", {"fragmentation": [70, 30, 0]}),
+    ],
+)
+def test_added_levels_leave_the_others_their_names_and_order(load, block, more):
+    study, grown = blocks(), blocks()
+    grown[block] |= more
+    before, after = names(load(study)), names(load(grown))
+    assert len(before) < len(after)
+    assert [name for name in after if name in set(before)] == before
+
+
+@pytest.mark.parametrize(
+    ("every", "places"), [(1, [1, 3, 5, 7, 9]), (2, [1, 4, 7]), (3, [1, 5]), (4, [1, 6]), (5, [1])]
+)
+def test_sentinels_come_first_and_after_every_few(load, every, places):
+    study = load(blocks(sentinels={"every": every, "transfer_size": "64M"}))
+    cells = study.cells_of(study.state_named("10.00"))
+    watch = [cell for cell in cells if cell.kind == "sentinel"]
+    assert [cell.order for cell in watch] == places
+    assert [cell.name for cell in watch] == [f"sentinel_{k}" for k in range(1, len(places) + 1)]
+    assert [cell.params["iteration"] for cell in watch] == list(range(1, len(places) + 1))
+    assert {cell.params["transfer_size"] for cell in watch} == {64 * MIB}
+    assert len(cells) == 4 + len(watch)
+
+
+@pytest.mark.parametrize(
+    ("filters", "kept"),
+    [
+        ({"only": [{"capacity": 80}]}, 8),
+        ({"only": [{"capacity": 80, "transfer_size": ["8M"]}]}, 4),
+        ({"only": [{"fragmentation": 0}, {"capacity": 80, "iteration": 1}]}, 10),
+        ({"only": [{"file_size": "264 MiB"}]}, 16),
+        ({"exclude": [{"capacity": [10, 80], "fragmentation": 30}]}, 8),
+        ({"exclude": [{"transfer_size": "8192K"}]}, 8),
+        ({"only": [{"capacity": 80}], "exclude": [{"iteration": 2}]}, 4),
+        ({"only": [{"notation": "PAF:80.30@264M"}]}, 4),
+    ],
+)
+def test_subsets(load, filters, kept):
+    study = load(blocks(**filters))
+    cells = names(study)
+    assert len(cells) == kept
+    assert set(cells) <= set(names(load(blocks())))
+    assert len(recipes.expand(study)) == len({state for state, _ in cells})
+
+
+def test_an_axis_that_a_state_has_not_matches_nothing(load):
+    states = generations("PAF:70.30,20.40@264M", "PAF:80.00@264M")
+    study = load(blocks(states=states, only=[{"capacity": 80}]))
+    assert [state.name for state in recipes.expand(study)] == ["80.00@264M"]
+
+
+def test_more_cells_of_another_workload_stand_beside_the_studys_own(load):
+    """In the states that are named, under names of their own; the states' cells go on from one order."""
+    more = {"workload": "metadata", "files_per_task": 500, "iterations": 3, "states": ["80.00"]}
+    study, plain = load(blocks(also=[more])), load(blocks())
+    added = set(names(study)) - set(names(plain))
+    assert added == {("80.00@264M", f"metadata_i{number}") for number in (1, 2, 3)}
+    cells = study.cells_of(study.state_named("80.00"))
+    assert [cell.order for cell in cells] == list(range(1, len(cells) + 1))
+    assert {cell.params["files_per_task"] for cell in cells if cell.params["workload"] == "metadata"} == {500}
+    assert len(load(blocks(also=[{**more, "states": []}])).cells_of(study.state_named("10.00"))) == 4 + 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"states": ["81.00"]}, "also[0].states[0]: '81.00' is no state here"),
+        ({"file_per_task": 1}, "unknown key; did you mean 'files_per_task'?"),
+        ({"stop": {"interval_percent": 5, "iterations_at_most": 9}}, "stop: stands in 'cells' only"),
+        (None, "also: a workload stands there twice"),
+    ],
+)
+def test_more_cells_that_are_wrong_are_refused(load, wrong, said):
+    more = {"workload": "metadata", "files_per_task": 500, "iterations": 3}
+    with pytest.raises(StudyError) as refusal:
+        load(blocks(also=[more, more] if wrong is None else [{**more, **wrong}]))
+    assert said in str(refusal.value)

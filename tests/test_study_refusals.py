@@ -1,0 +1,291 @@
+"""What is no study is refused: file, key path, value, what is allowed, the nearest."""
+
+import copy
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from studies import CONFIG, blocks, generations, names
+
+from fsage import workloads
+from fsage.study import StudyError, load_study
+
+TOP = (
+    "name, title, question, target, states, cells, also, sentinels, passes, traces, only, exclude, tuning, order_seed, "
+    "headline, compare"
+)
+STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notation, structures"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("headlines", [], f"headlines: unknown key; did you mean 'headline'? allowed: {TOP}"),
+        ("name", "Series 1", "name: 'Series 1' is not allowed; it must match ^[a-z][a-z0-9_]{0,31}$"),
+        ("name", "other", "name: 'other' is not what the file is called; allowed: small"),
+        ("title", None, "title: null is not text (quote what looks like a number)"),
+        ("order_seed", "x", "order_seed: 'x' is not a whole number"),
+        ("tuning", {"max_dirty_mb": [1]}, "tuning.max_dirty_mb: [1] is not a single value"),
+        ("states", 5, "states: 5 is not a block of keys"),
+        (
+            "states.recipe",
+            "pfa",
+            "states.recipe: 'pfa' is not allowed; did you mean 'paf'? "
+            "allowed: defrag, iocontrol, paf, prealloc, striping",
+        ),
+        ("states.capacty", 5, f"states.capacty: unknown key; did you mean 'capacity'? allowed: {STATES}"),
+        ("states.capacity", [10, 10], "states.capacity[1]: 10 is there twice"),
+        (
+            "states.capacity",
+            [],
+            "states.capacity: an empty list; allowed: one value or a list of at least one",
+        ),
+        ("states.capacity", ["ten"], "states.capacity[0]: 'ten' is not a whole number"),
+        ("states.capacity", True, "states.capacity: true is not a whole number"),
+        ("states.capacity", 100, "states.capacity: 100 is too large; allowed: at most 99"),
+        ("states.capacity", 0, "states.capacity: 0 is too small; allowed: at least 1"),
+        ("states.file_size", 264, "states.file_size: 264 is not a size; write it with its unit, such as 64M"),
+        (
+            "states.file_size",
+            "264MB",
+            "states.file_size: '264MB' may be a power of ten; sizes are powers of two: write 264M or 264MiB",
+        ),
+        (
+            "states.reuse",
+            "nestd",
+            "states.reuse: 'nestd' is not allowed; did you mean 'nested'? allowed: nested, fresh",
+        ),
+        ("states.seed", 1.5, "states.seed: 1.5 is not a whole number"),
+        (
+            "cells.workload",
+            "sequentail",
+            "cells.workload: 'sequentail' is not allowed; did you mean 'sequential'? "
+            f"allowed: {', '.join(workloads.names())}",
+        ),
+        (
+            "cells.tool",
+            ["fio", "iro"],
+            "cells.tool[1]: 'iro' is not allowed; did you mean 'ior'? allowed: auto, fio, ior",
+        ),
+        ("cells.direct", "maybe", "cells.direct: 'maybe' is not true or false"),
+        ("cells.phases", "write", "cells.phases: 'write' is not a list, such as [a, b]"),
+        (
+            "cells.phases",
+            ["wriet"],
+            "cells.phases[0]: 'wriet' is not allowed; did you mean 'write'? allowed: write, read",
+        ),
+        ("cells.iterations", 0, "cells.iterations: 0 is not a whole number from 1 to 10000"),
+        ("cells.iterations", True, "cells.iterations: true is not a whole number from 1 to 10000"),
+        (
+            "cells.transfer_size",
+            ["3M", "8M", "64M"],
+            "cells.transfer_size: 3M does not divide 64M, the largest; a cell moves multiples of that one",
+        ),
+        (
+            "sentinels",
+            {"every": 2},
+            "sentinels.transfer_size: sentinels are all alike: give one level (8M, 64M)",
+        ),
+        (
+            "sentinels",
+            {"every": 2, "transfer_size": "65M"},
+            "sentinels.transfer_size: 8M, 64M do not divide 65M, the largest; a cell moves multiples of that one",
+        ),
+        (
+            "only",
+            [{"capacity": 85}],
+            "only[0].capacity: 85 is no level of this study; the nearest is 80; allowed: 10, 80",
+        ),
+        (
+            "exclude",
+            [{"transfer_size": "128M"}],
+            "exclude[0].transfer_size: 128M is no level of this study; the nearest is 64M; allowed: 8M, 64M",
+        ),
+        (
+            "only",
+            [{"capcity": 80}],
+            "only[0].capcity: unknown key; did you mean 'capacity'? "
+            "allowed: notation, capacity, fragmentation, file_size, transfer_size, iteration",
+        ),
+        ("only", [{}], "only[0]: an empty entry would match everything"),
+        ("only", {"capacity": 80}, "only: {'capacity': 80} is not a list, such as [{capacity: 80}]"),
+        ("exclude", [{"iteration": [1, 2]}], "only: together with 'exclude' this leaves no cell to measure"),
+        (
+            "headline",
+            [{"label": "x", "state": 80.3, "against": "10.00"}],
+            "headline[0].state: 80.3 is not text (quote what looks like a number)",
+        ),
+        (
+            "headline",
+            [{"label": "x", "state": "80.3", "against": "10.00"}],
+            "headline[0].state: '80.3' is no state here; did you mean '80.30'? they go from 10.00@264M to 80.30@264M",
+        ),
+        (
+            "compare",
+            {"study": "smal"},
+            "compare.study: there is no study 'smal' in here; did you mean 'small'? there are: small",
+        ),
+        ("compare", {"study": "a/b"}, "compare.study: 'a/b' is not the name of a study"),
+        ("compare", {"capacity": 10}, "compare.study: null is not the name of a study"),
+        (
+            "compare",
+            {"study": "small", "file_sze": "1M"},
+            "compare.file_sze: unknown key; did you mean 'file_size'? "
+            "allowed: study, capacity, fragmentation, file_size",
+        ),
+    ],
+)
+def test_refuses(refused, path, value, message):
+    study = blocks()
+    *blocks_above, key = path.split(".")
+    inner = study
+    for block in blocks_above:
+        inner = inner[block]
+    inner[key] = value
+    assert refused(study) == f"small.yaml: {message}"
+
+
+def test_every_problem_is_listed(refused):
+    study = blocks(titel="t", sentinels={"every": 0})
+    study["states"] |= {"capacity": [10, 100], "reuse": "fesh"}
+    study["cells"]["transfer_size"] = ["8M", "64"]
+    study["cells"]["colour"] = 1
+    del study["question"]
+    study["cells"]["transfer_size"] = ["8M", "8X"]
+    assert [line.split(":")[1].strip() for line in refused(study).splitlines()] == [
+        "question",
+        "states.capacity[1]",
+        "states.reuse",
+        "cells.colour",
+        "cells.transfer_size[1]",
+        "titel",
+    ]
+
+
+def test_capacities_that_cannot_be_reached_are_shown_with_a_caret(refused):
+    assert refused(blocks(states=generations("PAF:70.30,20.00@264M", "PAF:70.30,60.00@264M"))) == (
+        "small.yaml: states.notation[1]: generation 2 adds 60% to the 49% that the ones before it leave: "
+        "more than the target holds; AA is at most 51 here\n"
+        "    PAF:70.30,60.00@264M\n"
+        "              ^^^^^"
+    )
+
+
+def test_axes_and_notation_exclude_each_other(refused):
+    both = generations("PAF:70.30@264M", capacity=10)
+    assert refused(blocks(states=both)) == (
+        "small.yaml: states.capacity: goes without 'notation', which names whole structures"
+    )
+    assert refused(blocks(states={"recipe": "paf", "capacity": 10})) == (
+        "small.yaml: states.fragmentation: is missing\nsmall.yaml: states.file_size: is missing"
+    )
+    assert refused(blocks(states=generations("PAF:70.30@264M", "PAF:70.30@264M<5"))) == (
+        "small.yaml: states.notation[1]: 'PAF:70.30@264M<5' is there twice"
+    )
+
+
+def test_a_state_that_may_be_two_is_refused(refused):
+    study = blocks(headline=[{"label": "x", "state": "80.30", "against": "80.30@33M"}])
+    study["states"]["file_size"] = ["264M", "33M"]
+    assert refused(study) == (
+        "small.yaml: headline[0].state: '80.30' may mean 80.30@264M or 80.30@33M: give the whole name"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "small.yaml: null is not a block of keys"),
+        ("a: [1", "small.yaml: line 2, column 1: did not find expected ',' or ']'"),
+        ("name: a\nname: b\n", "small.yaml: line 2, column 1: the key 'name' is there twice"),
+        ("? [a]\n: 1", "small.yaml: line 1, column 3: found unhashable key"),
+        ("a: 2026-99-99", "small.yaml: not YAML: month must be in 1..12"),
+        ("a: !!python/name:os.system ''", "small.yaml: line 1, column 4: could not determine a constructor"),
+        ("a: \x01", "small.yaml: not YAML: unacceptable character #x0001"),
+    ],
+)
+def test_refuses_what_is_no_yaml(refused, text, message):
+    assert refused(text).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "instead", "message"),
+    [
+        ("iocontrol_hot", "  hot_size: 1M\n", "", "states.hot_size: is wanted for stage hot, e.g. 1M"),
+        ("iocontrol_hot", "hot_percent: 25", "hot_percent: 30", "states.hot_size: 1M is not 30% of whole blocks"),
+        ("iocontrol", "piece_size: 4K", "piece_size: 5K", "states.piece_size: 5K is no multiple of 4K, a block"),
+        ("iocontrol", "P6]", "P7]", "cells.pattern[5]: 'P7' is not allowed"),
+    ],
+)
+def test_a_study_of_io_control_that_does_not_hold_together_is_refused(refused, name, words, instead, message):
+    text = (CONFIG / f"{name}.yaml").read_text()
+    assert words in text
+    assert message in refused(text.replace(words, instead, 1))
+
+
+def test_what_reads_what_the_state_has_not_is_refused():
+    one = {"pattern": "P4", "scheduler": "bfq", "iteration": 1}
+    readers = {"kind": "readers", "generation": 1, "percent": 6, "piece_bytes": 4096}
+    claimed = {"kind": "loop", "stores": [{"mount": "/mnt"}]}
+    with pytest.raises(ValueError, match="an SQLite query needs a state with a database: `sqlite: true`"):
+        workloads.load("sqlite").commands(one, claimed, [readers])
+    with pytest.raises(ValueError, match="reads: hot needs a state with hot ranges: `hot_percent`"):
+        workloads.load("weights").commands({**one, "reads": "hot"}, claimed, [readers])
+    hot = {**readers, "hot_bytes": 12288, "every_bytes": 49152}
+    with pytest.raises(ValueError, match="131072 bytes do not divide a hot range of 12288"):
+        workloads.load("weights").commands({**one, "reads": "hot"}, claimed, [hot])
+
+
+def test_a_study_that_is_not_there_names_those_that_are():
+    with pytest.raises(StudyError) as caught:
+        load_study(CONFIG / "serie1.yaml")
+    every = ", ".join(sorted(path.stem for path in CONFIG.glob("*.yaml")))
+    assert str(caught.value) == (
+        f"{CONFIG}/serie1.yaml: there is no study 'serie1' in {CONFIG}; did you mean 'series1'? there are: {every}"
+    )
+    with pytest.raises(StudyError, match="cannot be read: Is a directory"):
+        load_study(CONFIG)
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["8M", "paf", "read"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(block, path=()):
+    """Every place of a nested block, by its path."""
+    entries = block.items() if isinstance(block, dict) else enumerate(block) if isinstance(block, list) else ()
+    for key, value in entries:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+FULL = blocks(
+    sentinels={"every": 2, "transfer_size": "64M"},
+    only=[{"capacity": 80, "transfer_size": ["8M"]}],
+    exclude=[{"iteration": 2}],
+    headline=[{"label": "x", "state": "80.30", "against": "80.00"}],
+    compare={"study": "small", "file_size": "33M"},
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.sampled_from(list(places(FULL))), anything)
+def test_anything_anywhere_is_a_study_or_a_study_error(load, place, value):
+    study = copy.deepcopy(FULL)
+    *above, key = place
+    inner = study
+    for step in above:
+        inner = inner[step]
+    inner[key] = value
+    try:
+        assert names(load(study))
+    except StudyError as error:
+        assert all(line.startswith((" ", "/")) for line in str(error).splitlines())
