@@ -23,7 +23,7 @@ PREFIX = "fsage-"
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
 # of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
 LATENCY_US = 5000
-PUT_BACK_PATIENCE_S = 130.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
+PUT_BACK_PATIENCE_S = 150.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
 GROUP_PATIENCE_S = 5.0  # what a killed command started may still end a transfer
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
