@@ -20,17 +20,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import MIB, bring
+from states import MIB
 
-from fsage import recipes, workloads
-from fsage.agent import claim, images, striping
-from fsage.agent.cells import measure
+from fsage import workloads
+from fsage.agent import striping
 from fsage.agent.hosts.library import PACKAGE
 from fsage.agent.netflow import blocks, share
 from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import StripedFile
-from fsage.agent.target import open_target
-from fsage.recipes.striping import States
 
 NETFLOW = workloads.load("netflow")
 BLOCK = 65536
@@ -287,142 +284,3 @@ def test_a_launcher_that_fails_ends_the_phase_with_what_it_said(tmp_path):
     assert done.returncode == 1 and "a task ended before it had begun: there are not enough slots" in done.stderr
     done = run(asked(tmp_path, "flat", "generate"), "no-such-launcher")
     assert done.returncode == 1 and "no-such-launcher does not start" in done.stderr
-
-
-def step(name: str, *others: str) -> dict:
-    states = States(pattern=[name, *others], default=name)
-    (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)
-    return found.steps(1, 0)[0]
-
-
-@pytest.fixture
-def osts(local_target):
-    spec = {**local_target, "stores": 4, "amount_mib": 32}
-    images.create(spec, {}, False)
-    claim.claim(spec, {}, False)
-    return spec
-
-
-@pytest.mark.root
-def test_cells_on_stores_find_what_was_generated_and_a_spoiled_one_fails_visibly(osts):
-    steps = [step("netflow.6")]
-    bring(osts, *steps)
-    target = open_target(osts)
-    cells = []
-    for order, distribution in enumerate(("synchronous", "asynchronous", "synchronous"), 1):
-        params = {"workload": "netflow", "distribution": distribution, "models_read": 64, "iteration": 1}
-        todo = NETFLOW.commands(params, target.claim, steps)
-        cell = {"kind": "planned", "order": order, "attempt": 1, "params": params, "phases": todo}
-        cells.append({"name": f"cell{order}", **cell})
-    object0 = f"{target.mounts[0]}/measured/object0"
-    argv = ["dd", "if=/dev/zero", f"of={object0}", "bs=1", "seek=5000", "count=50", "conv=notrunc"]
-    cells[2]["phases"].insert(1, {"name": "spoil", "argv": argv, "reads": False})
-    request = {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested"}
-    assert measure.measure(osts, {**request, "cells": cells}, False)["measured"] == 3
-    seen = {path.name: json.loads(path.read_text()) for path in (target.home / "outbox").rglob("cell*.json")}
-    outcomes = [NETFLOW.read(seen[f"cell{number}.1.json"]) for number in (1, 2, 3)]
-    assert [one.status for one in outcomes] == ["valid", "valid", "failed"], outcomes[0].why or outcomes[1].why
-    for name in ("index_checksum", "models_checksum", "index_bytes", "models_bytes"):
-        assert outcomes[0].metrics[name] == outcomes[1].metrics[name] > 0
-    assert outcomes[0].metrics["index_bytes"] == 32 * MIB and outcomes[0].metrics["models_checksum"] < 2**48
-    assert f"index: {object0}, byte 0 (byte 0 of the file): block 0 is corrupt, the CRC is" in outcomes[2].why
-    assert [phase.get("cached_pages") for phase in seen["cell1.1.json"]["phases"]] == [0, 0, 0]
-    assert not [path for mount in target.mounts for path in (mount / "measured").iterdir()], "nothing stays"
-
-    def told(number: int, **changes) -> str:
-        other = json.loads(json.dumps(seen["cell1.1.json"]))
-        phase = other["phases"][number]
-        phase["stdout"] = json.dumps({**json.loads(phase["stdout"]), **changes})
-        outcome = NETFLOW.read(other)
-        assert outcome.status == "failed" and not outcome.metrics
-        return outcome.why
-
-    assert "models: checksum 1 is not " in told(2, checksum=1)
-    assert "index: bytes 7 is not 33554432, as generated" in told(1, bytes=7)
-    assert "models: records 7 is not " in told(2, records=7)
-    assert "index: tasks 3 is not 4, as asked" in told(1, hosts={"here": 3})
-    assert "not all took part" in told(1, least_shares=0)
-    assert "distribution asynchronous is not synchronous" in told(2, distribution="asynchronous")
-    assert "this is no result of netflow" in told(1, bytes="7")
-
-
-CLAIM = {
-    **{"kind": "loop", "target": "osts", "amount_mib": 64, "containers": None, "tools": {"fio": "3.33"}},
-    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
-}
-LUSTRE = {
-    **{"kind": "lustre", "target": "site", "amount_mib": 64, "containers": None, "tasks": 8, "hosts": ["c1", "c2"]},
-    **{"tools": {"mpirun": "4.1.4"}, "stores": [{"mount": "/lustre/fsage"}]},
-    "lustre": {"osts": list(range(16))},
-}
-
-
-@pytest.mark.parametrize(
-    ("launcher", "begins"),
-    [
-        (
-            "openmpi",
-            "mpirun --allow-run-as-root --oversubscribe --host c1:8,c2:8 --mca x y -np 16 -x FSAGE_NETFLOW_KEY",
-        ),
-        ("mpich", "mpirun -hosts c1,c2 -ppn 8 --mca x y -np 16"),
-    ],
-)
-def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
-    site = {**LUSTRE, "launcher": launcher, "launcher_options": ["--mca", "x", "y"]}
-    todo = NETFLOW.commands({"workload": "netflow", "iteration": 1}, site, [step("netflow.6")])
-    program = "env PYTHONPATH={agent} {python} -S -m fsage.agent.netflow {files}/task.json"
-    assert {" ".join(phase["argv"]) for phase in todo} == {f"{program} {begins}"}
-    task = json.loads(todo[1]["files"]["task.json"])
-    assert (task["host"], task["tasks"]) == ("c1", 16)
-    assert task["paths"] == [f"/lustre/fsage/measured/segment{number}/shared" for number in range(3)]
-    cuts = [0, 186 * MIB, 372 * MIB, 1024 * MIB]  # 10 and 20 of 55 GB
-    sizes = [end - begin for begin, end in itertools.pairwise(cuts)]
-    assert task["segments"] == [[cuts[n], cuts[n + 1], 1, sizes[n], n] for n in range(3)], "a file is an object"
-    whole = {**step("netflow.6"), "realisation": "pfl"}
-    (task, *_) = NETFLOW.commands({"workload": "netflow", "iteration": 1}, site, [whole])
-    task = json.loads(task["files"]["task.json"])
-    assert (task["paths"], task["segments"]) == (["/lustre/fsage/measured/shared"], [[0, cuts[3], 1, cuts[3], 0]])
-    (alone,) = {
-        " ".join(phase["argv"])
-        for phase in NETFLOW.commands(
-            {"workload": "netflow", "nodes": 1, "iteration": 1}, {**site, "tools": {}}, [step("netflow.6")]
-        )
-    }
-    assert alone == program
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"block_size": 4097}, "block_size: 4097 bytes are no multiple of 4096, a page"),
-        ({"transfer_size": 96 * 1024}, "transfer_size: 98304 bytes are no multiple of 65536, the block_size"),
-        ({"segment_size": MIB * 3 // 2}, "segment_size: 1572864 bytes are no multiple of 1048576"),
-        ({"block_size": 2 * MIB, "transfer_size": 2 * MIB}, "1048576 bytes are no multiple of 2097152, .* in a stripe"),
-        ({"models": 100}, "models_read: 128 are more than the 100 models"),
-        ({"models_read": 8}, "64 times 1048576 bytes of the file and 8 models are no work for 16 tasks"),
-        ({"distribution": "asynchronous", "segment_size": 16 * MIB}, "4 times 16777216 bytes .* for 16 tasks"),
-        ({"nodes": 2}, "nodes: 2 are more than target osts was claimed with"),
-    ],
-)
-def test_what_no_cell_can_be_made_of_is_said(changes, why):
-    with pytest.raises(ValueError, match=why):
-        NETFLOW.commands({"workload": "netflow", "iteration": 1, **changes}, CLAIM, [step("netflow.1")])
-    with pytest.raises(ValueError, match="needs a state with a layout"):
-        NETFLOW.commands({"workload": "netflow", "iteration": 1}, CLAIM, [])
-    with pytest.raises(ValueError, match="nodes: 2 clients need mpirun, not found"):
-        NETFLOW.commands({"workload": "netflow", "iteration": 1}, {**LUSTRE, "tools": {}}, [step("netflow.1")])
-
-
-def test_the_estimate_of_a_cell_is_what_it_takes():
-    target = {
-        **{**CLAIM, "amount_mib": 320, "device_model": {"kind": "iocost", "random_iops": 100}},
-        "calibration": {"cell_overhead_s": 0.6, "read_mib_s": 15.26},
-    }
-    params = {"workload": "netflow", "models_read": 192, "iteration": 1}
-    patterns = [f"netflow.{number}" for number in range(1, 7)]
-    estimates = [
-        NETFLOW.seconds(params, target, [step(name, *(one for one in patterns if one != name))]) for name in patterns
-    ]
-    assert [round(one) for one in estimates] == [18, 10, 6, 8, 8, 7]
-    faster = {**target, "device_model": {"kind": "none"}}
-    assert NETFLOW.seconds(params, faster, [step("netflow.1", *patterns[1:])]) < estimates[0]

@@ -7,30 +7,20 @@ from pathlib import Path
 
 import pytest
 from states import MIB, bring
+from striped import STORES, osts_of, step
 
 from fsage import patterns, recipes, workloads
 from fsage.agent import claim, images
 from fsage.agent.cells import measure
 from fsage.agent.target import open_target
-from fsage.recipes.striping import States
 from fsage.study import StudyError, load_study
 
-STORES = 4
 CONFIG = Path(__file__).parents[1] / "config"
-
-
-def step(name: str, *others: str) -> dict:
-    states = States(pattern=[name, *others], default=name)
-    (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)
-    return found.steps(1, 0)[0]
 
 
 @pytest.fixture
 def osts(local_target):
-    spec = {**local_target, "stores": STORES}
-    images.create(spec, {}, False)
-    claim.claim(spec, {}, False)
-    return spec
+    return osts_of(local_target)
 
 
 def cell(claimed: dict, steps: list[dict], **more: object) -> dict:
