@@ -135,6 +135,7 @@ def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(pr
     assert {r["check"]["rebuilt"] for r in project.records().values()} == {False}
 
 
+@pytest.mark.long
 def test_a_cell_that_runs_out_of_space_fails_and_the_rest_goes_on(project: Project) -> None:
     project.write_study(states__capacity=[30, 97], states__fragmentation=[0], cells__transfer_size=["4M"], headline=[])
     ran = project.snakemake()
