@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -428,6 +429,19 @@ def test_a_wrong_declaration_is_refused(change: Spec, message: str, tmp_path: Pa
     with pytest.raises(Refusal, match=message):
         images.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
     assert not (tmp_path / "home").exists()
+
+
+@root
+def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target: Spec) -> None:
+    target = claimed(local_target)
+    [device], [point] = target.devices, target.mounts
+    filesystems.unmount(point)
+    held = os.open(device, os.O_RDWR | os.O_EXCL)
+    moment = threading.Timer(0.5, os.close, [held])
+    moment.start()
+    filesystems.mount("ext4", device, point)
+    moment.join()
+    assert filesystems.mounted_at(point)
 
 
 @root

@@ -130,10 +130,15 @@ def mount(filesystem: str, device: str, point: Path, more: str = "") -> None:
     """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options."""
     refuse_occupied(point, device)
     point.mkdir(parents=True, exist_ok=True)
-    try:
-        mount_call(device, str(point), filesystem, MS_NOATIME, MOUNT_OPTIONS[filesystem] + (more and f",{more}"))
-    except OSError as error:
-        raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            mount_call(device, str(point), filesystem, MS_NOATIME, MOUNT_OPTIONS[filesystem] + (more and f",{more}"))
+            break
+        except OSError as error:  # busy: another command looks at the device for a moment, to be told to keep off
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
+            time.sleep(0.02)
     if filesystem == "ext4":
         load_bitmaps(device)
 
