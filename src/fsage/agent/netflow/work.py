@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import AGAIN, StripedFile
 
 
-class Work:
+class Work(ABC):
     """A phase's work on the file. `attend` is called between I/Os, and raises when nobody waits for the result."""
 
     def __init__(self, asked: dict[str, Any], number: int, attend: Callable[[], None]) -> None:
@@ -23,9 +24,9 @@ class Work:
         self.file = StripedFile(segments, asked["paths"], asked["transfer_bytes"], asked["direct"])
         self.moved_bytes = self.records = self.checksum = 0
 
+    @abstractmethod
     def do(self, share: list) -> None:
         """Do one share. Raises Failure."""
-        raise NotImplementedError
 
     def end(self) -> dict[str, Any]:
         """What this task has done."""
