@@ -20,7 +20,7 @@ import yaml
 from lustre_site import Site, site_in
 from session import PREFIX
 
-from fsage.agent import claim, filesystems, images, journal
+from fsage.agent import claim, files, filesystems, images, journal
 from fsage.agent.device import iocost, loops, seek
 from fsage.study import Study, StudyError, load_study
 
@@ -158,6 +158,14 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
             loops.detach({"image": str(backing), **found})
         shutil.rmtree(place)
     assert not traces(name)
+
+
+@pytest.fixture(scope="module")
+def alone_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One module of this session at a time has the machine's control groups: they move, and look at, what is shared."""
+    workers = tmp_path_factory.getbasetemp().parent
+    with files.locked(workers / "controllers.lock"):
+        yield
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
 import time
 from pathlib import Path
 from threading import Timer
@@ -12,6 +12,7 @@ import pytest
 from session import PREFIX
 
 from fsage.agent import calibrate, claim, files, filesystems, images, journal
+from fsage.agent.cells import commands
 from fsage.agent.declaration import MIB
 from fsage.agent.device import iocost
 from fsage.agent.errors import Failure, Refusal
@@ -96,8 +97,8 @@ def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_p
             iocost._remount_when_idle(point, options, 0)
         monkeypatch.undo()
         goes = Timer(0.3, group.rmdir)
-        goes.start()
         began = time.monotonic()
+        goes.start()
         iocost._remount_when_idle(point, options, 0)
         assert time.monotonic() - began > 0.2 and iocost._below(point) == 0
         goes.join()
@@ -108,7 +109,7 @@ def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_p
 
 
 @pytest.fixture
-def device(local_target: Spec) -> str:
+def device(local_target: Spec, alone_with_controllers: None) -> str:
     """A loop device of this test's own, where a model can be had."""
     if why := iocost.possible({}):
         pytest.skip(f"no device model here: {why}")
@@ -155,7 +156,7 @@ def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
         "--size=64M",
         *calibrate.DIRECT,
     ]
-    inside = calibrate._fio(argv, "write", 64 * MIB, iocost.entering(name))
+    inside = calibrate._fio(argv, "write", 64 * MIB, iocost.within(iocost.group_of(name)))
     assert inside > 1.1, "64 MiB at 50 MiB/s: never faster than the model; slower only where others load the machine"
     outside = calibrate._fio(argv, "write", 64 * MIB)
     assert outside < inside, "what runs outside of the group is not charged"
@@ -217,21 +218,16 @@ def test_a_group_with_processes_is_named(local_target: Spec, device: str, monkey
     monkeypatch.setattr(iocost, "GROUP_PATIENCE_S", 0.3)
     home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
     iocost.put(home, name, [device], MODEL)
-    child = os.fork()
-    if child == 0:
-        iocost.entering(name)()
-        time.sleep(60)
-        os._exit(0)
-    try:
-        # Type: ignore[operator].
-        while str(child) not in (iocost._root() / f"fsage-{name}/cgroup.procs").read_text().split():
+    group = iocost.group_of(name)
+    with subprocess.Popen([*iocost.within(group), "sleep", "60"]) as child:
+        while str(child.pid) not in (group / "cgroup.procs").read_text().split():
             time.sleep(0.01)
-        with pytest.raises(Failure, match=f"processes in it: {child}"):
+        with pytest.raises(Failure, match=f"processes in it: {child.pid}"):
             undo(home)
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+        child.kill()
     undo(home)
+    gone = commands.run([["true"]], lambda: None, 60, iocost.within(group))
+    assert gone[0]["rc"] and str(group) in gone[0]["stderr"], "not outside of a group that has gone"
 
 
 @pytest.mark.root
@@ -244,7 +240,7 @@ def test_a_claim_with_a_model(local_target: Spec, device: str, monkeypatch: pyte
     assert model["bytes_per_s"] == min(100 * MIB, int(0.6 * lower * MIB)) and model["why_none"] is None
     assert model["label"].startswith("modelled device (IOCost, ")
     target = open_target(local_target)
-    assert target.enter_model() is not None
+    assert target.under_model()[-1].endswith(f"fsage-{local_target['name']}/cgroup.procs")
     placed = target.model_in_place()
     assert placed and placed["read_back"][device]["io.cost.qos"]["enable"] == "1"
     rate_mib_s = model["bytes_per_s"] / MIB

@@ -25,13 +25,13 @@ def children() -> set[str]:
 
 def test_each_has_its_own_output_and_the_time_of_each_line() -> None:
     ran = commands.run(
-        [[sys.executable, "-c", SAYS.format(wait, code)] for wait, code in ((0.2, 0), (0.5, 3))], nothing, 60
+        [[sys.executable, "-c", SAYS.format(wait, code)] for wait, code in ((0.2, 0), (2, 3))], nothing, 60
     )
     assert [one["rc"] for one in ran] == [0, 3] and {one["stdout"] for one in ran} == {"first\nsecond\n"}
-    for one, wait in zip(ran, (0.2, 0.5), strict=True):
+    for one in ran:
         first, second = one["line_s"]
-        assert second - first >= wait / 2, "on a busy machine the first line is heard late"
-        assert one["wall_s"] >= second and not one["timed_out"]
+        assert 0 < first <= second <= one["wall_s"] and not one["timed_out"]
+    assert ran[1]["line_s"][1] - ran[1]["line_s"][0] > 0.5, "a busy machine hears the first line late"
 
 
 def test_none_is_left() -> None:
@@ -39,6 +39,8 @@ def test_none_is_left() -> None:
     ran = commands.run([FOREVER, ["/no/such/program"], FOREVER], nothing, 60)
     assert [one["rc"] for one in ran] == [-15, 127, 127]
     assert "another command did not start: [Errno 2]" in ran[0]["stderr"] and "No such file" in ran[1]["stderr"]
+    ran = commands.run([FOREVER, ["/no/such/program"]], nothing, 60, ["sh", "-c", 'exec "$@"', "front"])
+    assert [one["rc"] for one in ran] == [-15, 127] and "'/no/such/program'" in ran[1]["stderr"]
     began = time.monotonic()
     ran = commands.run([FOREVER, ["true"]], nothing, 0.3)
     assert [one["timed_out"] for one in ran] == [True, True] and time.monotonic() - began < 10

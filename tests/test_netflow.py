@@ -103,7 +103,7 @@ def test_shares_are_the_whole_file_once(blocks_there, tasks, transfer_blocks, di
     assert [begin for begin, _ in shares] == [0, *(end for _, end in shares[:-1])] and shares[-1][1] == size
     lengths = [end - begin for begin, end in shares]
     if distribution == "synchronous":
-        assert len(shares) == tasks and max(lengths) - min(lengths) <= whole
+        assert len(shares) == min(tasks, -(-size // whole)) and max(lengths) - min(lengths) <= whole
     else:
         assert all(length == 2 * whole for length in lengths[:-1]) and lengths[-1] <= 2 * whole
 
@@ -158,8 +158,15 @@ def test_every_layout_and_both_distributions_find_the_same_and_what_was_generate
         assert index["shares"] == (3 if distribution == "synchronous" else 8), "equal shares, or small ones"
         assert models["shares"] == (3 if distribution == "synchronous" else 9), "equal shares, or a model each"
         assert sum(index["hosts"].values()) == 3 and index["least_shares"] >= 1 and index["seconds"] > 0
+        assert index["seconds"] < 30 > models["seconds"] > 0, "no longer than the run had"
         seen.add((index["checksum"], models["checksum"], models["records"], models["bytes"]))
     assert len(seen) == 1
+
+
+def test_fewer_reads_than_tasks_are_no_measurement(tmp_path):
+    for name in NETFLOW.PHASES:
+        done = run(asked(tmp_path, "flat", name, models=1 << 20, models_read=30))
+    assert done.returncode == 1 and "shares of work are not enough for 3 tasks" in done.stderr
 
 
 @pytest.fixture(scope="module")

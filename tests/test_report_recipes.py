@@ -12,7 +12,7 @@ from records import CONFIG, build, make_records, store
 
 from fsage import dataset
 from fsage.report.groups import summarise
-from fsage.report.iocontrol.rows import AFTER, BEFORE, Shared, against_fair, victim
+from fsage.report.iocontrol.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, against_fair, victim
 from fsage.report.prealloc.rows import aged, rows_of
 from fsage.study import load_study
 
@@ -166,7 +166,8 @@ def test_page_of_an_io_control_study_with_sqlite_has_the_times_of_queries(tmp_pa
 
 def test_page_of_a_study_of_what_is_hot_has_what_was_moved_and_gained(tmp_path):
     records = taken("iocontrol_hot")
-    page = build(load_study(CONFIG / "iocontrol_hot.yaml"), records, tmp_path)
+    study = load_study(CONFIG / "iocontrol_hot.yaml")
+    page = build(study, records, tmp_path)
     hot, whole = cells_of(page, "IOCost", 9)
     assert hot[2] == "what is hot" and hot[5].endswith("(EXT4_IOC_MOVE_EXT)") and whole[5].endswith("(e4defrag)")
     assert re.search(r"5\d(\.\d+)? MiB were moved for what is hot, 237 MiB for the whole file: 2\d%", page)
@@ -175,17 +176,24 @@ def test_page_of_a_study_of_what_is_hot_has_what_was_moved_and_gained(tmp_path):
         if record["state"] == "4K.hot":
             record["layout"]["notes"]["defragment"] = {"unsupported": "XFS_IOC_EXCHANGE_RANGE is not to be had"}
             record.update(status="unsupported", why="XFS_IOC_EXCHANGE_RANGE is not to be had", metrics={}, phases=[])
-    page = build(load_study(CONFIG / "iocontrol_hot.yaml"), records, tmp_path / "again")
+    page = build(study, records, tmp_path / "again")
     assert "what is hot could not be defragmented alone: XFS_IOC_EXCHANGE_RANGE is not to be had." in page
     assert [row[2] for row in cells_of(page, "IOCost", 9)] == [
         "the whole file"
     ] and "IOCost was not measured" not in page
 
+    for record in records:  # no better place was free
+        if record["state"] == "4K.after":
+            record["layout"]["notes"]["defragment"]["moved_bytes"] = 0
+    assert "What is hot beside the whole file" in build(study, records, tmp_path / "nothing")
 
-def shared(pattern: str, group1: float | None, group2: float | None, stage: str = BEFORE) -> Shared:
+
+def shared(
+    pattern: str, group1: float | None, group2: float | None, stage: str = BEFORE, workload: str = WEIGHTS
+) -> Shared:
     rates = {name: rate for name, rate in (("1", group1), ("2", group2)) if rate is not None}
     bw_mib_s = {name: [0.995 * rate, rate, 1.005 * rate] for name, rate in rates.items()}
-    return Shared("bfq", f"4K.{stage}", "4 KiB", stage, pattern, bw_mib_s, {}, {}, [], [], "")
+    return Shared(workload, "bfq", f"4K.{stage}", "4 KiB", stage, pattern, bw_mib_s, {}, {}, [], [], "")
 
 
 @pytest.mark.parametrize(
@@ -215,6 +223,15 @@ def test_a_whole_file_alone_is_measured_once_for_both_stages():
     everything = [one, shared("P1", None, 100), shared("P6", 40, None), shared("P6", 100, None, AFTER)]
     assert victim(one, everything) == ("2", "")
     assert against_fair(one, "1", everything).value == pytest.approx(1, rel=0.03)
+
+
+def test_beside_sqlite_a_whole_file_is_fair_to_fio_alone_on_it_not_to_a_query():
+    one = shared("P2", 50, 10, workload=SQLITE)
+    query = shared("P1", None, 20, workload=SQLITE)
+    pieces, whole = (shared("P6", rate, None, stage, SQLITE) for rate, stage in ((40, BEFORE), (80, AFTER)))
+    assert against_fair(one, "1", [one, query, pieces]) is None
+    found = [against_fair(one, group, [one, query, pieces, whole]) for group in ("1", "2")]
+    assert [round(each.value, 2) for each in found] == [1.25, 1.0]
 
 
 def test_page_of_a_netflow_study_has_both_phases_and_both_distributions(tmp_path):

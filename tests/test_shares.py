@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
@@ -23,13 +24,15 @@ from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
+SLOW = {"cost_bytes_per_s": 60_000_000}
+"""A model that the disk keeps while other tests use it too."""
 READERS = {"kind": "readers", "generation": 1, "percent": 8, "piece_bytes": 16384, **HOT}
 DATABASE = {"kind": "sqlite", "generation": 2, "percent": 8, "seed": 67005}
 WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
 
 
 @pytest.fixture(scope="module")
-def target(module_target: dict) -> Target:
+def target(module_target: dict, alone_with_controllers: None) -> Target:
     images.create(module_target, {}, False)
     claim.claim(module_target, {}, False)
     made = bring(module_target, READERS, DATABASE)["notes"]["readers"]
@@ -38,7 +41,7 @@ def target(module_target: dict) -> Target:
 
 
 def cell(target: Target, pattern: str, name: str, **more: Any) -> dict:
-    params = {"workload": "weights", "pattern": pattern, "scheduler": name, "iteration": 1, **more}
+    params = {"workload": "weights", "pattern": pattern, "scheduler": name, "iteration": 1, **SLOW, **more}
     made: dict = {"name": f"{pattern}_{name}_{time.monotonic_ns()}", "kind": "planned", "order": 1, "attempt": 1}
     workload = workloads.load(params["workload"])
     try:
@@ -69,6 +72,13 @@ def queue(target: Target) -> str:
 
 def in_groups(target: Target) -> list[str]:
     return [pid for group in groups.left_over(target.home) for pid in groups.processes(group)]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
 
 
 def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
@@ -130,24 +140,24 @@ def test_what_cannot_be_had_is_unsupported_with_the_reason(target: Target) -> No
     assert found.status == "unsupported" and "not cfq; CFQ left Linux with 5.0" in str(found.why)
     found = outcome(target, cell(target, "P2", "iocost", cgroup="v1"))
     assert found.status == "unsupported" and "IOCost is of cgroup v2 alone" in str(found.why)
-    found = outcome(target, cell(target, "P2", "bfq", cgroup="v1"))  # moved to v2 by the cells before
+    assert outcome(target, cell(target, "P1", "none")).status == "valid", "the controller is in v2 now"
+    found = outcome(target, cell(target, "P2", "bfq", cgroup="v1"))
     assert found.status == "unsupported" and "cgroup v1 does not hold" in str(found.why)
 
 
 def test_a_group_that_vanishes_fails_the_cell(target: Target) -> None:
     def remove() -> None:
-        while not in_groups(target):
-            time.sleep(0.01)
+        wait_for(lambda: bool(in_groups(target)))
+        groups.end_readers(target.home)
         for group in groups.left_over(target.home):
-            for pid in groups.processes(group):
-                os.kill(int(pid), signal.SIGKILL)
             iocost.UNDO["group"]({"path": str(group)})
 
     remover = Thread(target=remove)
     remover.start()
     found = outcome(target, cell(target, "P2", "bfq"))
     remover.join()
-    assert found.status == "failed" and ("a reader ended with code" in str(found.why) or "removed" in str(found.why))
+    said = ("a reader ended with code", "somebody removed it")  # as it is counted, or as the other reader starts
+    assert found.status == "failed" and any(words in str(found.why) for words in said), found.why
     assert queue(target) == "none" and outcome(target, cell(target, "P1", "bfq")).status == "valid"
 
 
@@ -156,8 +166,7 @@ def killed(target: Target, workload: str) -> None:
     given = request([cell(target, "P2", "bfq", seconds=20.0, workload=workload)])
     process = get_context("fork").Process(target=measure.measure, args=(target.spec, given, False))
     process.start()
-    while len(in_groups(target)) < 2 or queue(target) != "bfq":
-        time.sleep(0.02)
+    wait_for(lambda: len(in_groups(target)) >= 2 and queue(target) == "bfq")
     assert process.pid
     os.kill(process.pid, signal.SIGKILL)
     process.join()
@@ -171,15 +180,38 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
 
     killed(target, "sqlite")
     there = groups.left_over(target.home)
-    began = time.monotonic()
     assert recover.recover(target.spec, {}, True)["changed"], "--check says so and changes nothing"
     proof = recover.recover(target.spec, {}, False)["proof"]
-    assert any("has the scheduler none again" in line for line in proof) and time.monotonic() - began < 15
+    assert any("has the scheduler none again" in line for line in proof)
     assert not any(Path(group).exists() for group in there)
     if not iocost.groups():  # nobody else's target needs it
         assert not journal.entries(journal.SHARED)
     assert not recover.recover(target.spec, {}, False)["changed"]
     assert state.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
+
+
+def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(target: Target) -> None:
+    recover.put_back(target.home)
+    claim_spec = open_target(target.spec)
+    scheduler.put(claim_spec, "bfq")
+    assert queue(target) == "bfq" and not groups.left_over(target.home) and shares.left_over(target.home)
+    scheduler.put(claim_spec, "bfq")
+    assert len(journal.entries(journal.path_of(target.home))) == 1, "what was before is noted once"
+    assert state.diagnose(target.spec, request([]), False)["todo"] == []
+    assert queue(target) == "none" and not shares.left_over(target.home)
+
+
+def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -> None:
+    (device,) = loops.devices_of(target.claim["stores"][0]["image_id"])
+    path = scheduler._path(device)
+    path.write_text("bfq")
+    switch = path.parent / "iosched/low_latency"
+    assert switch.read_text() == "1\n"
+    scheduler.put(target, "bfq")
+    assert switch.read_text() == "0\n"
+    shares.put_back(target)
+    assert (queue(target), switch.read_text()) == ("bfq", "1\n")
+    path.write_text("none")
 
 
 def test_what_is_hot_is_defragmented_alone_and_read_in_long_transfers(target: Target) -> None:

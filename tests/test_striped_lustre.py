@@ -100,7 +100,7 @@ head, row, rest = said.partition("\\nread " if reads else "\\nwrite ")
 for line in head.splitlines():
     print("Command line : /bin/" + " ".join(sys.argv[sys.argv.index("ior"):]) if line.startswith("Command") else line)
 sys.stdout.flush()
-time.sleep(0.3)
+time.sleep(1)
 print(row[1:] + rest, flush=True)
 """
 
@@ -148,11 +148,13 @@ def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Si
     ]
     write = seen["phases"][0]
     assert write["placement"] == {"files": 2, "looked_at": 2, "stripes": {"0": 1, "1": 2}, "astray": []}
+    spans = []
     for one in (write, *write["beside"]):
         came = dict(zip(one["stdout"].splitlines(), one["line_s"], strict=True))
         row = next(line for line in came if line.startswith("write  "))
-        assert came[row] - came["Results: "] >= 0.25, "each line has the time at which it came"
-    assert write["wall_s"] < 2 * 0.3 + 1 and len(write["beside"]) == 1
+        assert came[row] - came["Results: "] > 0.2, "each line has the time at which it came"
+        spans.append((came["Results: "], came[row]))
+    assert len(spans) == 2 and max(begin for begin, _ in spans) < min(end for _, end in spans), "side by side"
 
     def judged(first: float, second: float) -> workloads.Outcome:
         """With rows that came at these seconds: the IORs took 0.01091 and 0.02136 s."""

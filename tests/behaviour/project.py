@@ -102,9 +102,9 @@ class Project:
     def snakemake(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("snakemake", *(words or ("small",)))
 
-    def measure(self) -> subprocess.CompletedProcess[str]:
+    def measure(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Measure what is missing, as `snakemake small` does, without the report that takes as long as a few cells."""
-        return self.run("snakemake", "--omit-from", "report_small", "--", "small")
+        return self.run("snakemake", *options, "--omit-from", "report_small", "--", "small")
 
     def fsage(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("fsage", *words)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from fsage.agent import claim, images, lease, prealloc, probe, recover, state, structure, tune
-from fsage.agent.cells import groups, measure, outbox
+from fsage.agent.cells import measure, outbox, shares
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts, servercache
@@ -32,7 +32,7 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
     if check:
         return {"changed": False, "msg": "the lease is taken only in earnest"}
     if request.get("release"):
-        if groups.left_over(home):  # as it was found, at the end of each run
+        if shares.left_over(home):  # as it was found, at the end of each run
             with lease.held(home, request):
                 recover.put_back(home)
         return {"changed": lease.drop(home, request), "msg": f"target {home.name} is free"}

@@ -8,7 +8,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
             f"--loops={passes}",
         ]
         commands.append(" ".join(argv))
-        seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.enter_model())
+        seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.under_model())
     pair_s = time.monotonic() - began
     for place in places:
         for file in place.glob("calibrate.*"):
@@ -155,9 +155,9 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     }
 
 
-def _fio(argv: list[str], direction: str, wanted_bytes: int, enter: Callable[[], None] | None = None) -> float:
+def _fio(argv: list[str], direction: str, wanted_bytes: int, front: Sequence[str] = ()) -> float:
     """Run fio; the seconds of its slowest job by its own clock. `Failure` unless all was moved."""
-    done = run(argv, preexec_fn=enter)
+    done = run([*front, *argv])
     start = done.stdout.find("{\n")
     try:
         jobs = json.JSONDecoder().raw_decode(done.stdout[max(start, 0) :])[0]["jobs"]

@@ -72,8 +72,8 @@ def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
     if now["phase"] == token.BUILDING:
         return now, f"building its state was interrupted at epoch {now['epoch']}"
     interrupted = now["phase"] == token.MEASURING
+    shares.put_back(target)
     if interrupted:
-        shares.put_back(target)
         remove_measured(target)
     print_now = fingerprint(target.mounts, target.filesystem)
     if print_now["hash"] != now["fingerprint"]:

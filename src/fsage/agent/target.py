@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +100,9 @@ class Target:
         else:
             directories.verify(self.mounts[0], self.claim)
 
-    def enter_model(self) -> Callable[[], None] | None:
-        """A `preexec_fn` that puts the child under the device model; None where that needs nothing."""
-        return self.model.entering()
+    def under_model(self) -> list[str]:
+        """The front of a command that is measured under the device model; empty where that needs nothing."""
+        return self.model.front()
 
     def model_in_place(self) -> dict[str, Any] | None:
         """The device model as read back, put in place before if it was not; or None."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -48,19 +50,25 @@ class _Command:
 
 
 def run(
-    commands: Sequence[Sequence[str]], attend: Callable[[], None], timeout_s: float, **how: Any
+    commands: Sequence[Sequence[str]],
+    attend: Callable[[], None],
+    timeout_s: float,
+    front: Sequence[str] = (),
+    **how: Any,
 ) -> list[dict[str, Any]]:
     """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
 
     `line_s` are the seconds, since the first was started, at which each line of stdout came. `attend` is called often;
     what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the others are
-    stopped. `how` goes to subprocess.Popen.
+    stopped. `front` stands before each command, but not in its `argv`; `how` goes to subprocess.Popen.
     """
     began, running, why = time.monotonic(), list[_Command](), ""
     try:
         try:
             for argv in commands:
-                running.append(_Command(argv, began, how))
+                if front and not shutil.which(argv[0]):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+                running.append(_Command([*front, *argv], began, how))
         except OSError as error:
             why = str(error)
             for one in running:

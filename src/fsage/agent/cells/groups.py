@@ -35,9 +35,9 @@ def make(target: Target, asked: dict, one: dict) -> Path:
         cost = asked["cost"]
         iocost.put(target.home, name, target.devices if cost else [], cost or {})
         group = iocost.group_of(name)
-        _write(group / "io.weight", f"default {one['weight']}")
-        if (group / "io.bfq.weight").exists():
-            _write(group / "io.bfq.weight", f"default {one['weight']}")
+        for file in (group / "io.weight", group / "io.bfq.weight"):  # IOCost's or CFQ's, and BFQ's
+            if file.exists():
+                _write(file, f"default {one['weight']}")
         return group
     root = v1()
     if root is None:
@@ -46,7 +46,7 @@ def make(target: Target, asked: dict, one: dict) -> Path:
     with files.locked(journal.SHARED_LOCK):
         journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(group)})
         group.mkdir(exist_ok=True)
-    _write(group / "blkio.bfq.weight", str(one["weight"]))
+    _write(group / f"{_v1_prefix(group)}weight", str(one["weight"]))
     return group
 
 
@@ -55,10 +55,11 @@ def counted(target: Target, group: Path) -> Counted:
     numbers = {iocost.number_of(device) for device in target.devices}
     read_bytes = ios = cost_us = 0
     try:
-        if (group / "blkio.bfq.io_service_bytes").exists():
+        if not (group / "io.stat").exists() and (group / f"{_v1_prefix(group)}io_serviced").exists():
             found = []
-            for name in ("blkio.bfq.io_service_bytes", "blkio.bfq.io_serviced"):
-                lines = [line.split() for line in (group / name).read_text(encoding="ascii").splitlines()]
+            for name in ("io_service_bytes", "io_serviced"):
+                text = (group / f"{_v1_prefix(group)}{name}").read_text(encoding="ascii")
+                lines = [line.split() for line in text.splitlines()]
                 found.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
             return Counted(found[0], found[1], 0)
         for line in (group / "io.stat").read_text(encoding="ascii").splitlines():
@@ -102,6 +103,11 @@ def v1() -> Path | None:
         if mount.type == "cgroup" and mount.root == "/" and "blkio" in mount.super_options.split(","):
             return Path(mount.point)
     return None
+
+
+def _v1_prefix(group: Path) -> str:
+    """BFQ's files of cgroup v1; CFQ's are called so without its name."""
+    return "blkio.bfq." if (group / "blkio.bfq.weight").exists() else "blkio."
 
 
 def _write(path: Path, text: str) -> None:

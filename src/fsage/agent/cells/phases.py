@@ -15,7 +15,7 @@ from pathlib import Path
 from fsage.agent import caches
 from fsage.agent.cells import commands, shares
 from fsage.agent.cells.trace import tracing
-from fsage.agent.errors import Failure
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import layout_of
 from fsage.agent.hosts.attend import measured_files
 from fsage.agent.hosts.library import PACKAGE
@@ -166,7 +166,7 @@ class Phases:
                 result = self.call({**phase, "argv": argv})
         except Lost:
             raise
-        except Failure as why:
+        except (Failure, Refusal) as why:
             result = {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -190,7 +190,7 @@ class Phases:
             phase.get("timeout_s", PHASE_TIMEOUT_S),
             cwd=self.target.mounts[0] / "measured",
             env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
-            preexec_fn=self.target.enter_model(),
+            front=self.target.under_model(),
         )
         first["cpu_s"] = _used_by_children() - before
         if others:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import journal
 from fsage.agent.cells import groups, query
 from fsage.agent.cells.groups import Counted
 from fsage.agent.device import iocost, scheduler
@@ -45,7 +46,7 @@ def why_not(target: Target, phases: list[dict]) -> str | None:
             return why
         if asked["cgroup"] == "v1" and groups.v1() is None:
             return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
-        if asked["cgroup"] == "v2" and (why := iocost.possible({})):
+        if asked["cgroup"] == "v2" and (why := iocost.possible({}) if asked["cost"] else iocost.movable({})):
             return f"no shares by weight in cgroup v2: {why}"
         if any("query" in one for one in asked["groups"]) and (why := query.why_not()):
             return why
@@ -130,9 +131,15 @@ def run(target: Target, phase: dict, attend: Callable[[], None]) -> dict[str, An
     }
 
 
+def left_over(home: Path) -> bool:
+    """Whether groups that read are still there, or the scheduler that was set for them."""
+    noted = {entry["kind"] for entry in journal.entries(journal.path_of(home))}
+    return bool(groups.left_over(home)) or "scheduler" in noted
+
+
 def put_back(target: Target) -> None:
     """End what a killed command left running in the groups; then scheduler and cost model are as before."""
-    if groups.left_over(target.home):
+    if left_over(target.home):
         groups.end_readers(target.home)
         undo(target.home, OF_A_CELL)
 
@@ -155,16 +162,9 @@ def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
 
 
 def _start(target: Target, argv: list[str], group: Path, env: dict[str, str] | None = None) -> subprocess.Popen:
-    procs = os.fsencode(group / "cgroup.procs")
-
-    def enter() -> None:
-        descriptor = os.open(procs, os.O_WRONLY)
-        os.write(descriptor, b"0")
-        os.close(descriptor)
-
     try:
         return subprocess.Popen(
-            argv,
+            [*iocost.within(group), *argv],
             stdin=subprocess.DEVNULL if env is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -173,7 +173,6 @@ def _start(target: Target, argv: list[str], group: Path, env: dict[str, str] | N
             cwd=target.mounts[0] / "measured",
             env={**os.environ, "LC_ALL": "C", **(env or {})},
             start_new_session=True,
-            preexec_fn=enter,
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         raise Failure(f"starting {argv[0]} in {group}: {error}") from error

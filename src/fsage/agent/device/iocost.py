@@ -50,20 +50,30 @@ class Iocost(Model):
         """See the function `put`."""
         return put(self.home, self.name, devices, self.claimed)
 
-    def entering(self) -> Callable[[], None]:
+    def front(self) -> list[str]:
         """Into the target's control group."""
-        return entering(self.name)
+        return within(group_of(self.name))
 
 
 def possible(declared: dict[str, Any]) -> str | None:
     """Why no model can be laid over a device of this machine; None when one can."""
+    if why := movable(declared):
+        return why
+    root = _root()
+    if root and "io" in _words(root / "cgroup.controllers") and not (root / "io.cost.qos").exists():
+        return "this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)"
+    return None
+
+
+def movable(declared: dict[str, Any]) -> str | None:
+    """Why no group of cgroup v2 can have the block I/O controller here; None when one can."""
     if os.geteuid() != 0:
         return "needs root"
     root = _root()
     if root is None:
         return "the root of cgroup v2 cannot be reached here (not mounted, or hidden by a container)"
     if "io" in _words(root / "cgroup.controllers"):
-        return None if (root / "io.cost.qos").exists() else "this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)"
+        return None
     try:
         _plan_move(declared.get("allow_moving", []))
     except Refusal as why:
@@ -101,16 +111,9 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dic
     }
 
 
-def entering(name: str) -> Callable[[], None]:
-    """A function that moves the process that calls it into the target's group (for `preexec_fn`)."""
-    procs = os.fsencode(group_of(name) / "cgroup.procs")
-
-    def enter() -> None:
-        descriptor = os.open(procs, os.O_WRONLY)
-        os.write(descriptor, b"0")
-        os.close(descriptor)
-
-    return enter
+def within(group: Path) -> list[str]:
+    """The front of a command that is to run in a control group; it fails, and says so, where the group has gone."""
+    return ["sh", "-c", 'echo 0 >"$0" && exec "$@"', str(group / "cgroup.procs")]
 
 
 def group_of(name: str) -> Path:

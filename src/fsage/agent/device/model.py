@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,6 @@ class Model:
         """Have it in place on each loop device; its parameters and what was read back, or None without a model."""
         return None
 
-    def entering(self) -> Callable[[], None] | None:
-        """A `preexec_fn` for whatever is measured under the model; None where it needs none."""
-        return None
+    def front(self) -> list[str]:
+        """The front of a command that is measured under the model; empty where that needs nothing."""
+        return []

@@ -6,11 +6,13 @@ Kernel documentation: Documentation/block/switching-sched.rst.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from fsage.agent import files, journal
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure
+from fsage.agent.shell import run
 from fsage.agent.target import Target
 
 PATH = "/sys/block/{}/queue/scheduler"
@@ -19,10 +21,17 @@ PATH = "/sys/block/{}/queue/scheduler"
 def why_not(device: str, name: str) -> str | None:
     """Why the kernel cannot give a device this scheduler; None when it can."""
     offered = _offered(_path(device))
-    if name in offered:
+    if name in offered or _loadable(name):
         return None
     gone = "; CFQ left Linux with 5.0" if name == "cfq" else ""
     return f"{os.uname().nodename} (Linux {os.uname().release}) offers {device} {', '.join(offered)}, not {name}{gone}"
+
+
+def _loadable(name: str) -> bool:
+    """Whether it is a module: the kernel loads it when its name is written to the queue."""
+    if not shutil.which("modprobe"):
+        return False
+    return run(["modprobe", "--dry-run", "--quiet", f"{name}-iosched"], ok=(0, 1)).returncode == 0
 
 
 def put(target: Target, name: str) -> None:
@@ -32,18 +41,23 @@ def put(target: Target, name: str) -> None:
             path, disk = _path(device), target.model.disk(store)
             loop = {key: disk[key] for key in ("dev", "ino")}
             entry = {"kind": "scheduler", "device": device, "before": _now(path), "disk": loop}
-            if entry["before"] != name:
+            favours = _favours(path)
+            if favours.exists():
+                entry["low_latency"] = favours.read_text(encoding="ascii").strip()
+            if entry["before"] != name or entry.get("low_latency", "0") != "0":
                 journal.note(journal.path_of(target.home), entry)
                 _set(path, name)
-            favours = path.parent / "iosched/low_latency"  # BFQ's, gone with it: more weight for what seems interactive
-            if name == "bfq" and favours.exists():
+            if favours.exists():
                 favours.write_text("0", encoding="ascii")
 
 
 def _put_back(entry: journal.Entry) -> str:
     if entry["device"] not in loops.devices_of(entry["disk"]):
         return f"{entry['device']}, whose scheduler was set, was detached since: it is as new, or another's"
-    _set(_path(entry["device"]), entry["before"])
+    path = _path(entry["device"])
+    _set(path, entry["before"])
+    if "low_latency" in entry:
+        _favours(path).write_text(entry["low_latency"], encoding="ascii")
     return f"{entry['device']} has the scheduler {entry['before']} again"
 
 
@@ -52,6 +66,11 @@ UNDO = {"scheduler": _put_back}
 
 def _path(device: str) -> Path:
     return Path(PATH.format(Path(device).name))
+
+
+def _favours(path: Path) -> Path:
+    """BFQ's switch that gives more weight to what seems interactive; there while BFQ is."""
+    return path.parent / "iosched/low_latency"
 
 
 def _set(path: Path, name: str) -> None:

@@ -8,6 +8,7 @@ of the index) and host (by which tasks on other hosts reach this one).
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -54,10 +55,14 @@ def _shares(asked: dict[str, Any]) -> list[list]:
 
 
 def _distribute(ready: list[Task], shares: list[list], tasks: Tasks) -> list[dict[str, Any]]:
-    """Give every task a share, and further ones to whoever has done one; the results."""
+    """Give every task a share, and further ones to whoever has done one; the results.
+
+    Hosts have clocks of their own: a task's seconds count from its first share on, and are added to when that was sent.
+    """
     results: list[dict[str, Any]] = []
     left = iter(shares)
     at_work = {task.there: task for task in ready}
+    begun_s: dict[Connection, float] = {}
 
     def give(there: Connection) -> None:
         following = next(left, None)
@@ -65,6 +70,7 @@ def _distribute(ready: list[Task], shares: list[list], tasks: Tasks) -> list[dic
 
     try:
         for task in ready:
+            begun_s[task.there] = time.monotonic()
             give(task.there)
         while at_work:
             for there in wait(list(at_work)):
@@ -76,7 +82,8 @@ def _distribute(ready: list[Task], shares: list[list], tasks: Tasks) -> list[dic
                 if "done" in said:
                     give(there)
                 else:
-                    results.append(said)
+                    span = {key: begun_s[there] + said[key] for key in ("first_s", "last_s")}
+                    results.append({**said, **span})
                     del at_work[there]
     except (EOFError, OSError) as error:
         raise Failure(

@@ -26,9 +26,12 @@ def of_entries(entries: Sequence[Entry], asked: dict[str, Any]) -> list[list[Ent
 
 
 def equal(whole: int, parts: int) -> list[tuple[int, int]]:
-    """So many shares of `whole` things in a row, none with more than one more than another.
+    """So many shares of `whole` things in a row, none with more than one more than another, and none empty.
 
     >>> equal(10, 4)
     [(0, 2), (2, 5), (5, 7), (7, 10)]
+    >>> equal(2, 4)
+    [(0, 1), (1, 2)]
     """
+    parts = min(whole, parts)
     return [(whole * number // parts, whole * (number + 1) // parts) for number in range(parts)]

@@ -1,8 +1,8 @@
 """A task: connected to the coordinator, it does what it is given, and ends when the connection does.
 
 It says {"host", "pid"} and is answered by what is asked and its number; says {"ready": true}; every {"share"} is
-answered by {"done": true}, {"end": true} by what it did: seconds of the first and last I/O counted from the first share
-on. What failed is {"failed": sentence}.
+answered by {"done": true}, {"end": true} by what it did: `first_s` and `last_s`, the seconds of its first and last I/O
+since its first share came. What failed is {"failed": sentence}.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def hear(there: Connection) -> dict[str, Any]:
 
 
 def _done(there: Connection, work: Work) -> dict[str, Any]:
-    shares, zero, given = 0, 0.0, hear(there)
+    came = there.recv_bytes()
+    zero, shares, given = time.monotonic(), 0, read(came)
     while "share" in given:
-        zero = zero or time.monotonic()
         work.do(given["share"])
         shares += 1
         say(there, {"done": True})

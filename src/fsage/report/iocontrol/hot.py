@@ -48,7 +48,7 @@ def hot(data: Data) -> Section | None:
         done = {stage: notes.get((piece_bytes, stage), {}).get("defragment", {}) for stage in (HOT, AFTER)}
         if why := done[HOT].get("unsupported"):
             warnings.append(f"Pieces of {piece}: what is hot could not be defragmented alone: {why}.")
-        elif all(done.values()):
+        elif all(done.values()) and done[AFTER]["moved_bytes"]:
             share = done[HOT]["moved_bytes"] / done[AFTER]["moved_bytes"]
             words.append(
                 f"Pieces of {piece}: {size_label(done[HOT]['moved_bytes'])} were moved for what is hot, "

@@ -37,6 +37,7 @@ OWN = ("workload", "pattern", "scheduler", "cgroup", "iteration")
 class Shared:
     """Samples of one scheduler in one pattern and state; of each group MiB/s, how many I/Os, and of what size."""
 
+    workload: str
     scheduler: str
     state: str
     piece: str
@@ -76,6 +77,7 @@ def shared(data: Data, workload: str) -> list[Shared]:
     ).sort_values(["scheduler", "place", "pattern", "iteration"], kind="stable")
     return [
         Shared(
+            workload,
             scheduler,
             state,
             part["piece"].iloc[0],
@@ -95,12 +97,16 @@ def shared(data: Data, workload: str) -> list[Shared]:
 def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio | None:
     """A group's rate over its rate alone times its weight's share; None where it was not measured alone.
 
-    Group 1 alone is P6 where it reads the file in pieces; where it reads a whole one, it is what group 2 reads alone.
-    A whole file is the same before and after, so P1 is taken from the other stage where it was measured once.
+    Group 1 alone is P6 where it reads the file in pieces. Where it reads a whole one, it is what group 2 reads alone if
+    that is the same reader; beside SQLite it is P6 with the file made whole. A whole file is the same before and after,
+    so P1 is taken from the other stage where it was measured once.
     """
-    in_pieces = group == "1" and PATTERNS[one.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file
-    source = "1" if in_pieces else "2"
-    stages = [one.stage] if in_pieces else [one.stage, BEFORE, HOT, AFTER]
+    if group == "1" and PATTERNS[one.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file:
+        source, stages = "1", [one.stage]
+    elif group == "1" and one.workload == SQLITE:
+        source, stages = "1", [AFTER]
+    else:
+        source, stages = "2", [one.stage, BEFORE, HOT, AFTER]
     for stage in stages:
         for other in everything:
             if (other.scheduler, other.piece, other.stage, other.pattern) == (
