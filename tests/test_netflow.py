@@ -165,7 +165,7 @@ def test_every_layout_and_both_distributions_find_the_same_and_what_was_generate
 
 def test_fewer_reads_than_tasks_are_no_measurement(tmp_path):
     for name in NETFLOW.PHASES:
-        done = run(asked(tmp_path, "flat", name, models=1 << 20, models_read=30))
+        done = run(asked(tmp_path, "flat", name, models=1 << 20, models_read=60))
     assert done.returncode == 1 and "shares of work are not enough for 3 tasks" in done.stderr
 
 
