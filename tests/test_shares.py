@@ -192,24 +192,24 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
 
 def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(target: Target) -> None:
     recover.put_back(target.home)
-    claim_spec = open_target(target.spec)
-    scheduler.put(claim_spec, "bfq")
+    now = open_target(target.spec)  # on another loop device than before
+    scheduler.put(now, "bfq")
     assert queue(target) == "bfq" and not groups.left_over(target.home) and shares.left_over(target.home)
-    scheduler.put(claim_spec, "bfq")
+    scheduler.put(now, "bfq")
     assert len(journal.entries(journal.path_of(target.home))) == 1, "what was before is noted once"
     assert state.diagnose(target.spec, request([]), False)["todo"] == []
     assert queue(target) == "none" and not shares.left_over(target.home)
 
 
 def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -> None:
-    (device,) = loops.devices_of(target.claim["stores"][0]["image_id"])
-    path = scheduler._path(device)
+    now = open_target(target.spec)
+    path = scheduler._path(now.devices[0])
     path.write_text("bfq")
     switch = path.parent / "iosched/low_latency"
     assert switch.read_text() == "1\n"
-    scheduler.put(target, "bfq")
+    scheduler.put(now, "bfq")
     assert switch.read_text() == "0\n"
-    shares.put_back(target)
+    shares.put_back(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")
     path.write_text("none")
 

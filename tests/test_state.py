@@ -86,6 +86,17 @@ def test_written_in_shards_gives_the_same_files(spec):
     assert (shared["files"], shared["bytes"]) == (alone["files"], alone["bytes"])
 
 
+def test_files_that_do_not_fit_end_the_step_at_one_that_is_named(spec):
+    step = populate(90)
+    request = {"state": "wanted", "steps": [step], "reuse": "nested", "study": "test"}
+    state.scrub(spec, request, False)
+    begun = state.begin("populate", spec, request, False)
+    target = open_target(spec)
+    files.fallocate(target.mounts[0] / "somebody_elses", target.capacity_bytes // 2)
+    with pytest.raises(Failure, match=r"populating stopped at file \d+ of \d+ \(.*: No space left.*asked were 90% of"):
+        state.work("populate", spec, request, begun["step"], {"index": 0, "count": 1})
+
+
 def test_fresh_never_goes_on_from_another_state(spec):
     first = bring(spec, populate(40), fragment(10))
     assert bring(spec, populate(40), fragment(10), reuse="fresh")["instance"] == first["instance"], "it is there"

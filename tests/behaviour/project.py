@@ -24,6 +24,8 @@ TREE = [
     *(p.name for p in ROOT.glob("*.yml")),
 ]
 
+MEASURE = ("--omit-from", "report_small", "--", "small")
+"""Words for Snakemake: what is missing is measured without the report, which takes as long as a few cells."""
 CELLS = 16  # 4 states x 2 transfer sizes x 2 iterations
 
 STUDY = {
@@ -103,8 +105,8 @@ class Project:
         return self.run("snakemake", *(words or ("small",)))
 
     def measure(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Measure what is missing, as `snakemake small` does, without the report that takes as long as a few cells."""
-        return self.run("snakemake", *options, "--omit-from", "report_small", "--", "small")
+        """Measure what is missing, as `snakemake small` does, without the report."""
+        return self.run("snakemake", *options, *MEASURE)
 
     def fsage(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("fsage", *words)

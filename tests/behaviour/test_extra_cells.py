@@ -23,7 +23,7 @@ def test_iterations_stop_when_the_interval_is_narrow_and_at_the_budget_at_the_la
         traces={"states": ["30.50"]},
         headline=[],
     )
-    ran = project.snakemake()
+    ran = project.measure()
     assert ran.returncode == 0, ran.stderr
     assert "plan small: 14 cells, 2 states, 2 populates, 6 extra cells, 20 cells to measure, " in ran.stdout
     assert "at most (the stop rule spares what is not needed after 5 iterations)" in ran.stdout
@@ -45,5 +45,5 @@ def test_iterations_stop_when_the_interval_is_narrow_and_at_the_budget_at_the_la
         assert all("columns" in phase["trace"] or "why_none" in phase["trace"] for phase in traced["phases"])
     digests = [{record["layout"]["digest"] for record in mine} for mine in by_state.values()]
     assert all(len(several) == 1 for several in digests) and digests[0] != digests[1], "two seeds, two layouts"
-    again = project.snakemake()
+    again = project.snakemake("-n", "small")
     assert again.returncode == 0 and ", 0 cells to measure" in again.stdout

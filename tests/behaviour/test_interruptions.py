@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from project import CELLS, Project, kill_group
+from project import CELLS, MEASURE, Project, kill_group
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
@@ -122,11 +122,14 @@ def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(p
 
 def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:
     project.write_study(states__capacity=[30], headline=[])
-    run = project.start("snakemake", "small")
+    run = project.start("snakemake", *MEASURE)
     wait_for(lambda: observations(project) >= 1)
     second = project.run("snakemake", "--config", "results=elsewhere", "--", "small")
     assert second.returncode != 0
-    assert f"process {run.pid} on {os.uname().nodename}" in second.stderr and "snakemake small" in second.stderr
+    assert (
+        f"process {run.pid} on {os.uname().nodename}" in second.stderr
+        and "snakemake --omit-from report_small -- small" in second.stderr
+    )
     assert not (project.root / "elsewhere" / "records").exists()
     by_hand = project.playbook("scrub.yml", "-e", '{"fsage_request": {"steps": [], "state": "empty"}}')
     assert by_hand.returncode != 0 and "is held by run" in by_hand.stdout

@@ -50,7 +50,7 @@ def test_a_misspelt_target_declaration_names_the_nearest_key(project: Project) -
 
 def test_a_transfer_size_that_does_not_divide_the_calibrated_amount(project: Project) -> None:
     changed(project, lambda s: s["cells"].update(transfer_size=["48M"]))
-    ran = project.snakemake()
+    ran = project.measure()
     assert ran.returncode != 0
     assert "does not divide" in ran.stdout + ran.stderr and "amount_mib: 64" in ran.stdout + ran.stderr
     assert not project.record_files()
@@ -85,7 +85,7 @@ def test_a_replaced_image_is_not_touched(claimed: Project) -> None:
     mine = image.with_suffix(".mine")
     image.rename(mine)
     image.write_bytes(b"somebody else's" * 4096)
-    ran = claimed.snakemake()
+    ran = claimed.measure()
     assert ran.returncode != 0 and str(image) in ran.stdout + ran.stderr
     assert image.read_bytes() == b"somebody else's" * 4096
     image.unlink()
@@ -102,7 +102,7 @@ def test_an_unclaimed_mount_of_somebody_else_is_not_touched(project: Project, tm
     subprocess.run(["mount", "-o", "loop", image, project.mount], check=True)
     try:
         (project.mount / "precious").write_text("keep")
-        ran = project.snakemake()
+        ran = project.measure()
         assert ran.returncode != 0 and str(project.mount) in ran.stdout + ran.stderr
         assert (project.mount / "precious").read_text() == "keep"
     finally:
@@ -116,6 +116,7 @@ def test_steps_without_a_claim_say_what_to_do(project: Project) -> None:
     assert not project.mount.exists()
 
 
+@pytest.mark.long
 def test_a_capacity_that_cannot_be_reached(claimed: Project) -> None:
     """99% in files of 4 KiB: their inodes do not suffice."""
     claimed.write_study(states__capacity=[99], states__fragmentation=[0], states__file_size=["4K"], headline=[])

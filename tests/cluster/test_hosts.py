@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster_project import ClusterProject, shared_directory
-from project import make_project
+from project import MEASURE, make_project
 from testbed import Testbed, wait_for
 
 from fsage.agent import structure
@@ -74,8 +74,8 @@ def test_a_study_with_fio_on_three_clients_has_the_cells_of_one_machine(
 ) -> None:
     here = make_project(tmp_path / "here", shared_directory(place, tasks=2))
     here.write_study(**SMALL)
-    beside = here.start("snakemake", "small")
-    ran = shared.snakemake("small")
+    beside = here.start("snakemake", *MEASURE)
+    ran = shared.measure()
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert beside.wait(timeout=240) == 0, (here.root / "started.log").read_text()
     records, local = shared.records(), here.records()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from cluster_project import ClusterProject
-from project import Project, kill_group, make_project
+from project import MEASURE, Project, kill_group, make_project
 from testbed import wait_for
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 # The profile as it is, but for the first look at a job's status.
-SLURM = ("snakemake", "--profile", "slurm", "--slurm-init-seconds-before-status-checks", "1", "small")
+SLURM = ("snakemake", "--profile", "slurm", "--slurm-init-seconds-before-status-checks", "1", *MEASURE)
 SMALLER = {"states__capacity": [30], "cells__transfer_size": ["4M"], "headline": []}  # 2 states, 4 cells
 
 
@@ -54,7 +54,7 @@ def here(tmp_path: Path, module_target: dict) -> Project:
 def test_the_profile_as_typed_gives_the_cells_of_a_local_run(cluster: ClusterProject, here: Project) -> None:
     for project in cluster, here:
         project.write_study(**SMALLER)
-    beside = here.start("snakemake", "small")
+    beside = here.start("snakemake", *MEASURE)
     ran = cluster.snakemake("--profile", "slurm", "small")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert beside.wait(timeout=240) == 0, (here.root / "started.log").read_text()
@@ -70,7 +70,7 @@ def test_the_profile_as_typed_gives_the_cells_of_a_local_run(cluster: ClusterPro
 def test_what_slurm_does_not_have_is_said_in_a_sentence(cluster: ClusterProject) -> None:
     """A partition before anything is changed, the rest when a job is submitted."""
     cluster.write_study(**SMALLER)
-    wanted = [*SLURM[:-1], "--default-resources", "runtime=5"]
+    wanted = [*SLURM[: -len(MEASURE)], "--default-resources", "runtime=5"]
     ran = cluster.run(*wanted, "mem_mb=100", "slurm_partition=nope", "--", "small")
     assert ran.returncode != 0 and "Traceback" not in ran.stderr
     assert "Slurm has no partition nope; it has batch: name one" in " ".join(ran.stderr.split())
