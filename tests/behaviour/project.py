@@ -13,6 +13,8 @@ from pathlib import Path
 
 import yaml
 
+from fsage.plan import load_plans
+
 ROOT = Path(__file__).resolve().parents[2]
 TREE = [
     "Snakefile",
@@ -134,6 +136,21 @@ class Project:
         """state/cell -> (id of the observation, inode of the record): the same while a cell is not measured again."""
         return {
             name: (json.loads(path.read_text())["id"], path.stat().st_ino) for name, path in self.record_files().items()
+        }
+
+    def planned(self) -> dict[str, dict]:
+        """state/cell -> what the plan says of each cell, which its record must have too."""
+        plan = load_plans(self.root / "config", self.root / "inventories" / self.spec["name"], self.root / "results")[
+            "small"
+        ]
+        return {
+            f"{state}/{cell.name}": {
+                "params": cell.params,
+                "order": cell.order,
+                "kind": cell.kind,
+                "nominal": plan.states[state].nominal,
+            }
+            for state, cell in plan.all_cells()
         }
 
     def order(self) -> list[tuple[str, str]]:

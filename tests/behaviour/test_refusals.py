@@ -49,7 +49,7 @@ def test_a_misspelt_target_declaration_names_the_nearest_key(project: Project) -
 
 
 def test_a_transfer_size_that_does_not_divide_the_calibrated_amount(project: Project) -> None:
-    changed(project, lambda s: s["cells"].update(transfer_size=["48M"]))
+    project.write_study(states__capacity=[30], states__fragmentation=[0], cells__transfer_size=["48M"], headline=[])
     ran = project.measure()
     assert ran.returncode != 0
     assert "does not divide" in ran.stdout + ran.stderr and "amount_mib: 64" in ran.stdout + ran.stderr
@@ -79,6 +79,7 @@ def test_a_target_whose_uuid_changed_is_not_touched(claimed: Project) -> None:
 
 
 def test_a_replaced_image_is_not_touched(claimed: Project) -> None:
+    claimed.write_study(states__capacity=[30], states__fragmentation=[0], headline=[])
     image = next(Path(claimed.spec["image_dir"]).glob("*.img"))
     subprocess.run(["umount", claimed.mount], check=True)
     subprocess.run(["losetup", "-d", device_of(claimed)], check=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster_project import ClusterProject, shared_directory
-from project import MEASURE, make_project
+from project import make_project
 from testbed import Testbed, wait_for
 
 from fsage.agent import structure
@@ -23,13 +23,6 @@ GROUPS = {"launcher": ["n2"], "clients": ["n1", "n2", "n3"], "servers": ["n4"]}
 IN_ORDER = ["n2", "n1", "n3"]
 STATE = "30.50@8M"
 SMALL = {"states__capacity": [30], "states__fragmentation": [50], "cells__transfer_size": ["4M"], "headline": []}
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder for targets, on a file system that serves O_DIRECT."""
-    with tempfile.TemporaryDirectory(prefix="fsage-test-", dir="/var/tmp") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="module")
@@ -69,21 +62,30 @@ def fillers(place: str) -> dict[str, tuple[int, int]]:
     return {f"{Path(one.path).parent.name}/{one.name}": (one.stat().st_size, one.stat().st_ino) for one in found}
 
 
-def test_a_study_with_fio_on_three_clients_has_the_cells_of_one_machine(
-    shared: ClusterProject, place: Path, tmp_path: Path
-) -> None:
-    here = make_project(tmp_path / "here", shared_directory(place, tasks=2))
-    here.write_study(**SMALL)
-    beside = here.start("snakemake", *MEASURE)
+def sizes(project: ClusterProject) -> dict[str, int]:
+    """Bytes of each file of the structure, by its path."""
+    return {name: size for name, (size, _) in fillers(project.spec["directory"]).items()}
+
+
+def steps_of(project: ClusterProject) -> list[dict]:
+    """The steps of the last request."""
+    return json.loads((project.root / "request.json").read_text())["fsage_request"]["steps"]
+
+
+def expected(project: ClusterProject, steps: list[dict]) -> dict[str, int]:
+    """Bytes of each file that these steps make on the claimed target and leave there, by its path."""
+    claimed = json.loads((project.home / "claim.json").read_text())
+    whole = structure.expected(steps, claimed["capacity_bytes"])
+    return {f"g{generation}/{index:07d}": size for (generation, index), size in whole.items()}
+
+
+def test_a_study_with_fio_on_three_clients_has_the_cells_that_are_planned(shared: ClusterProject) -> None:
     ran = shared.measure()
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert beside.wait(timeout=240) == 0, (here.root / "started.log").read_text()
-    records, local = shared.records(), here.records()
-    assert len(records) == 2 and records.keys() == local.keys()
-    for name, record in records.items():
-        for key in ("params", "nominal", "order", "kind", "structure", "status", "why"):
-            assert record[key] == local[name][key], f"{name}: {key}"
-        assert record["layout"]["generations"] == local[name]["layout"]["generations"]
+    records, planned = shared.records(), shared.planned()
+    assert {name: {key: record[key] for key in planned[name]} for name, record in records.items()} == planned
+    for record in records.values():
+        assert (record["status"], record["why"]) == ("valid", None)
         assert (record["host"], record["hosts"]) == ("n2", IN_ORDER)
         assert record["metrics"]["write_bytes"] == record["metrics"]["read_bytes"] == 3 * 2 * 8 << 20
         for phase in record["phases"]:
@@ -96,11 +98,9 @@ def test_a_study_with_fio_on_three_clients_has_the_cells_of_one_machine(
             )
             assert dropped["n1"]["cached_pages"] == dropped["n3"]["cached_pages"] == 0
             assert "cached_pages" not in dropped["n4"], "a server has no files of ours"
-    sizes = [{name: size for name, (size, _) in fillers(one.spec["directory"]).items()} for one in (shared, here)]
-    assert sizes[0] == sizes[1]
+    request(shared)
+    assert sizes(shared) == expected(shared, steps_of(shared))
     assert not list((Path(shared.spec["directory"]) / "measured").iterdir())
-    released = here.playbook("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent")
-    assert released.returncode == 0, released.stdout + released.stderr
 
 
 def test_other_hosts_than_those_of_the_claim_are_refused(shared: ClusterProject) -> None:
@@ -120,28 +120,25 @@ def test_other_hosts_than_those_of_the_claim_are_refused(shared: ClusterProject)
 def test_a_host_that_is_lost_fails_the_step_and_its_share_is_made_by_the_next_run(shared: ClusterProject) -> None:
     assert shared.testbed
     asked = request(shared)
-    steps = json.loads((shared.root / "request.json").read_text())["fsage_request"]["steps"]
-    capacity_bytes = json.loads((shared.home / "claim.json").read_text())["capacity_bytes"]
+    steps = steps_of(shared)
     place = shared.spec["directory"]
     (Path(place) / ".fsage/token.json").write_text("torn\n")
     assert shared.playbook("scrub.yml", "-e", asked).returncode == 0
     for playbook, done in (("populate.yml", steps[:1]), ("fragment.yml", steps)):
-        whole = structure.expected(done, capacity_bytes)
+        whole = expected(shared, done)
         shared.testbed.power_off("n3")
         ran = shared.playbook(playbook, "-e", asked)
         assert ran.returncode != 0
         assert "n3" in ran.stdout and "UNREACHABLE" in ran.stdout
         before = fillers(place)
-        assert set(before) != {f"g{generation}/{index:07d}" for generation, index in whole}
+        assert before.keys() != whole.keys()
 
         shared.testbed.power_on("n3")
         shared.testbed.wait_until_idle("n3")
         ran = shared.playbook("scrub.yml", playbook, "-e", asked)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         after = fillers(place)
-        assert {name: size for name, (size, _) in after.items()} == {
-            f"g{generation}/{index:07d}": size for (generation, index), size in whole.items()
-        }
+        assert sizes(shared) == whole
         fewer, more = (before, after) if playbook == "populate.yml" else (after, before)
         assert fewer.items() <= more.items(), "what the others did stays"
 
