@@ -229,11 +229,6 @@ def test_page_says_what_is_not_there_and_how_to_measure_it(series1):
     assert "./run fsage --target local remeasure series1 --failed && ./run snakemake series1" in text
 
 
-def test_page_is_the_same_bytes_twice(quickstart, tmp_path):
-    records = make_records(quickstart)
-    assert build(quickstart, records, tmp_path / "a") == build(quickstart, records[::-1], tmp_path / "b")
-
-
 def test_page_flags_short_samples_mixed_layouts_and_rebuilt_states(quickstart, tmp_path):
     records = make_records(quickstart)[:5]
     records[0]["metrics"]["read_seconds"] = 0.4

@@ -34,7 +34,7 @@ def changed(project: Project, work) -> None:
 )
 def test_a_bad_study_is_refused_before_anything_is_done(project: Project, work, said) -> None:
     changed(project, work)
-    ran = project.snakemake()
+    ran = project.fsage("plan", "small")
     out = ran.stdout + ran.stderr
     assert ran.returncode != 0
     assert said in out and "config/small.yaml" in out and "Traceback" not in out
@@ -111,7 +111,7 @@ def test_an_unclaimed_mount_of_somebody_else_is_not_touched(project: Project, tm
 
 
 def test_steps_without_a_claim_say_what_to_do(project: Project) -> None:
-    for playbook in ("scrub.yml", "populate.yml", "fragment.yml", "tune_clients.yml"):
+    for playbook in ("fragment.yml", "tune_clients.yml"):
         ran = project.playbook(playbook, "-e", json.dumps({"fsage_request": {"steps": [], "state": "x"}}))
         assert ran.returncode != 0 and "claim it first" in " ".join(ran.stdout.split()), playbook
     assert not project.mount.exists()
