@@ -119,7 +119,7 @@ def test_exit_0_means_that_every_planned_record_exists(finished: Project) -> Non
     name, path = next(iter(finished.record_files().items()))
     aside = path.read_text()
     path.write_text(aside.replace('"direct": true', '"direct": false'))
-    ran = finished.measure()
+    ran = finished.snakemake()
     assert (
         ran.returncode != 0 and "taken for another plan" in ran.stdout + ran.stderr and name.split("/")[1] in ran.stdout
     )
@@ -128,4 +128,4 @@ def test_exit_0_means_that_every_planned_record_exists(finished: Project) -> Non
     assert ran.returncode == 1 and str(path.relative_to(finished.root)) in ran.stdout and "Traceback" not in ran.stderr
     path.write_text(aside)
     assert json.loads(path.read_text())["status"] == "valid"
-    assert finished.measure().returncode == 0
+    assert finished.fsage("conclude", "small").returncode == 0
