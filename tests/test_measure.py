@@ -6,7 +6,9 @@ import json
 import mmap
 import os
 import socket
+import time
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -240,6 +242,26 @@ def test_who_takes_the_lease_while_a_command_works_makes_it_stop(tmp_path):
         assert working.orphaned()
     with pytest.raises(Refusal, match="held by run r1"), lease.held(tmp_path, first):
         raise AssertionError("an old job works on a target that another run has taken")
+
+
+def test_who_waits_for_the_target_writes_no_lease_over_that_of_who_took_it_meanwhile(tmp_path, monkeypatch):
+    killed, writing = holder(run="killed", host="elsewhere", machine="another"), Event()
+    lease.take(tmp_path, {"holder": killed})
+    write = lease.write_json
+
+    def slowly(path, what):
+        if what["run"] == "killed":
+            writing.set()
+            time.sleep(0.3)
+        write(path, what)
+
+    monkeypatch.setattr(lease, "write_json", slowly)
+    waits = Thread(target=lease.take, args=(tmp_path, {"holder": killed}))
+    waits.start()
+    assert writing.wait(10)
+    lease.take(tmp_path, {"holder": holder(), "gone": ["killed"]})
+    waits.join()
+    assert json.loads((tmp_path / "lease.json").read_text())["run"] == "r1"
 
 
 def test_who_waits_in_vain_does_not_keep_the_lease(tmp_path, monkeypatch):

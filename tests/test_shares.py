@@ -24,8 +24,6 @@ from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
-SLOW = {"cost_bytes_per_s": 60_000_000}
-"""A model that the disk keeps while other tests use it too."""
 READERS = {"kind": "readers", "generation": 1, "percent": 8, "piece_bytes": 16384, **HOT}
 DATABASE = {"kind": "sqlite", "generation": 2, "percent": 8, "seed": 67005}
 WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
@@ -41,7 +39,7 @@ def target(module_target: dict, alone_with_controllers: None) -> Target:
 
 
 def cell(target: Target, pattern: str, name: str, **more: Any) -> dict:
-    params = {"workload": "weights", "pattern": pattern, "scheduler": name, "iteration": 1, **SLOW, **more}
+    params = {"workload": "weights", "pattern": pattern, "scheduler": name, "iteration": 1, **more}
     made: dict = {"name": f"{pattern}_{name}_{time.monotonic_ns()}", "kind": "planned", "order": 1, "attempt": 1}
     workload = workloads.load(params["workload"])
     try:

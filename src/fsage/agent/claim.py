@@ -138,7 +138,7 @@ def forget(spec: dict[str, Any]) -> None:
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
             folder.rmdir()
-    for name in ("journal.json", "lease.json", "open.lock", "lock"):
+    for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock"):
         files.remove(home / name)
     with contextlib.suppress(OSError):
         home.rmdir()

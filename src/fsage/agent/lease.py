@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fsage.agent.errors import Refusal
-from fsage.agent.files import boot_id, read_json, remove, write_json
+from fsage.agent.files import boot_id, locked, read_json, remove, write_json
 
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go
 BELIEVED_S = 900.0  # a holder on another machine, whose process cannot be looked up, counts as alive so long
@@ -48,36 +48,47 @@ def describe(holder: dict) -> str:
     )
 
 
+@contextlib.contextmanager
+def _changing(home: Path) -> Iterator[Path]:
+    """The lease's file, to be read and then written by one process at a time.
+
+    Who only waits for the target changes it too; without this, the command of a run that has gone could write what it
+    had read over the lease of the run that took its place.
+    """
+    with locked(home / "lease.lock"):
+        yield home / "lease.json"
+
+
 def take(home: Path, request: dict) -> dict | None:
     """Note the request's run as the target's holder; return what was noted. Raises Refusal naming another living one.
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
     """
-    path = home / "lease.json"
-    current = read_json(path)
-    mine = request.get("holder")
-    others = current and (not mine or current["run"] != mine["run"])
-    if current and others and current["run"] not in request.get("gone", ()) and alive(current):
-        raise Refusal(
-            f"target {home.name} is held by {describe(current)}; nothing was touched. "
-            "Wait for that run or stop it, then give the same command again."
-        )
-    if not mine:
-        return None
-    taken = {**mine, "renewed": time.time(), "taken": str(uuid.uuid4())}
-    write_json(path, taken)
-    return taken
+    with _changing(home) as path:
+        current = read_json(path)
+        mine = request.get("holder")
+        others = current and (not mine or current["run"] != mine["run"])
+        if current and others and current["run"] not in request.get("gone", ()) and alive(current):
+            raise Refusal(
+                f"target {home.name} is held by {describe(current)}; nothing was touched. "
+                "Wait for that run or stop it, then give the same command again."
+            )
+        if not mine:
+            return None
+        taken = {**mine, "renewed": time.time(), "taken": str(uuid.uuid4())}
+        write_json(path, taken)
+        return taken
 
 
 def drop(home: Path, request: dict) -> bool:
     """Give the lease back when the request's run holds it."""
-    path = home / "lease.json"
     mine = request.get("holder")
-    current = read_json(path)
-    if mine and current and current["run"] == mine["run"]:
-        remove(path)
-        return True
-    return False
+    with _changing(home) as path:
+        current = read_json(path)
+        if mine and current and current["run"] == mine["run"]:
+            remove(path)
+            return True
+        return False
 
 
 def lost(home: Path, request: dict) -> bool:
@@ -125,7 +136,7 @@ class Watch:
     """
 
     def __init__(self, home: Path, request: dict, lease: dict | None) -> None:
-        self.path = home / "lease.json"
+        self.home = home
         self.lease = lease
         self.parent = os.getppid()
         holder = request.get("holder")
@@ -139,9 +150,14 @@ class Watch:
             return True
         if self.lease is None:
             return False
-        if (read_json(self.path) or {}).get("taken") != self.lease["taken"]:
-            return True
-        if time.time() - self.lease["renewed"] > RENEW_S:
+        if time.time() - self.lease["renewed"] <= RENEW_S:
+            return not self._ours(self.home / "lease.json")
+        with _changing(self.home) as path:
+            if not self._ours(path):
+                return True
             self.lease = {**self.lease, "renewed": time.time()}
-            write_json(self.path, self.lease)
-        return False
+            write_json(path, self.lease)
+            return False
+
+    def _ours(self, path: Path) -> bool:
+        return self.lease is not None and (read_json(path) or {}).get("taken") == self.lease["taken"]
