@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ TOOLS = {
     "mpirun": ["--version"],
     "srun": ["--version"],
 }
+WRITES = ("ior", "mdtest")
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 NEEDED = {
     "loop": ("losetup", "blkid", "wipefs"),
@@ -121,7 +123,8 @@ def version_in(tool: str, said: str) -> str | None:
 def _version(tool: str, argv: list[str]) -> str | None:
     if not shutil.which(argv[0]):
         return None
-    with tempfile.TemporaryDirectory(prefix="fsage-probe-") as directory:
+    place = tempfile.TemporaryDirectory(prefix="fsage-probe-") if tool in WRITES else contextlib.nullcontext("/")
+    with place as directory:
         try:
             done = subprocess.run(
                 argv,

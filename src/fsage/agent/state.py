@@ -61,7 +61,7 @@ def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
     """The target's token (empty where there is none) and, if its state cannot be believed, why.
 
     A measurement that was killed leaves measured files behind: they are removed and the layout is compared
-    in full. `whole` compares in full in any case.
+    in full. `whole` compares in full in any case. What a cell changed of the device, and did not put back, is put back.
     """
     mount = target.mounts[0]
     now = token.read(mount)

@@ -66,6 +66,7 @@ def run(
     try:
         try:
             for argv in commands:
+                # Of a missing program the front itself would say so, too late for the others to be stopped.
                 if front and not shutil.which(argv[0]):
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
                 running.append(_Command([*front, *argv], began, how))

@@ -46,7 +46,7 @@ def why_not(target: Target, phases: list[dict]) -> str | None:
             return why
         if asked["cgroup"] == "v1" and groups.v1() is None:
             return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
-        if asked["cgroup"] == "v2" and (why := iocost.possible({}) if asked["cost"] else iocost.movable({})):
+        if asked["cgroup"] == "v2" and (why := iocost.possible({}) if asked["cost"] else iocost.grantable({})):
             return f"no shares by weight in cgroup v2: {why}"
         if any("query" in one for one in asked["groups"]) and (why := query.why_not()):
             return why

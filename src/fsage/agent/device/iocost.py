@@ -57,7 +57,7 @@ class Iocost(Model):
 
 def possible(declared: dict[str, Any]) -> str | None:
     """Why no model can be laid over a device of this machine; None when one can."""
-    if why := movable(declared):
+    if why := grantable(declared):
         return why
     root = _root()
     if root and "io" in _words(root / "cgroup.controllers") and not (root / "io.cost.qos").exists():
@@ -65,7 +65,7 @@ def possible(declared: dict[str, Any]) -> str | None:
     return None
 
 
-def movable(declared: dict[str, Any]) -> str | None:
+def grantable(declared: dict[str, Any]) -> str | None:
     """Why no group of cgroup v2 can have the block I/O controller here; None when one can."""
     if os.geteuid() != 0:
         return "needs root"

@@ -107,16 +107,11 @@ def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio
         source, stages = "1", [AFTER]
     else:
         source, stages = "2", [one.stage, BEFORE, HOT, AFTER]
+    wanted = (one.scheduler, one.piece, ALONE[source])
+    alone = {other.stage: other for other in everything if (other.scheduler, other.piece, other.pattern) == wanted}
     for stage in stages:
-        for other in everything:
-            if (other.scheduler, other.piece, other.stage, other.pattern) == (
-                one.scheduler,
-                one.piece,
-                stage,
-                ALONE[source],
-            ):
-                fair = [rate * one.shares[group] for rate in other.bw_mib_s[source]]
-                return ratio(one.bw_mib_s[group], fair)
+        if stage in alone:
+            return ratio(one.bw_mib_s[group], [rate * one.shares[group] for rate in alone[stage].bw_mib_s[source]])
     return None
 
 

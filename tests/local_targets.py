@@ -1,0 +1,52 @@
+"""Local targets on real loop devices, for tests that look at one from below."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import claim, files, filesystems, images
+from fsage.agent.device import loops
+from fsage.agent.shell import run
+from fsage.agent.target import Target, open_target
+
+Spec = dict[str, Any]
+
+
+def claimed(spec: Spec) -> Target:
+    images.create(spec, {}, False)
+    claim.claim(spec, {}, False)
+    return open_target(spec)
+
+
+def claim_file(spec: Spec) -> Path:
+    return Path(spec["home"]) / spec["name"] / "claim.json"
+
+
+def images_of(spec: Spec) -> list[dict[str, Any]]:
+    return list(files.read_json(claim_file(spec).parent / "images.json")["images"])
+
+
+def take_down(target: Target) -> None:
+    """As after a reboot: not mounted, no loop devices."""
+    for point in target.mounts:
+        filesystems.unmount(point)
+    for device in target.devices:
+        run(["losetup", "--detach", device])
+
+
+@contextlib.contextmanager
+def untouched(spec: Spec) -> Iterator[None]:
+    """Whatever happens inside, the claim, the UUIDs and the files of the target are the same afterwards."""
+
+    def look() -> Any:
+        target = Target(files.read_json(claim_file(spec)) and spec, files.read_json(claim_file(spec)))
+        uuids = [filesystems.uuid_on(d) for s in target.claim["stores"] for d in loops.devices_of(s["image_id"])]
+        inside = [sorted(p.name for p in point.iterdir()) for point in target.mounts if point.is_dir()]
+        return files.read_json(claim_file(spec)), uuids, inside, [str(m) for m in filesystems.mounts()]
+
+    before = look()
+    yield
+    assert look() == before

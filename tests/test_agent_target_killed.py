@@ -1,0 +1,106 @@
+"""A local target after what killed a command at work on it, or the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from local_targets import Spec, claim_file, claimed, images_of, take_down
+
+from fsage.agent import claim, files, filesystems, images
+from fsage.agent.declaration import GIB, MIB
+from fsage.agent.device import loops
+from fsage.agent.errors import Refusal
+from fsage.agent.shell import run
+from fsage.agent.target import open_target
+
+pytestmark = pytest.mark.root
+SOURCE = Path(__file__).parents[1] / "src"
+
+
+def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
+    target = claimed(local_target)
+    take_down(target)
+    again = open_target(local_target)
+    assert len(again.notes) == 2 and filesystems.mounted_at(again.mounts[0])
+    take_down(again)
+    assert images.create(local_target, {}, False)["changed"]
+    assert claim.claim(local_target, {}, False)["changed"]
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize("killed", ["before mkfs", "in mkfs", "after mkfs"])
+def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: str) -> None:
+    local_target["filesystem"] = filesystem
+    target = claimed(local_target)
+    (target.mounts[0] / "filler").mkdir()
+    current, following = target.claim["stores"][0]["uuids"][0], str(uuid.uuid4())
+    filesystems.unmount(target.mounts[0])
+    target.claim["stores"][0]["uuids"] = [current, following]
+    target.save()
+    if killed == "in mkfs":
+        run(["wipefs", "--all", "--quiet", target.devices[0]])
+    elif killed == "after mkfs":
+        filesystems.make(filesystem, target.devices[0], following, claim.HASH_SEED)
+    again = open_target(local_target)
+    assert again.claim["stores"][0]["uuids"] == [current if killed == "before mkfs" else following]
+    assert (again.mounts[0] / "filler").exists() == (killed == "before mkfs")
+    assert (again.mounts[0] / ".fsage/claim.json").exists()
+    assert open_target(local_target).notes == []
+
+
+def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> None:
+    images.create(local_target, {}, False)
+    given = json.dumps({"target": local_target})
+    for tenths in range(1, 9):
+        with subprocess.Popen(
+            [sys.executable, "-m", "fsage.agent", "claim"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        ) as process:
+            process.stdin.write(given)
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(tenths / 10)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
+        known = files.read_json(claim_file(local_target))
+        if known and known["phase"] != "claimed":
+            with pytest.raises(Refusal, match="interrupted"):
+                open_target(local_target)
+        if tenths % 3 == 0:
+            images.remove(local_target, {}, False)
+            assert not claim_file(local_target).exists()
+            images.create(local_target, {}, False)
+        if tenths % 4 == 0:
+            claim.claim(local_target, {}, False)
+            open_target(local_target)
+            claim.release(local_target, {}, False)
+
+
+def test_a_creation_that_was_killed_is_made_anew(local_target: Spec) -> None:
+    images.create(local_target, {}, False)
+    journal = claim_file(local_target).parent / "images.json"
+    known = files.read_json(journal)
+    image = known["images"][0]
+    loops.detach(image)
+    half = {key: image[key] for key in ("image", "bytes")} | {"phase": "planned"}
+    files.write_json(journal, {**known, "images": [half]})
+    os.truncate(image["image"], MIB)
+    with pytest.raises(Refusal, match="has not been created"):
+        claim.claim(local_target, {}, False)
+    assert images.create(local_target, {}, False)["changed"]
+    assert os.stat(image["image"]).st_size == GIB
+    files.write_json(journal, {**known, "images": [half]})
+    loops.detach(images_of(local_target)[0] | loops.identity(image["image"]))
+    images.remove(local_target, {}, False)
+    assert not Path(image["image"]).exists()

@@ -1,0 +1,193 @@
+"""What is no target of fsage's, or not now, is refused in a sentence, and nothing is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from local_targets import Spec, claim_file, claimed, images_of, take_down, untouched
+
+from fsage.agent import claim, files, filesystems, images, lease
+from fsage.agent.device import loops
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.shell import run
+from fsage.agent.target import open_target
+
+root = pytest.mark.root
+
+
+@root
+def test_memory_is_no_place_for_images(local_target: Spec) -> None:
+    with pytest.raises(Refusal, match=r"/dev/shm is on tmpfs, which is memory, not a disk.*fsage_target.image_dir"):
+        images.create({**local_target, "image_dir": "/dev/shm"}, {}, False)
+
+
+@root
+def test_what_is_not_created_cannot_be_claimed(local_target: Spec) -> None:
+    with pytest.raises(Refusal, match="has not been created"):
+        claim.claim(local_target, {}, False)
+    with pytest.raises(Refusal, match="has not been claimed"):
+        open_target(local_target)
+    assert not claim_file(local_target).exists()
+
+
+@root
+def test_a_changed_declaration_is_refused(local_target: Spec) -> None:
+    claimed(local_target)
+    with untouched(local_target):
+        with pytest.raises(Refusal, match="claimed with filesystem ext4, and xfs is declared now"):
+            open_target({**local_target, "filesystem": "xfs"})
+        with pytest.raises(Refusal, match="claimed with stores 1, and 2 is declared now"):
+            open_target({**local_target, "stores": 2})
+        with pytest.raises(Refusal, match="was created as"):
+            images.create({**local_target, "size_gib": 2}, {}, False)
+
+
+@root
+def test_another_image_of_the_same_name_is_refused(local_target: Spec) -> None:
+    target = claimed(local_target)
+    take_down(target)
+    path = Path(target.claim["stores"][0]["image"])
+    path.rename(path.with_suffix(".old"))
+    with pytest.raises(Refusal, match=r"is missing.*fsage_local_target_state=absent"):
+        open_target(local_target)
+    path.write_bytes(b"a user's own file")
+    with (
+        untouched(local_target),
+        pytest.raises(Refusal, match=r"is another file now.*fsage_local_target_state=absent"),
+    ):
+        open_target(local_target)
+    with pytest.raises(Refusal, match="is another file now"):
+        claim.claim(local_target, {}, False)
+    removed = images.remove(local_target, {}, False)
+    assert removed["left"] == [str(path)] and path.read_bytes() == b"a user's own file"
+    assert not claim_file(local_target).exists()
+
+
+@root
+def test_another_uuid_is_refused_and_named(local_target: Spec) -> None:
+    target = claimed(local_target)
+    ours, theirs = target.claim["stores"][0]["uuids"][0], str(uuid.uuid4())
+    filesystems.unmount(target.mounts[0])
+    filesystems.make("ext4", target.devices[0], theirs, claim.HASH_SEED)
+    with untouched(local_target), pytest.raises(Refusal, match=f"{theirs}, not the claimed {ours}"):
+        open_target(local_target)
+    with pytest.raises(Refusal, match="nothing was touched"):
+        claim.claim(local_target, {}, False)
+    claim.release(local_target, {}, False)
+    assert filesystems.uuid_on(loops.attach(images_of(local_target)[0])) == theirs, "not fsage's to wipe"
+
+
+@root
+def test_an_occupied_mount_point_is_refused(local_target: Spec, tmp_path: Path) -> None:
+    target = claimed(local_target)
+    point = target.mounts[0]
+    filesystems.unmount(point)
+    (point / "precious").write_text("x")
+    with pytest.raises(Refusal, match="not empty"):
+        open_target(local_target)
+    (point / "precious").unlink()
+    filesystems.mount_call("none", str(point), "tmpfs", 0, "")
+    with untouched(local_target):
+        with pytest.raises(Refusal, match=r"tmpfs.* is mounted there, not /dev/loop"):
+            open_target(local_target)
+        with pytest.raises(Refusal, match="is mounted there"):
+            target.format()
+    filesystems.unmount(point)
+    open_target(local_target)
+
+
+@root
+def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """umount succeeds, mkfs says "in use", and the next mount would bring the old file system back."""
+    monkeypatch.setattr(filesystems, "PATIENCE_S", 0.3)
+    target = claimed(local_target)
+    (target.mounts[0] / "filler").mkdir()
+    holder = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sleep", "60"])
+    try:
+        while os.readlink(f"/proc/{holder.pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
+            time.sleep(0.01)
+        ours = target.claim["stores"][0]["uuids"]
+        with pytest.raises(Refusal, match=rf"another mount namespace holds it, that of process {holder.pid} \("):
+            target.format()
+        with pytest.raises(Refusal, match="another mount namespace"):
+            target.remount()
+        with pytest.raises((Refusal, Failure), match="namespace"):
+            claim.release(local_target, {}, False)
+        assert files.read_json(claim_file(local_target))["stores"][0]["uuids"] == ours
+    finally:
+        holder.kill()
+        holder.wait()
+    claim.release(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+
+
+@root
+def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
+    target = claimed(local_target)
+    with pytest.raises(Refusal, match=f"is mounted at {target.mounts[0]}"):
+        filesystems.refuse_if_in_use(target.devices[0])
+    filesystems.unmount(target.mounts[0])
+    descriptor = os.open(target.devices[0], os.O_RDONLY | os.O_EXCL)
+    with pytest.raises(Refusal, match="in use"):
+        filesystems.refuse_if_in_use(target.devices[0])
+    os.close(descriptor)
+    filesystems.refuse_if_in_use(target.devices[0])
+    number = os.stat("/").st_dev
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
+    if Path(f"/dev/{device}").exists():
+        with pytest.raises(Refusal, match="holds the root file system"):
+            filesystems.refuse_if_in_use(f"/dev/{device}")
+    run(["mkswap", target.devices[0]])
+    if subprocess.run(["swapon", target.devices[0]], check=False).returncode == 0:
+        try:
+            with pytest.raises(Refusal, match="is swapped to"):
+                filesystems.refuse_if_in_use(target.devices[0])
+        finally:
+            run(["swapoff", target.devices[0]])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"filesytem": "ext4"}, "no key 'filesytem'; did you mean 'filesystem'"),
+        ({"filesystem": "ext5"}, "'ext5': allowed are ext4, xfs, btrfs"),
+        ({"name": "../etc"}, "name is '../etc'"),
+        ({"stores": 0}, "stores is 0: a positive whole number"),
+        ({"size_gib": "16"}, "size_gib is '16'"),
+        ({"amount_mib": 0.5}, "amount_mib is 0.5"),
+        ({"device_model": {"bytes_per_second": 1}}, "did you mean 'bytes_per_s'"),
+        ({"device_model": {"kind": "flakey"}}, "'flakey': allowed are iocost, seek"),
+        ({"device_model": {"kind": "seek", "random_iops": 1}}, "has no key 'random_iops'"),
+        ({"device_model": {"kind": "seek", "seek_s": 0}}, "seek_s is 0: a positive number"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(change: Spec, message: str, tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match=message):
+        images.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
+    assert not (tmp_path / "home").exists()
+
+
+@root
+def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
+    target = claimed(local_target)
+    holder = {
+        "run": "another",
+        "host": os.uname().nodename,
+        "machine": lease.machine(),
+        "pid": os.getpid(),
+        "pid_start": lease.start_of(os.getpid()),
+        "command": "snakemake series1",
+        "since": files.utc_now(),
+    }
+    lease.take(target.home, {"holder": holder})
+    with untouched(local_target):
+        for verb in (images.create, images.remove, claim.claim, claim.release):
+            with pytest.raises(Refusal, match=r"is held by run another .*snakemake series1"):
+                verb(local_target, {}, False)
+    assert claim.release(local_target, {"holder": holder}, False)["changed"]
+    lease.drop(target.home, {"holder": holder})
