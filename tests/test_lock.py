@@ -10,6 +10,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import fsage
+
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = [(ROOT / f"envs/{name}.lock").read_text() for name in ("requirements", "development")]
 LOCK = "".join(LOCKS)
@@ -51,3 +53,7 @@ def test_no_index_and_no_host_is_named() -> None:
 
 def test_builds_with_what_is_locked() -> None:
     assert PROJECT["build-system"]["requires"][0] in GROUPS["build"]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert f"version: {fsage.__version__}\n" in (ROOT / "CITATION.cff").read_text()
