@@ -23,7 +23,7 @@ from fsage.agent.lease import machine, start_of
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
-PLAYBOOKS = sorted(path.name for path in ROOT.glob("*.yml"))
+PLAYBOOKS = sorted(path.name for path in ROOT.glob("[a-z]*.yml"))
 SHARED = {"fsage_target", "fsage_request"}  # every role's inputs: from the inventory and from the command line
 NO_REQUEST = "vars_files: [roles/agent/vars/no_request.yml]"
 MIB = 1 << 20
@@ -35,6 +35,8 @@ POPULATE = {
     "file_bytes": [4 * MIB],
     "seed": 67005,
     "method": "fallocate",
+    "request_bytes": MIB,
+    "files_at_once": 4,
 }
 FRAGMENT = {"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005}
 

@@ -73,9 +73,25 @@ def test_the_same_seed_gives_the_same_files(percent, seed):
 def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
     mounts = [tmp_path / str(store) for store in range(stores)]
     done = [
-        {"kind": "populate", "generation": 1, "percent": 40, "file_bytes": [MIB], "method": "fallocate"},
+        {
+            "kind": "populate",
+            "generation": 1,
+            "percent": 40,
+            "file_bytes": [MIB],
+            "method": "fallocate",
+            "request_bytes": 4 * MIB,
+            "files_at_once": 4,
+        },
         {"kind": "fragment", "generation": 1, "percent": 50, "seed": 7},
-        {"kind": "populate", "generation": 2, "percent": 30, "file_bytes": [2 * MIB], "method": "write"},
+        {
+            "kind": "populate",
+            "generation": 2,
+            "percent": 30,
+            "file_bytes": [2 * MIB],
+            "method": "write",
+            "request_bytes": 4 * MIB,
+            "files_at_once": 4,
+        },
     ]
     capacity = 64 * MIB
     target = SimpleNamespace(mounts=mounts, capacity_bytes=capacity)

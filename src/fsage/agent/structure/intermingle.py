@@ -57,27 +57,13 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
                 list(pool.map(files.write, paths, sizes))
         else:
             with filesystems.one_cpu():
-                in_turns(paths, sizes, step["granularity_bytes"], go_on)
+                files.in_turns(paths, sizes, step["granularity_bytes"], "fallocate", go_on)
     except OSError as error:
         raise Failure(
             f"intermingling {len(sizes)} files of {sizes[0]} bytes in {mounts[0]}/filler: {error.strerror}"
         ) from error
     rest(target, files.path_of(mounts, generation, len(sizes)))
     return {"files": len(sizes) + 1}
-
-
-def in_turns(paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Callable[[], None]) -> None:
-    """Give every file a piece, then every file the next, and so on. What an earlier attempt left is made anew."""
-    descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) for path in paths]
-    try:
-        for offset in range(0, max(sizes), piece_bytes):
-            go_on()
-            for descriptor, size in zip(descriptors, sizes):  # noqa: B905 (hosts: Python 3.9)
-                if offset < size:
-                    os.posix_fallocate(descriptor, offset, piece_bytes)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def rest(target: Target, path: Path) -> None:
