@@ -36,9 +36,7 @@ def test_steps_are_scaled_and_seeded(load):
         "fragmentation_percent": 30,
         "file_size_bytes": 264 * MIB,
         "fullness_percent": 56,
-        "filler": "write",
-        "request_size_bytes": 4 * MIB,
-        "files_at_once": 16,
+        "axes": {"filler": "write", "request_size_bytes": 4 * MIB, "files_at_once": 16},
         "generations": [{"capacity_percent": 80, "fragmentation_percent": 30, "file_sizes_bytes": [264 * MIB]}],
     }
 

@@ -49,7 +49,7 @@ class Filler(NamedTuple):
         return {"method": self.filler, "request_bytes": self.request_size, "files_at_once": self.files_at_once}
 
     def nominal(self) -> dict[str, Any]:
-        """What records keep of it."""
+        """What records keep of it, as numbers for figures."""
         return {
             "filler": self.filler,
             "request_size_bytes": self.request_size,

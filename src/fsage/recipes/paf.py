@@ -92,6 +92,8 @@ def expand(states: States) -> list[State]:
         for structure in structures
         for number in range(1, states.structures + 1)
     ]
+    if len(fillers) > 1:
+        made = _against_equally_full(made)
     # As written, but the states of one population together.
     first = {state.population: place for place, state in reversed(list(enumerate(made)))}
     return sorted(
@@ -131,7 +133,7 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
         "fragmentation_percent": axes.get("fragmentation"),
         "file_size_bytes": axes.get("file_size"),
         "fullness_percent": structure.fullness_percent,
-        **filler.nominal(),
+        "axes": filler.nominal(),
         **({"structure": number} if states.structures > 1 else {}),
         "generations": [
             {
@@ -145,6 +147,21 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
     parts = [part for number in range(len(generations)) for part in _parts(structure, number, filler)]
     playbooks = ["tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts)]
     return State(name, population, axes, nominal, tuple(parts), tuple(playbooks))
+
+
+def _against_equally_full(made: list[State]) -> list[State]:
+    """Let each fragmented state name the unfragmented one that is equally full and of filler laid alike, if any."""
+    whole = {
+        (state.nominal["fullness_percent"], str(state.nominal["axes"])): state.name
+        for state in made
+        if state.axes.get("fragmentation") == 0
+    }
+    found = []
+    for state in made:
+        equal = whole.get((state.nominal["fullness_percent"], str(state.nominal["axes"])))
+        named = equal is not None and equal != state.name
+        found.append(state._replace(nominal={**state.nominal, "reference": equal}) if named else state)
+    return found
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
