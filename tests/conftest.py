@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,19 +21,21 @@ import yaml
 from lustre_site import Site, site_in
 from session import PREFIX
 
-from fsage.agent import claim, files, filesystems, images, journal
+from fsage.agent import claim, files, filesystems, images, journal, namespace
 from fsage.agent.device import iocost, loops, seek
 from fsage.study import Study, StudyError, load_study
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
+OUTSIDE = pytest.StashKey[int]()
 _numbers = itertools.count(1)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Move into a private mount namespace, and give up its copies of other targets' mounts at once.
+    """Move into a private mount namespace, and from there into fsage's, as its commands do.
 
-    A copy of a mount in a namespace pins the file system: its owner could neither format nor remount it.
+    Copies of other targets' mounts are given up at once: a copy in a namespace pins the file system, so that its owner
+    could neither format nor remount it. Where fsage keeps its namespace there is a tmpfs of this session's own.
     """
     if os.geteuid() != 0:
         return
@@ -42,6 +45,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     for mount in reversed(filesystems.mounts()):
         if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
             filesystems.unmount(Path(mount.point))
+    namespace.PLACE.mkdir(parents=True, exist_ok=True)
+    filesystems.mount_call("fsage", str(namespace.PLACE), "tmpfs", 0, "mode=755")
+    session.stash[OUTSIDE] = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+    namespace.enter()
+
+
+@pytest.fixture
+def outside(request: pytest.FixtureRequest) -> Callable[..., subprocess.Popen]:
+    """Start a command in the namespace in which the session began: among what everybody on the machine sees."""
+    descriptor = request.session.stash[OUTSIDE]
+
+    def start(*words: str, **how: Any) -> subprocess.Popen:
+        command = ["nsenter", f"--mount=/proc/self/fd/{descriptor}", *words]
+        return subprocess.Popen(command, pass_fds=[descriptor], **how)
+
+    return start
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -68,6 +68,15 @@ def test_a_launcher_that_is_not_there_is_missed_before_the_first_change(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_srun_starts_would_not_see_a_loop_target(tmp_path, monkeypatch):
+    (tmp_path / "srun").write_text("#!/bin/sh\n")
+    (tmp_path / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    spec = {"name": "t", "kind": "loop", "launcher": "srun", "home": str(tmp_path / "home")}
+    with pytest.raises(Refusal, match="launcher is srun and kind is loop: .* declare launcher: openmpi or mpich"):
+        images.create(spec, {}, False)
+
+
 def test_a_slow_answer_is_no_wrong_clock():
     assert alike.skews("n2", 130.0, asked_at=100.0, heard_at=160.0) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import typer
 
 from fsage import job, partitions, results, runs
 from fsage import request as requests
+from fsage.agent.errors import Failure, Refusal
 from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
 from fsage.study import StudyError
@@ -168,6 +170,21 @@ def recover(context: typer.Context) -> None:
     log = context.obj.results / "logs" / target.name / "recover.log"
     play(["recover.yml"], context.obj.inventory, [], log, None)
     print(f"fsage: nothing is changed outside target {target.name}; {log} says what was put back", file=sys.stderr)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def enter(
+    command: Annotated[list[str] | None, typer.Argument(help="command and its words; none: a shell")] = None,
+) -> None:
+    """Run a command where this machine's loop targets are mounted, which nothing else sees: `fsage enter ls MOUNT`."""
+    from fsage.agent.namespace import look_in
+
+    words = command or [os.environ.get("SHELL", "/bin/sh")]
+    try:
+        look_in()
+        os.execvp(words[0], words)
+    except (Refusal, Failure, OSError) as why:
+        raise ValueError(f"{words[0]}: {why.strerror}" if isinstance(why, OSError) else str(why)) from why
 
 
 @app.command()

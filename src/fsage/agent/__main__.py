@@ -5,6 +5,7 @@ Exit code 0: done; 1: refused, nothing was touched; 2: failed. The object then h
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, images, lease, prealloc, probe, recover, state, structure, tune
+from fsage.agent import claim, images, lease, namespace, prealloc, probe, recover, state, structure, tune
 from fsage.agent.cells import measure, outbox, shares
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
@@ -78,6 +79,12 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 ON_STEPS = [f"{stage}{kind}" for kind in structure.kinds() for stage in ("", "end_")]
 
 
+def among_mounts(spec: dict) -> contextlib.AbstractContextManager[None]:
+    """Where a target's file systems are mounted; before there are threads."""
+    ours = spec.get("kind", "loop") == "loop" and os.geteuid() == 0
+    return namespace.entered() if ours else contextlib.nullcontext()
+
+
 def end_with_parent() -> None:
     """Take SIGTERM, and the end of the process that started us, as an interruption: whatever runs is stopped.
 
@@ -104,14 +111,15 @@ def main(arguments: list[str]) -> int:
     if verb not in VERBS and verb not in ON_STEPS:
         print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
         return 2
-    end_with_parent()
     given: dict[str, Any] = json.load(sys.stdin)
     try:
-        request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's
-        if verb in ON_STEPS:
-            answer = of_step(verb, given, request, check)
-        else:
-            answer = VERBS[verb](given["target"], request, check)
+        with among_mounts(given["target"]):
+            end_with_parent()
+            request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's
+            if verb in ON_STEPS:
+                answer = of_step(verb, given, request, check)
+            else:
+                answer = VERBS[verb](given["target"], request, check)
     except Refusal as refusal:
         answer, code = {"failed": True, "changed": False, "msg": str(refusal)}, 1
     except Failure as failure:

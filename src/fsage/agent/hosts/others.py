@@ -114,6 +114,12 @@ def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
     """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
+    if spec["launcher"] == "srun" and spec["kind"] == "loop":
+        raise Refusal(
+            f"fsage_target.launcher is srun and kind is loop: slurmd starts what srun launches outside of fsage's mount "
+            f"namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. Nothing was "
+            "touched"
+        )
     if spec["kind"] != "loop":  # that is of one host
         Hosts(spec, None, of(request)).close()
 
