@@ -116,8 +116,8 @@ def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
     if spec["launcher"] == "srun" and spec["kind"] == "loop":
         raise Refusal(
-            f"fsage_target.launcher is srun and kind is loop: slurmd starts what srun launches outside of fsage's mount "
-            f"namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. Nothing was "
+            f"fsage_target.launcher is srun and kind is loop: slurmd starts what srun launches outside of fsage's "
+            f"mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. Nothing was "
             "touched"
         )
     if spec["kind"] != "loop":  # that is of one host
