@@ -17,7 +17,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, images, lease, namespace, prealloc, probe, recover, state, structure, tune
+from fsage.agent import (
+    claim,
+    images,
+    lease,
+    namespace,
+    prealloc,
+    privilege,
+    probe,
+    recover,
+    state,
+    structure,
+    tune,
+)
 from fsage.agent.cells import measure, outbox, shares
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
@@ -85,6 +97,12 @@ def among_mounts(spec: dict) -> contextlib.AbstractContextManager[None]:
     return namespace.entered() if ours else contextlib.nullcontext()
 
 
+def is_outside(spec: dict) -> bool:
+    """Whether we are a user's, and his loop target is mounted elsewhere."""
+    loop, user = spec.get("kind", "loop") == "loop", os.geteuid() != 0
+    return loop and user and not namespace.inside() and privilege.why_not() is None
+
+
 def end_with_parent() -> None:
     """Take SIGTERM, and the end of the process that started us, as an interruption: whatever runs is stopped.
 
@@ -113,6 +131,11 @@ def main(arguments: list[str]) -> int:
         return 2
     given: dict[str, Any] = json.load(sys.stdin)
     try:
+        if is_outside(given["target"]):
+            if privilege.INSIDE in arguments:
+                raise Failure(f"{privilege.HELPER} started the agent where no target is mounted; install it again")
+            end_with_parent()
+            return privilege.go_inside(arguments, given)
         with among_mounts(given["target"]):
             end_with_parent()
             request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's

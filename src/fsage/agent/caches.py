@@ -8,6 +8,7 @@ import os
 import time
 from pathlib import Path
 
+from fsage.agent import privilege
 from fsage.agent.errors import Failure
 
 SYS_CACHESTAT = 451  # the same number on every architecture since Linux 6.5
@@ -47,11 +48,11 @@ def drop(files: list[Path]) -> dict:
     began = time.monotonic()
     for path in files:
         flush(path)
-    if os.access(DROP, os.W_OK):
+    if os.access(DROP, os.W_OK) or (os.geteuid() and privilege.why_not() is None):
         method = "drop_caches=3"
-        DROP.write_text("3\n")
+        drop_pages()
         if cached := cached_pages(files):  # a page in flight survives the first pass
-            DROP.write_text("3\n")
+            drop_pages()
             cached = cached_pages(files)
     else:
         method = "posix_fadvise(DONTNEED)"
@@ -59,6 +60,12 @@ def drop(files: list[Path]) -> dict:
             give_up(path)
         cached = cached_pages(files)
     return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": method}
+
+
+@privilege.privileged("drop-caches")
+def drop_pages() -> None:
+    """Have the kernel drop what it may of its caches, once. Raises OSError."""
+    DROP.write_text("3\n")
 
 
 def give_up(path: Path) -> None:
@@ -82,7 +89,7 @@ def drop_all() -> dict:
     began, before = time.monotonic(), _drops()
     os.sync()
     try:
-        DROP.write_text("3\n")
+        drop_pages()
     except OSError as error:
         raise Failure(f"{DROP} on {os.uname().nodename}: {error.strerror}; dropping caches needs root") from error
     if _drops() <= before:

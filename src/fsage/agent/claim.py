@@ -14,7 +14,18 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import calibrate, containers, declaration, directories, files, filesystems, journal, lease, probe
+from fsage.agent import (
+    calibrate,
+    containers,
+    declaration,
+    directories,
+    files,
+    filesystems,
+    journal,
+    lease,
+    privilege,
+    probe,
+)
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import groups
 from fsage.agent.declaration import GIB, MIB, tasks_of
@@ -23,12 +34,12 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import meet
 from fsage.agent.lustre import target as lustre
 from fsage.agent.lustre import tunables
-from fsage.agent.shell import run
 from fsage.agent.target import Target, open_target
 from fsage.agent.undo import left_over, undo
 
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
 HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
+UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
 MODEL_SHARE = 0.60  # a model above this share of the backing store would measure the store's own noise
 
 
@@ -145,11 +156,7 @@ def forget(spec: dict[str, Any]) -> None:
 
 
 def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str]) -> dict[str, Any]:
-    if os.geteuid() != 0:
-        raise Refusal(
-            f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename}; become root, or "
-            "declare `kind: directory`, which measures in a plain directory"
-        )
+    privilege.need(spec["name"])
     images = _images(spec, None)
     if not images or any(image["phase"] != "written" for image in images):
         raise Refusal(
@@ -202,7 +209,7 @@ def _set_up(target: Target) -> None:
     spec, ours = target.spec, target.claim
     declared, stores = spec["device_model"], len(target.devices)
     raw: dict[str, Any] = {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
-    if declared or spec["amount_mib"] is None:
+    if os.geteuid() == 0 and (declared or spec["amount_mib"] is None):
         raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"], spec["containers"])
     lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
     ours["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
@@ -216,7 +223,7 @@ def _set_up(target: Target) -> None:
         ours["device_model"] = models.none(str(why))
     _measure_empty(target)
     if ours["device_model"]["kind"] == "none":
-        guess_mib_s = lower_mib_s
+        guess_mib_s = lower_mib_s or UNKNOWN_MIB_S
     else:
         guess_mib_s = ours["device_model"]["bytes_per_s"] * stores / MIB
     _calibrate(target, raw, guess_mib_s)
@@ -282,7 +289,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
             lustre.prepare(place, spec["lustre"])
         target.stamp(0)
         _measure_empty(target)
-        _calibrate(target, {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}, 500.0)
+        _calibrate(target, {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}, UNKNOWN_MIB_S)
         if found:
             lustre.mark_anew(found.mount, ours)
     return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": ours}
@@ -325,7 +332,7 @@ def _wipe(device: str, known: dict[str, Any] | None) -> None:
     """Take the file system that fsage made, with everything in it, off the device."""
     if known and filesystems.uuid_on(device) in {u for store in known["stores"] for u in store["uuids"]}:
         filesystems.refuse_if_in_use(device)
-        run(["wipefs", "--all", "--quiet", device])
+        filesystems.wipe(device)
 
 
 def _clear_directory(known: dict[str, Any]) -> list[str]:

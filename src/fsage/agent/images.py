@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, containers, declaration, directories, files, lease, space
+from fsage.agent import claim, containers, declaration, directories, files, lease, privilege, space
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.device import loops, seek
 from fsage.agent.device.loops import CLEAR
@@ -37,7 +37,7 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
         meet(spec, request)
     if spec["kind"] != "loop":
         return directories.create(spec, check)
-    need_root(spec)
+    privilege.need(spec["name"])
     if check:
         return _create(spec, check)
     with lease.held(declaration.home_of(spec), request):
@@ -172,15 +172,6 @@ def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     if left:
         msg += f"; left {', '.join(left)}: another file than the one that was made here"
     return {"changed": True, "msg": msg, "proof": proof, "left": left}
-
-
-def need_root(spec: dict[str, Any]) -> None:
-    """Loop devices and mounts need root."""
-    if os.geteuid() != 0:
-        raise Refusal(
-            f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename} for loop devices and "
-            "mounts; become root, or declare `kind: directory`, which measures in a plain directory"
-        )
 
 
 def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int, str]:

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, directories, files, filesystems, xfs
+from fsage.agent import declaration, directories, files, filesystems, privilege, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -235,8 +235,7 @@ def open_target(spec: dict[str, Any]) -> Target:
         if target.kind != "loop":
             target.verify_directory()
             return target
-        if os.geteuid() != 0:
-            raise Refusal(f"target {target.name} (kind: loop) needs root {where}")
+        privilege.need(target.name)
         for store in claim["stores"]:
             loops.verify({**store["image_id"], "image": store["image"]})
         target.attach()

@@ -7,7 +7,10 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.files import read_json, write_json
 from fsage.agent.lease import held
 from fsage.agent.lustre import tunables
+from fsage.agent.privilege import privileged
 from fsage.agent.state import opened
+
+KNOWN = ("nr_requests", "read_ahead_kb", "max_sectors_kb", "nomerges", "rq_affinity", "scheduler", "wbt_lat_usec")
 
 
 def tune(spec: dict, request: dict, check: bool) -> dict:
@@ -35,7 +38,7 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
                 if not check:
                     for knob in knobs:
                         if _value(knob) != str(value):
-                            _set(knob, value)
+                            set_knob(knob, value)
                             changed = True
                 now = [_value(knob) for knob in knobs]
                 if not check and any(one != str(value) for one in now):
@@ -70,7 +73,8 @@ def _value(knob) -> str:
     return text.partition("[")[2].partition("]")[0] if "[" in text else text
 
 
-def _set(knob, value) -> None:
+@privileged("tune")
+def set_knob(knob, value) -> None:
     try:
         knob.write_text(str(value))
     except OSError as error:

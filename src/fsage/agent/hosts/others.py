@@ -117,8 +117,8 @@ def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
     if spec["launcher"] == "srun" and spec["kind"] == "loop":
         raise Refusal(
             f"fsage_target.launcher is srun and kind is loop: slurmd starts what srun launches outside of fsage's "
-            f"mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. Nothing was "
-            "touched"
+            f"mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. "
+            "Nothing was touched"
         )
     if spec["kind"] != "loop":  # that is of one host
         Hosts(spec, None, of(request)).close()
