@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from lustre_site import Site, site_in
+from machine import Machine
 from session import PREFIX
 
 from fsage.agent import claim, files, filesystems, images, journal, namespace
@@ -61,6 +62,15 @@ def outside(request: pytest.FixtureRequest) -> Callable[..., subprocess.Popen]:
         return subprocess.Popen(command, pass_fds=[descriptor], **how)
 
     return start
+
+
+@pytest.fixture
+def machine(outside: Callable[..., subprocess.Popen], local_target: dict[str, Any]) -> Iterator[Machine]:
+    """A machine of its own; the target is released on it before `local_target` looks whether anything is left."""
+    there = Machine(outside)
+    yield there
+    there.agent("remove", local_target)
+    there.end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

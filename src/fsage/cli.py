@@ -253,11 +253,20 @@ def site(
     context: typer.Context,
     studies: Annotated[list[str] | None, typer.Argument(help="studies to estimate; none: all there are")] = None,
     html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
+    sudoers: Annotated[bool, typer.Option("--sudoers", help="print the rules with which a user needs no root")] = False,
+    helper: Annotated[bool, typer.Option("--helper", help="print the program that these rules allow")] = False,
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
     from fsage.site import findings, look, page
+    from fsage.site import sudoers as allowed
 
     where_: Where = context.obj.of(None)
+    if helper:
+        sys.stdout.buffer.write(allowed.program())
+        return
+    if sudoers:
+        print(allowed.rules(look.user_of(where_.inventory)), end="")
+        return
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = look.look(where_.inventory)
     found = findings.findings(found_site, target, where_.other_targets())
