@@ -52,6 +52,7 @@ class Target(Strict):
     directory: str | None = None
     budget_gib: Annotated[float, Field(gt=0)] = 2
     containers: str | None = None
+    run_as: str | None = None
     home: str | None = None
     scale: Scale = Scale()
     allocator_reset: Literal["remount", "none"] = "remount"

@@ -136,6 +136,8 @@ def main(arguments: list[str]) -> int:
                 raise Failure(f"{privilege.HELPER} started the agent where no target is mounted; install it again")
             end_with_parent()
             return privilege.go_inside(arguments, given)
+        if privilege.INSIDE in arguments:
+            privilege.is_granted()
         with among_mounts(given["target"]):
             end_with_parent()
             request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's

@@ -116,6 +116,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     places = [mount / "measured" for mount in target.mounts]
     for place in places:
         place.mkdir(exist_ok=True)
+        target.give(place)
     seconds: dict[str, float] = {}
     commands = []
     began = time.monotonic()
@@ -134,7 +135,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
             f"--loops={passes}",
         ]
         commands.append(" ".join(argv))
-        seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.under_model())
+        seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.front())
     pair_s = time.monotonic() - began
     for place in places:
         for file in place.glob("calibrate.*"):

@@ -194,6 +194,7 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str])
         ],
     )
     target = Target(spec, ours)
+    ours["uid"] = target.uid
     with files.locked(home / "open.lock"):
         target.attach()
         for _, device, point in target.stores():
@@ -282,6 +283,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
     if found:
         ours.update(lustre=found.noted, filesystem_state_known=found.alone)
     target = Target(spec, ours)
+    ours["uid"] = target.uid
     with files.locked(home / "open.lock"):
         target.save()
         if found:

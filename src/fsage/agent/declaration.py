@@ -32,6 +32,7 @@ DEFAULTS: dict[str, Any] = {
     "directory": None,
     "budget_gib": 2,
     "containers": None,
+    "run_as": None,
     "lustre": None,
 }
 MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
@@ -70,6 +71,8 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
             f"fsage_target.name is {full['name']!r}: at most 32 of a-z, 0-9, '_' and '-' are allowed, a "
             "letter first, because directories and a control group are named after it"
         )
+    if full["run_as"] is not None and not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", str(full["run_as"])):
+        raise Refusal(f"fsage_target.run_as is {full['run_as']!r}: the name of a user is wanted")
     for key, choices in ALLOWED.items():
         if full[key] not in choices:
             near = difflib.get_close_matches(str(full[key]), choices, 1, 0)

@@ -196,6 +196,15 @@ def refuse_occupied(point: Path, device: str) -> None:
         )
 
 
+@privileged("remount")
+def remount(filesystem: str, device: str, point: Path, more: str = "") -> None:
+    """Unmount and mount again, so that nothing is known of the file system and its allocator starts anew."""
+    unmount(point)
+    # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
+    refuse_if_in_use(device)
+    mount(filesystem, device, point, more)
+
+
 @privileged("unmount")
 def unmount(point: Path) -> None:
     """Unmount whatever is at `point`; `Failure` names who holds it."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, files, filesystems, namespace, tune
+from fsage.agent import caches, files, filesystems, namespace
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure, Refusal
 
@@ -121,9 +121,7 @@ def mkfs(caller: Caller, given: Given) -> None:
 def mount(caller: Caller, given: Given) -> None:
     """Mount the user's device; what is in it becomes his."""
     filesystem, name = _one_of(given.get("filesystem"), FILESYSTEMS), caller.device(given.get("device"))
-    point, more = caller.point(given.get("point")), given.get("more", "")
-    if not isinstance(more, str) or not re.fullmatch(r"(allocsize=\d{1,9}k)?", more):
-        raise Refusal(f"{more!r} is not a mount option that a target has")
+    point, more = caller.point(given.get("point")), _options(given.get("more", ""))
     for folder in (Path(MOUNTS), point.parent):
         folder.mkdir(parents=True, exist_ok=True)
     filesystems.mount(filesystem, name, point, more)
@@ -134,6 +132,15 @@ def mount(caller: Caller, given: Given) -> None:
             os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
+
+
+def remount(caller: Caller, given: Given) -> None:
+    """Unmount and mount the user's device in its place."""
+    name, point = caller.device(given.get("device")), caller.point(given.get("point"))
+    there, more = filesystems.mounted_at(point), _options(given.get("more", ""))
+    if there is None or there.source != name:
+        raise Refusal(f"{name} is not mounted at {point}")
+    filesystems.remount(there.type, name, point, more)
 
 
 def unmount(caller: Caller, given: Given) -> None:
@@ -182,6 +189,8 @@ def drop_caches(caller: Caller, given: Given) -> None:
 
 def set_tunable(caller: Caller, given: Given) -> None:
     """Write a tunable of the user's device's queue."""
+    from fsage.agent import tune  # it loads much of the agent
+
     knob, value = given.get("knob"), given.get("value")
     match = KNOB.fullmatch(str(knob))
     if not match or match[2] not in tune.KNOWN:
@@ -206,6 +215,7 @@ VERBS: dict[str, Callable[[Caller, Given], Any]] = {
     "device": device,
     "mkfs": mkfs,
     "mount": mount,
+    "remount": remount,
     "unmount": unmount,
     "unmount-all": unmount_all,
     "uuid": uuid_of,
@@ -279,6 +289,12 @@ def _one_of(given: Any, allowed: tuple[str, ...]) -> str:
     if given not in allowed:
         raise Refusal(f"{given!r:.100} is not among {', '.join(allowed)}, which are all that users may have")
     return str(given)
+
+
+def _options(given: Any) -> str:
+    if not isinstance(given, str) or not re.fullmatch(r"(allocsize=\d{1,9}k)?", given):
+        raise Refusal(f"{given!r:.100} is not a mount option that a target has")
+    return given
 
 
 def _uuid(given: Any) -> str:

@@ -21,6 +21,7 @@ from fsage.agent.errors import Failure, Refusal
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSIDE = "--inside"  # tells the agent that the helper has started it where targets are mounted
 UNMOUNTS = ("release", "remove", "recover")  # verbs of the agent after which nothing may be mounted any more
+_granted = False
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -60,10 +61,16 @@ def ask(verb: str, given: dict[str, Any]) -> Any:
     return answer["value"]
 
 
+def is_granted() -> None:
+    """The helper has started this process: nobody is asked again."""
+    global _granted
+    _granted = True
+
+
 @functools.cache
 def why_not() -> str | None:
     """Why this process may not do what needs root; None when it may."""
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 or _granted:
         return None
     if not HELPER.exists():  # not asked: sudo would report it
         return _unheard("it is not installed")

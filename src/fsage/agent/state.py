@@ -93,6 +93,7 @@ def remove_measured(target: Target) -> None:
     for mount in target.mounts:
         place = mount / "measured"  # the directory itself stays: a new one could get another place on the device
         place.mkdir(exist_ok=True)
+        target.give(place)
         for entry in list(os.scandir(place)):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)

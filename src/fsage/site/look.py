@@ -70,6 +70,8 @@ def user_of(inventory: Path) -> str:
     if len(named) > 1:
         raise StudyError(f"inventory {inventory} has several users ({', '.join(named)}): rules are for one; name one")
     user = named[0] if named else getpass.getuser()
+    if user == "root":
+        raise StudyError("root needs no rules: run this as the user who measures, or name him: ansible_user")
     if not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", user):
         raise StudyError(f"{user!r} is not a user's name that can stand in sudoers(5)")
     return user

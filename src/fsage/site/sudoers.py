@@ -14,11 +14,11 @@ MAIN = "import sys\nfrom fsage.agent.helper import main\nsys.exit(main(sys.argv[
 
 
 def program() -> bytes:
-    """The helper: the agent as a zip that Python runs, taking nothing from its surroundings (-I)."""
+    """The helper: the agent as a zip that Python runs, alone: no variables, no packages (-IS)."""
     buffer = io.BytesIO(packed())
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py"), MAIN)
-    return b"#!/usr/bin/python3 -I\n" + buffer.getvalue()
+    return b"#!/usr/bin/python3 -IS\n" + buffer.getvalue()
 
 
 def rules(user: str) -> str:

@@ -89,7 +89,8 @@ def mpirun(claim: Mapping, named: bool = False) -> list[str]:
         where = ["-hosts", ",".join(names), "-ppn", str(each)]
         return ["mpirun", *(where if several else []), *site, "-np", str(count)]
     where = ["--host", ",".join(f"{name}:{each}" for name in names)]
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
+    as_root = [] if claim.get("uid") else ["--allow-run-as-root"]
+    return ["mpirun", *as_root, "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
 
 
 def launched_tasks(argv: Sequence[str]) -> int:

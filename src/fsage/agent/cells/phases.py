@@ -190,7 +190,7 @@ class Phases:
             phase.get("timeout_s", PHASE_TIMEOUT_S),
             cwd=self.target.mounts[0] / "measured",
             env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
-            front=self.target.under_model(),
+            front=self.target.front(phase["argv"]),
         )
         first["cpu_s"] = _used_by_children() - before
         if others:

@@ -164,7 +164,7 @@ def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
 def _start(target: Target, argv: list[str], group: Path, env: dict[str, str] | None = None) -> subprocess.Popen:
     try:
         return subprocess.Popen(
-            [*iocost.within(group), *argv],
+            [*iocost.within(group), *target.as_user(), *argv],
             stdin=subprocess.DEVNULL if env is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -47,6 +47,7 @@ class Visit:
             "tunables": read_json(self.target.home / "tunables.json") or {},
             "tools": self.target.claim["tools"],
             "images": self.target.claim.get("images", {}),
+            "uid": self.target.uid,
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
         }
