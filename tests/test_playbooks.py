@@ -166,6 +166,19 @@ def test_all_playbooks_are_well_formed() -> None:
     assert all(f"playbook: {name}" in ran.stdout for name in PLAYBOOKS)
 
 
+def test_root_is_asked_for_task_by_task() -> None:
+    """And by every task on servers, which read and write what is root's; no play is root's as a whole."""
+    plays = [play for name in PLAYBOOKS for play in yaml.safe_load((ROOT / name).read_text())]
+    assert not [play["name"] for play in plays if "become" in play]
+    of_servers = [play for play in plays if play["hosts"].split(":")[0] in ("servers", "oss")]
+    assert len(of_servers) == 5
+    for play in of_servers:
+        roles = [ROOT / "roles" / role["role"] / "tasks/main.yml" for role in play.get("roles", ())]
+        tasks = [*play.get("tasks", ()), *(task for path in roles for task in yaml.safe_load(path.read_text()))]
+        asking = [task for task in tasks if "fsage_agent" in task and "clients" not in str(task.get("when"))]
+        assert asking and all(task["become"] for task in asking), play["name"]
+
+
 @pytest.mark.parametrize("playbook", [name for name in PLAYBOOKS if NO_REQUEST in (ROOT / name).read_text()])
 def test_a_step_without_a_request_says_how_to_make_one(playbook: str, tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})

@@ -178,9 +178,14 @@ def enter(
 ) -> None:
     """Run a command where this machine's loop targets are mounted, which nothing else sees: `fsage enter ls MOUNT`."""
     from fsage.agent.namespace import look_in
+    from fsage.agent.privilege import run_inside
 
     words = command or [os.environ.get("SHELL", "/bin/sh")]
     try:
+        if os.geteuid():
+            if not command:
+                raise Refusal("a shell there is for root; name a command: fsage enter COMMAND")
+            raise SystemExit(run_inside(words))
         look_in()
         os.execvp(words[0], words)
     except (Refusal, Failure, OSError) as why:

@@ -85,6 +85,7 @@ def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Pa
     assert len(records) == 4 and {record["status"] for record in records} == {"valid"}
     assert {record["conditions"]["uid"] for record in records} == {UID}
     assert set(asked.read_text().split()) == {str(UID)}, "all of fio ran as the user"
+    assert "filler" in run("fsage", "enter", "ls", f"/run/fsage/mnt/{spec['name']}/0")
     run("ansible-playbook", "-i", inventory, "release.yml")
     run("ansible-playbook", "-i", inventory, "local_target.yml", "-e", "fsage_local_target_state=absent")
     assert not list((user / "images").glob("*")) and not Path("/run/fsage/mnt", spec["name"]).exists()

@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 from fsage.agent.errors import Failure, Refusal
 
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
+ENTER = ["sudo", "-n", str(HELPER), "enter"]
 INSIDE = "--inside"  # tells the agent that the helper has started it where targets are mounted
 UNMOUNTS = ("release", "remove", "recover")  # verbs of the agent after which nothing may be mounted any more
 _granted = False
@@ -93,11 +94,8 @@ def need(name: str) -> None:
 def go_inside(arguments: list[str], given: dict[str, Any]) -> int:
     """Run this very command of the agent, as the user who we are, where targets are mounted; its exit status."""
     command = [sys.executable, "-S", "-m", "fsage.agent", INSIDE, *arguments]
-    front = {"argv": command, "env": dict(os.environ), "cwd": os.getcwd()}
-    text = json.dumps(front) + "\n" + json.dumps(given)
-    inner = subprocess.Popen(
-        ["sudo", "-n", str(HELPER), "enter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, text=True
-    )
+    text = _front(command) + json.dumps(given)
+    inner = subprocess.Popen(ENTER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert inner.stdin and inner.stdout
     try:
         inner.stdin.write(text)
@@ -115,6 +113,15 @@ def go_inside(arguments: list[str], given: dict[str, Any]) -> int:
         answer = {"failed": True, "changed": False, "msg": answer["refused"]}
     print(json.dumps(answer))
     return code
+
+
+def run_inside(command: list[str]) -> int:
+    """Run any command as the user who we are where targets are mounted, its standard input empty; its exit status."""
+    return subprocess.run(ENTER, input=_front(command), text=True, check=False).returncode
+
+
+def _front(command: list[str]) -> str:
+    return json.dumps({"argv": command, "env": dict(os.environ), "cwd": os.getcwd()}) + "\n"
 
 
 def _unheard(said: str) -> str:
