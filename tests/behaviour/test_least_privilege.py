@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import PLACE, Machine
+from machine import AGENT, LIBRARY, PLACE, Machine
 from project import make_project
 from session import PREFIX
 
@@ -36,6 +36,11 @@ def user(machine: Machine) -> Iterator[Path]:
         home.mkdir()
         machine.add_user(USER, UID, home)
         yield home
+        for image in home.glob("**/*.img"):  # of a test that failed
+            for device in loops.devices_of(image_at(image)):
+                machine.run("nsenter", f"--mount={PLACE}/mnt", "umount", device, check=False)
+                machine.run("losetup", "--detach", device)
+                Path(f"/run/fsage/devices/{Path(device).name}.json").unlink(missing_ok=True)
 
 
 def as_user(machine: Machine, *words: str) -> list[str]:
@@ -90,6 +95,41 @@ def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Pa
     run("ansible-playbook", "-i", inventory, "local_target.yml", "-e", "fsage_local_target_state=absent")
     assert not list((user / "images").glob("*")) and not Path("/run/fsage/mnt", spec["name"]).exists()
     assert f"{PLACE}/mnt" not in machine.mounts(), "the namespace went with the target"
+
+
+@pytest.mark.root
+@needs_sudo
+def test_a_user_has_xfs_tunables_evidence_and_cold_caches_too(machine: Machine, user: Path, local_target: dict) -> None:
+    spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "filesystem": "xfs"}
+    spec |= {"allocator_reset": "none", "device_model": {"kind": "iocost"}}
+    del spec["mount_dir"]
+    subprocess.run(["chown", "-R", f"{UID}:{UID}", user], check=True)
+    library = {"PATH": os.environ["PATH"], "PYTHONPATH": LIBRARY, "HOME": str(user)}
+
+    def agent(verb: str, **request: Any) -> dict:
+        given = json.dumps({"target": spec, "request": request})
+        words = as_user(machine, *AGENT, verb)
+        ran = subprocess.run(words, input=given, env=library, capture_output=True, text=True, cwd="/", check=False)
+        answer = json.loads(ran.stdout)
+        assert ran.returncode == 0, answer["msg"] + ran.stderr
+        return answer
+
+    assert agent("probe")["probe"]["able"]
+    agent("create")
+    claimed = agent("claim")["claim"]
+    assert claimed["uid"] == UID and claimed["device_model"]["why_none"] == "needs root"
+    study = {"study": "s", "state": "empty", "steps": []}
+    agent("scrub", **study)
+    tuned = agent("tune", tuning={"read_ahead_kb": 64})["tunables"]["read_ahead_kb"]
+    assert tuned["now"] == ["64"]
+    (store,) = agent("evidence", **study)["evidence"]["layout"]["stores"]
+    assert store["source"]["free"] == "FS_IOC_GETFSMAP" and "free" not in store["absent"]
+    drop = "import json; from fsage.agent import caches; print(json.dumps(caches.drop([])))"
+    words = as_user(machine, AGENT[0], "-S", "-c", drop)
+    dropped = subprocess.run(words, env=library, capture_output=True, text=True, cwd="/", check=True)
+    assert json.loads(dropped.stdout)["method"] == "drop_caches=3"
+    agent("remove")
+    assert not list((user / "images").glob("*")) and f"{PLACE}/mnt" not in machine.mounts()
 
 
 @pytest.mark.root
