@@ -7,7 +7,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationError, field_validator, model_validator
@@ -87,7 +87,10 @@ def _read_states(block: Any) -> BaseModel:
         refuse(problems_of(error, model))
 
 
-_Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]  # type: ignore[valid-type]
+if TYPE_CHECKING:
+    _Tuning = dict[str, int | str]
+else:
+    _Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]
 
 
 def _read_tuning(block: Any) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from fsage.agent.hosts.library import packed
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 HOME = "/var/lib/fsage"
 PYTHON = "/usr/bin/python3"
+REFUSED = 1  # the agent's exit code when nothing was touched
 NOT_INSTALLED = 97  # exit code of our own shell line, which the agent never gives
 PR_SET_PDEATHSIG = 1  # prctl(2)
 REQUEST_BYTES = 64 * message.MIB
@@ -40,6 +41,12 @@ WITHOUT = {
     *("prealloc", "prealloc_osts", "format_osts"),
 }
 """Verbs that need no request."""
+GIVEN = (
+    *("msg", "proof", "why", "todo", "token", "due", "step", "sharded", "files"),
+    *("measured", "remaining", "lost", "stopped", "kinds", "undone", "bundle", "count"),
+    *("claim", "evidence", "probe", "osts", "tunables", "device_model"),
+)
+"""What of an answer becomes the task's result: Ansible obeys some keys (ansible_facts, add_host)."""
 HOW = "write one with `fsage request STUDY STATE > request.json`, then add `-e fsage_request=request.json`"
 
 
@@ -63,9 +70,12 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Run the verb and return the agent's answer."""
         result = super().run(tmp, task_vars)
-        blocks = dict.fromkeys(("input", "add", "save", "save_in", "fetch"), {"type": "dict", "default": {}})
+        blocks = {key: {"type": "dict", "default": {}} for key in ("input", "add", "save", "save_in", "fetch")}
         _, given = self.validate_argument_spec({"verb": {"type": "str", "required": True}, **blocks})
-        request = request_of(given["verb"], task_vars.get("fsage_request"))
+        try:
+            request = request_of(given["verb"], task_vars.get("fsage_request"))
+        except message.Unacceptable as why:
+            return {**result, "failed": True, "changed": False, "rc": REFUSED, "msg": f"{why}; nothing was touched"}
         question = {
             "target": self._variable("fsage_target", task_vars),
             "hosts": self._hosts(task_vars),
@@ -186,21 +196,21 @@ def request_of(verb, given):
     needed = verb not in WITHOUT
     if given is None:
         if needed:
-            raise AnsibleActionFail(f"this playbook needs a request, and none was given: {HOW} to this command")
+            raise message.Unacceptable(f"this playbook needs a request, and none was given: {HOW} to this command")
         return {}
     if not isinstance(given, str):
-        raise AnsibleActionFail(
+        raise message.Unacceptable(
             "fsage_request is given as data, which Ansible would take for templates, and the path of a file is "
-            f"wanted: {HOW} (not -e @request.json); nothing was touched"
+            f"wanted: {HOW} (not -e @request.json)"
         )
     try:
         request = message.read_file(given, REQUEST_BYTES)
     except message.Unacceptable as why:
-        raise AnsibleActionFail(
-            f"fsage_request: {message.shown(given)} {why}; the path of a file is wanted: {HOW}; nothing was touched"
+        raise message.Unacceptable(
+            f"fsage_request: {message.shown(given)} {why}; the path of a request's file is wanted: {HOW}"
         ) from None
     if not isinstance(request, dict):
-        raise AnsibleActionFail(f"fsage_request: {given} holds no request: {HOW}; nothing was touched")
+        raise message.Unacceptable(f"fsage_request: {message.shown(given)} holds no request: {HOW}")
     return request
 
 
@@ -235,7 +245,8 @@ def answer_of(verb, ran):
             "stderr": ran["stderr"],
         }
     failed = bool(answer.get("failed")) or ran["rc"] != 0
-    return {**answer, "changed": bool(answer.get("changed")), "failed": failed, "rc": ran["rc"]}
+    known = {key: answer[key] for key in GIVEN if key in answer}
+    return {**known, "changed": bool(answer.get("changed")), "failed": failed, "rc": ran["rc"]}
 
 
 def keep(path, content):

@@ -38,9 +38,11 @@ def checked(request: Any) -> dict[str, Any]:
     return request
 
 
-def lacking(request: dict[str, Any], *keys: str) -> None:
-    """Raise Refusal when the request is without one of these."""
-    for key in keys:
+def needed(verb: str, request: dict[str, Any]) -> None:
+    """Raise Refusal when the request is without a key that the verb works with."""
+    stage, _, kind = verb.partition("_")
+    of_step = verb in structure.kinds() or (stage in ("begin", "end") and kind in structure.kinds())
+    for key in ("state", "steps") if of_step else NEEDED.get(verb, ()):
         if key not in request:
             raise Refusal(
                 f"the request is without {key!r}; nothing was touched. `fsage request STUDY STATE > request.json` "
@@ -81,13 +83,22 @@ def _holder(value: Any) -> bool:
 
 
 def _hosts(value: Any) -> bool:
-    return _block(value) and all(_blocks(some) and all(_text(one.get("name")) for one in some) for some in value.values())
+    return _block(value) and all(
+        _blocks(some) and all(_text(one.get("name")) for one in some) for some in value.values()
+    )
 
 
 def _or_none(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or good(value)
 
 
+NEEDED: dict[str, tuple[str, ...]] = {
+    "scrub": ("state", "steps"),
+    "evidence": ("study", "state", "steps"),
+    "measure": ("study", "state", "steps", "cells"),
+    "prealloc": ("prealloc",),
+    "prealloc_osts": ("prealloc",),
+}
 NAMED = f"a name ({NAME})"
 KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "schema": (lambda value: value == 1, "1"),

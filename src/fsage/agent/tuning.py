@@ -28,9 +28,8 @@ def why_not(name: Any, value: Any) -> str | None:
     every = [known for names in KNOWN.values() for known in names]
     if name not in every:
         near = difflib.get_close_matches(str(name)[:64], every, n=1)
-        return (
-            f"is no tunable that is known;{f' did you mean {near[0]!r}?' if near else ''} there are "
-            + "; ".join(f"of {kind}: {', '.join(names)}" for kind, names in KNOWN.items())
+        return f"is no tunable that is known;{f' did you mean {near[0]!r}?' if near else ''} there are " + "; ".join(
+            f"of {kind}: {', '.join(names)}" for kind, names in KNOWN.items()
         )
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return None

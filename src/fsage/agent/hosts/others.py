@@ -22,9 +22,11 @@ from fsage.agent import probe
 from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
+from fsage.agent.hosts.answers import ANSWER_BYTES, checked
 from fsage.agent.hosts.attend import drop_of, measured_files
 from fsage.agent.hosts.library import packed
 from fsage.agent.hosts.service import Service, serving
+from fsage.agent.message import Unacceptable
 from fsage.agent.shell import SSH
 from fsage.agent.target import Target
 
@@ -58,6 +60,7 @@ class Host:
             start_new_session=True,
         )
         self.met, self.pending = False, b""
+        self.told: list[str] = []  # and not answered yet
 
     def give(self, content: bytes) -> None:
         """Send bytes."""
@@ -68,6 +71,7 @@ class Host:
 
     def tell(self, what: dict[str, Any]) -> None:
         """Send a line that is to be answered."""
+        self.told.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
 
     def answer(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
@@ -82,9 +86,15 @@ class Host:
                 what = "was lost" if self.met else "does not answer"
                 raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {patience_s:.0f} s'}")
             self.pending += more
+            if len(self.pending) > ANSWER_BYTES:
+                raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; it is not believed")
         self.met = True
         line, _, self.pending = self.pending.partition(b"\n")
-        return json.loads(line)
+        told = self.told.pop(0)
+        try:
+            return checked(line, told, self.role)
+        except Unacceptable as why:
+            raise Lost(f"host {self.name}: its answer to {told!r} {why}; it is not believed") from None
 
     def why(self) -> str:
         """The last line that ssh, or Python there, said."""
