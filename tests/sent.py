@@ -11,6 +11,13 @@ from typing import Any
 from fsage import request
 from fsage.plan import Plan
 
+STUDY: dict[str, Any] = {
+    "name": "tiny",
+    "title": "t",
+    "question": "q",
+    "states": {"recipe": "paf", "capacity": [30, 60], "fragmentation": [0, 50], "file_size": ["8M"]},
+    "cells": {"workload": "sequential", "transfer_size": ["4M"], "iterations": 2, "tool": "fio"},
+}
 CLAIM: dict[str, Any] = {
     "id": "c1",
     "stores": [{"mount": "/m"}],
@@ -25,7 +32,15 @@ def observation(plan: Plan, state: str, number: int, **changes: object) -> dict[
     """The observation of a cell that failed; the plan's target is asked for the state's cells first."""
     made = request.make(plan, state, plan.cells[state])
     cell = made["cells"][number]
-    phase = {"name": "write", "argv": ["fio"], "rc": 1, "stdout": "", "stderr": "no", "wall_s": 1.0, "cache_drop_s": 0.1}
+    phase = {
+        "name": "write",
+        "argv": ["fio"],
+        "rc": 1,
+        "stdout": "",
+        "stderr": "",
+        "wall_s": 1.0,
+        "cache_drop_s": 0.1,
+    }
     return json.loads(json.dumps({
         "schema": 1,
         "target": plan.target.name,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sent import CLAIM, bundle, observation
+from sent import CLAIM, STUDY, bundle, observation
 
 from fsage import record, request, results, runs
 from fsage.plan import Plan, load_plan, load_plans
@@ -16,13 +16,8 @@ from fsage.study import StudyError
 from fsage.target import load_target
 
 ROOT = Path(__file__).resolve().parents[1]
-STUDY = {
-    "name": "tiny",
-    "title": "t",
-    "question": "q",
-    "states": {"recipe": "paf", "capacity": [30, 60], "fragmentation": [0, 50], "file_size": ["8M"]},
-    "cells": {"workload": "sequential", "transfer_size": ["4M"], "iterations": 2, "tool": "fio"},
-}
+
+
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     studies, inventory = tmp_path / "config", tmp_path / "inventories" / "here"
