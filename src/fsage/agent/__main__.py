@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> int:
     end_with_parent()
     try:
         given = question(sys.stdin.buffer.read())
-        request = asked.checked({**(given.get("request") or {}), "hosts": given.get("hosts")})  # the inventory's
+        request = asked.checked(given.get("request") or {}, given.get("hosts"))
         asked.needed(verb, request)
         if verb in ON_STEPS:
             answer = of_step(verb, given, request, check)

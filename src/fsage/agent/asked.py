@@ -13,10 +13,11 @@ ATTEMPTS = 10**6
 WHOLE = {"run", "host", "machine", "pid", "pid_start", "command", "since"}  # of a holder
 
 
-def checked(request: Any) -> dict[str, Any]:
-    """The request, if it is one that can be worked with. Raises Refusal naming the key and its value."""
+def checked(request: Any, hosts: Any) -> dict[str, Any]:
+    """The request with the inventory's hosts, if it can be worked with. Raises Refusal naming the key and its value."""
     if not isinstance(request, dict):
         raise Refusal(f"the request is {shown(request)} and no block of keys; nothing was touched")
+    request = {**request, "hosts": hosts}
     for key, value in request.items():
         if key not in KEYS:
             raise Refusal(f"the request has the key {shown(key)}, and there is none; known: {', '.join(KEYS)}")
