@@ -23,7 +23,7 @@ from fsage.agent.lease import machine, start_of
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
-PLAYBOOKS = sorted(path.name for path in ROOT.glob("*.yml"))
+PLAYBOOKS = sorted(path.name for path in ROOT.glob("[a-z]*.yml"))
 TAKERS = {role for role in ROLES if "| `fsage_request` |" in (ROOT / "roles" / role / "README.md").read_text()}
 MIB = 1 << 20
 

@@ -49,7 +49,7 @@ class Where:
 
     def plan(self, study: str) -> Plan:
         """The plan of a study. Raises StudyError."""
-        return load_plan(self.study_file(study), self.of(study).inventory, self.results)
+        return load_plan(self.study_file(study), self.of(study).inventory, self.results, runs.current().only)
 
     def study_file(self, study: str) -> Path:
         """Where a study is written down."""
@@ -137,7 +137,7 @@ def claim(
     once = ": making and writing its image takes a moment, once" if target.kind == "loop" else ""
     print(f"fsage: claiming target {target.name}{once}", file=sys.stderr)
     file = place.request("claim")
-    results.write(file, {"holder": requests.holder(), "claim_copy": str(place.claim.absolute())})
+    results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
     log = context.obj.results / "logs" / target.name / "claim.log"
     play(["local_target.yml", "claim.yml"], context.obj.inventory, log, None, fsage_request=file)
 
@@ -150,7 +150,7 @@ def hold(
     target = context.obj.target()
     killed = runs.gone()
     file = results.Results(context.obj.results, target.name, "").request("hold")
-    results.write(file, {"holder": requests.holder(), "gone": sorted(killed)})
+    results.write(file, {"holder": runs.current().holder, "gone": sorted(killed)})
     wanted = "absent" if release else "present"
     log = context.obj.results / "logs" / target.name / "hold.log"
     play(["hold_target.yml"], context.obj.inventory, log, None, fsage_request=file, hold_state=wanted)
