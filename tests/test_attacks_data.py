@@ -113,7 +113,7 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("answers/*"))
 
 
-@pytest.mark.parametrize("whose", ["claim", "study", "holder"])
+@pytest.mark.parametrize("whose", ["claim", "study"])
 def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, plan: Plan, tmp_path: Path) -> None:
     """A claim's copy comes from a host, a study's tuning from its author; requests are made of both."""
     ran = tmp_path / "ran"
@@ -122,10 +122,8 @@ def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, plan: P
     if whose == "claim":
         copy = {**CLAIM, "id": jinja, "tools": {**CLAIM["tools"], "fio": jinja}, "stores": [{"mount": jinja}]}
         results.write(tmp_path / "results/targets/here.json", copy)
-    elif whose == "study":
-        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": {"scheduler": jinja}}))
     else:
-        env["FSAGE_HOLDER"] = json.dumps({"run": jinja, "command": jinja})
+        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": {"scheduler": jinja}}))
     where = ["--target", "here", "--results", "results", "--studies", "config", "--inventories", "inventories"]
     argv = [str(BIN / "fsage"), *where, "play", "tiny", STATE, str(ROOT / "tune_clients.yml")]
     said = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)

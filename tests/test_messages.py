@@ -158,7 +158,14 @@ def test_a_bundle_holds_regular_files(plan: Plan, kind: bytes) -> None:
 
 def test_a_bundle_that_was_cut_short_or_is_none_is_kept(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = bundle(plan, observation(plan, STATE, 0), observation(plan, STATE, 1)).read_bytes()
-    for content in (b"", b"no tar", whole[:600], whole[:3000], b"\x1f\x8b" + whole):
+    for content in (
+        b"",
+        b"no tar",
+        whole[:600],
+        whole[:3000],
+        whole[:2560] + b"x" * 512 + whole[3072:],
+        b"\x1f\x8b" + whole,
+    ):
         plan.results.bundle("any").write_bytes(content)
         _, refused = record.unpack(plan.results.bundle("any"), plan.results.root, "here")
         assert len(refused) == 1 and "cannot be read" in refused[0]

@@ -99,6 +99,10 @@ def _observations(bundle: Path) -> Iterator[bytes | Unacceptable]:
                     yield Unacceptable(f"is no regular file of at most {OBSERVATION_BYTES} bytes")
                 elif content := tar.extractfile(member):
                     yield content.read()
+            with open(bundle, "rb") as file:  # tarfile takes a header that is none for the end, without a word
+                file.seek(tar.offset)
+                if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+                    raise tarfile.ReadError("no header, and not the end")
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:  # the tar file's own, not the reader's
         yield Unacceptable(f"cannot be read, nor what comes after it ({error})")
 
