@@ -3,15 +3,14 @@
 The agent (src/fsage/agent, standard library only) gets one JSON object on stdin (target, request and what
 the task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It
 runs over the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command
-takes 0.5 s. A local connection runs it from the working tree. Any other gets it once, as
-<home>/lib/fsage-<digest>.zip.
+takes 0.5 s. A local connection runs it from the working tree. Any other brings it along, before the object, and it
+runs from memory: nothing that lies on the host is run, and nothing is left there.
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
-import hashlib
 import json
 import os
 import shlex
@@ -21,12 +20,12 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from fsage.agent.hosts.library import packed
+from fsage.agent.hosts.library import BOOT, packed, sent
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
-HOME = "/var/lib/fsage"
 PYTHON = "/usr/bin/python3"
-NOT_INSTALLED = 97  # exit code of our own shell line, which the agent never gives
+MAIN = "from fsage.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
+ISOLATED = ("-I", "-S", "-c")  # modules from nowhere but Python and the agent: not from the current directory
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -106,20 +105,14 @@ class ActionModule(ActionBase):
     def _ask(self, verb, question, task_vars):
         python = self._variable("ansible_python_interpreter", task_vars) or PYTHON
         check = ["--check"] if self._task.check_mode else []
-        command = [str(python), "-S", "-m", "fsage.agent", *check, verb]  # -S: no packages, a quicker start
         stdin = json.dumps(question).encode()
         if self._connection.transport == "local":
             die_with_parent()
-            return answer_of(verb, self._execute(agent_line(str(SOURCE), command), stdin))
-        code = packed()
-        home, digest = question["target"].get("home") or HOME, hashlib.sha256(code).hexdigest()[:12]
-        library = f"{home}/lib/fsage-{digest}.zip"
-        line = f"[ -e {shlex.quote(library)} ] || exit {NOT_INSTALLED}; {agent_line(library, command)}"
-        ran = self._execute(line, stdin)
-        if ran["rc"] == NOT_INSTALLED:
-            self._install(code, library)
-            ran = self._execute(line, stdin)
-        return answer_of(verb, ran)
+            start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
+        else:
+            start, stdin = BOOT + MAIN, sent(packed()) + stdin
+        command = [str(python), *ISOLATED, start, *check, verb]
+        return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
 
     def _execute(self, line, stdin):
         """Run a shell line; locally with no shell left between this worker and the agent (die_with_parent)."""
@@ -131,17 +124,6 @@ class ActionModule(ActionBase):
         if ran["rc"] != 0:
             raise AnsibleActionFail(f"{path} could not be fetched: {ran['stderr'].strip()}")
         return base64.b64decode(ran["stdout"])
-
-    def _install(self, code, library):
-        place, path = shlex.quote(str(Path(library).parent)), shlex.quote(library)
-        ran = self._execute(f"mkdir -p {place} && cat > {path}.$$ && mv {path}.$$ {path}", code)
-        if ran["rc"] != 0:
-            raise AnsibleActionFail(f"The agent could not be put to {library}: {ran['stderr'].strip()}")
-
-
-def agent_line(library, command):
-    """The shell line that becomes the agent."""
-    return f"exec env PYTHONPATH={shlex.quote(library)} {shlex.join(command)}"
 
 
 def answer_of(verb, ran):
