@@ -65,11 +65,12 @@ def sync_dir(path: Path | str) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path | str, patience_s: float = PATIENCE_S) -> Iterator[None]:
+def locked(path: Path | str, patience_s: float | None = None) -> Iterator[None]:
     """Hold an exclusive lock (flock) on `path` while the block runs; a dead process holds nothing.
 
-    Raises Refusal naming who holds it after `patience_s`.
+    Raises Refusal naming who holds it after `patience_s` (PATIENCE_S).
     """
+    patience_s = PATIENCE_S if patience_s is None else patience_s
     descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
     try:
         deadline = time.monotonic() + patience_s

@@ -237,7 +237,7 @@ def _judge(found: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
     if mode & OTHERS_WRITE and not (sticky and mode & stat.S_ISVTX):
         wrong.append("can be written to by others")
     if wrong:
-        place = f"{path}" if at == path else f"{path}: {at}, which is on the way to it,"
+        place = f"{path}" if at == path else f"{path}: {at}"
         remedy = (
             f"declare another, or, if this one is nobody else's, `chown {me.split()[0]} {at}` and `chmod go-w {at}`"
         )
