@@ -82,6 +82,18 @@ def place(directory_target: Spec) -> Path:
 # --- directories -----------------------------------------------------------------------------------------------------
 
 
+def for_all(place: Path) -> None:
+    place.chmod(0o777)
+
+
+def for_the_group(place: Path) -> None:
+    place.chmod(0o775)
+
+
+def below_one_for_all(place: Path) -> None:
+    place.parent.chmod(0o777)
+
+
 def of_another(place: Path) -> None:
     os.chown(place, NOBODY, NOBODY)
 
@@ -116,19 +128,20 @@ def a_file(place: Path) -> None:
             r"/home belongs to nobody \(uid 65534\) \(mode 0755\).*`chown root /.*/home` and `chmod go-w /.*/home`",
         ),
         (
-            lambda place: place.chmod(0o777),
+            for_all,
             r"/home can be written to by others \(mode 0777\)",
         ),
         (
-            lambda place: place.chmod(0o775),
+            for_the_group,
             r"/home can be written to by others \(mode 0775\)",
         ),
         (below_another, r"/above belongs to nobody"),
-        (lambda place: place.parent.chmod(0o777), r"above can be written to by others"),
+        (below_one_for_all, r"above can be written to by others"),
         (linked_by_another, r"home is a symbolic link of nobody \(uid 65534\)"),
         (linked_where_all_may_write, r"home is a symbolic link of root \(uid 0\), in a directory of mode 1777"),
         (a_file, r"home is a file, where a directory is wanted"),
     ],
+    ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_a_home_that_others_have_a_hand_in_is_refused(
     directory_target: Spec, tmp_path: Path, spoil: Callable[[Path], None], message: str
@@ -446,22 +459,24 @@ WRONG = [
 
 
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("value", WRONG)
 def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(
-    key: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    spec = {"name": "local", "kind": "directory", "home": str(tmp_path / "home"), "directory": str(tmp_path / "place")}
-    allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
-    with pytest.raises(Refusal) as why:
-        images.create({**spec, key: value}, {}, False)
-    assert f"fsage_target.{key} is " in str(why.value) and allowed in str(why.value)
-    assert str(why.value).isprintable() and len(str(why.value)) < 400 and not list(tmp_path.iterdir())
     inventory = tmp_path / "inventory/group_vars/all/target.yml"
     inventory.parent.mkdir(parents=True)
-    inventory.write_text(yaml.safe_dump({"fsage_target": {**spec, key: value}}))
-    with pytest.raises(StudyError, match=rf"target\.yml(.|\n)*{key}"):
-        load_target(tmp_path / "inventory")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    spec = {"name": "local", "kind": "directory", "home": str(tmp_path / "home"), "directory": str(tmp_path / "place")}
+    allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
+    for value in WRONG:
+        with pytest.raises(Refusal) as why:
+            images.create({**spec, key: value}, {}, False)
+        assert f"fsage_target.{key} is " in str(why.value) and allowed in str(why.value)
+        assert str(why.value).isprintable() and len(str(why.value)) < 400
+        inventory.write_text(yaml.safe_dump({"fsage_target": {**spec, key: value}}))
+        with pytest.raises(StudyError, match=rf"target\.yml(.|\n)*{key}"):
+            load_target(tmp_path / "inventory")
+    assert {path.name for path in tmp_path.iterdir()} == {"inventory", "here"} and not list(Path().iterdir())
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,8 +10,9 @@ allowed on the way:
 - a directory with the sticky bit that all may write to (/tmp): there nobody can rename or remove what is another's, so
   that what is next on the way is judged by its own owner. It is never itself the place that is asked for.
 
-What is made here is for its owner alone (0700, 0600), whatever the umask says. An access list (acl(5)) that lets others
-write shows in the group's bits of the mode, and is refused like them.
+What is made here is for its owner alone (0700, 0600), whatever the umask says; only RUN, which all users of a machine
+share, and the mount points in it can be passed through by others (0711), as by one who measures without being root. An
+access list (acl(5)) that lets others write shows in the group's bits of the mode, and is refused like them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from fsage.agent.errors import Failure, Refusal
 
 PRIVATE = 0o700
 PRIVATE_FILE = 0o600
+PASSABLE = 0o711
+RUN = Path("/run/fsage")
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 PASSING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC  # needs no right to read; a link is opened, not followed
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -217,9 +220,10 @@ def _next(above: int, name: str, path: Path, make: int | None) -> tuple[int, os.
     except FileNotFoundError:
         if make is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+        mode = PASSABLE if RUN in (path, *path.parents) else make
         with contextlib.suppress(FileExistsError):  # another command of ours was faster, or it is judged like any other
-            os.mkdir(name, make, dir_fd=above)
-            os.chmod(name, make, dir_fd=above)  # whatever the umask; nobody else can have put another there
+            os.mkdir(name, mode, dir_fd=above)
+            os.chmod(name, mode, dir_fd=above)  # whatever the umask; nobody else can have put another there
         inner = os.open(name, PASSING, dir_fd=above)
     return inner, os.fstat(inner)
 

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claims, declaration, directories, files, filesystems, xfs
+from fsage.agent import claims, declaration, directories, files, filesystems, places, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -238,6 +238,7 @@ def open_target(spec: dict[str, Any]) -> Target:
         if os.geteuid() != 0:
             raise Refusal(f"target {target.name} (kind: loop) needs root {where}")
         for store in claim["stores"]:
+            places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
         target.attach()
         target.identify()
