@@ -190,11 +190,12 @@ def _walk(path: Path, make: int | None, sticky: bool) -> int:
         _judge(os.fstat(here), at, path, sticky=bool(rest) or sticky)
         while rest:
             name = rest.pop()
-            inner, found = _next(here, name, at / name, make)
+            there = at / name
+            inner, found = _next(here, name, there, make)
             if stat.S_ISLNK(found.st_mode):
                 leads_to = os.readlink("", dir_fd=inner)
                 os.close(inner)
-                _judge_link(found, os.fstat(here), at / name, path)
+                _judge_link(found, os.fstat(here), there, path)
                 links += 1
                 if links > LINKS_AT_MOST:
                     raise Refusal(f"{path}: more than {LINKS_AT_MOST} symbolic links are on the way to it")
@@ -203,7 +204,7 @@ def _walk(path: Path, make: int | None, sticky: bool) -> int:
                 here, at = os.open("/", PASSING), Path("/")
                 continue
             os.close(here)
-            here, at = inner, at / name
+            here, at = inner, there
             if not stat.S_ISDIR(found.st_mode):
                 what = KINDS.get(stat.S_IFMT(found.st_mode), "a file")
                 raise Refusal(f"{path}: {at} is {what}, where a directory is wanted; nothing was touched")
@@ -234,13 +235,13 @@ def _reopen(descriptor: int) -> int:
 
 
 def _judge(found: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
-    mode, me = stat.S_IMODE(found.st_mode), who(os.geteuid())
-    wrong = []
+    mode, wrong = stat.S_IMODE(found.st_mode), []
     if found.st_uid not in (0, os.geteuid()):
         wrong.append(f"belongs to {who(found.st_uid)}")
     if mode & OTHERS_WRITE and not (sticky and mode & stat.S_ISVTX):
         wrong.append("can be written to by others")
     if wrong:
+        me = who(os.geteuid())
         place = f"{path}" if at == path else f"{path}: {at}"
         remedy = (
             f"declare another, or, if this one is nobody else's, `chown {me.split()[0]} {at}` and `chmod go-w {at}`"
