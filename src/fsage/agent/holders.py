@@ -28,7 +28,7 @@ def process(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
         ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])  # proc(5), stat, field 22
     except (OSError, IndexError):
-        return f"process {pid}, which has ended just now"
+        return f"process {pid}, which has ended, or rather what it had started"
     began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
     command = " ".join(word if word.isprintable() else ascii(word) for word in words)
     shown = command if len(command) <= SHOWN else command[: SHOWN - 3] + "..."

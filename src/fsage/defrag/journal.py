@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import holders
 from fsage.agent.files import sync_dir, utc_now
 
 Entry = dict[str, Any]
@@ -79,7 +80,10 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"another `fsage defragment` is at work, or a tool of it: it holds {lock.name}") from None
+            who = holders.of(lock.fileno())
+            raise ValueError(
+                f"another `fsage defragment` is at work, or a tool of it: {who} holds {lock.name}"
+            ) from None
         os.set_inheritable(lock.fileno(), True)
         yield
 
