@@ -47,11 +47,9 @@ KINDS = {
     stat.S_IFBLK: "a device",
 }
 
-Folder = Path | str
-
 
 @contextlib.contextmanager
-def opened(path: Folder, make: int | None = None, sticky: bool = False) -> Iterator[int]:
+def opened(path: Path | str, make: int | None = None, sticky: bool = False) -> Iterator[int]:
     """A descriptor of the directory at `path` while the block runs, made with mode `make` if it is not there.
 
     `sticky`: it may be one that all may write to, for a file that is judged by its own owner. Raises Refusal where
@@ -64,13 +62,13 @@ def opened(path: Folder, make: int | None = None, sticky: bool = False) -> Itera
         os.close(descriptor)
 
 
-def make(path: Folder, mode: int = PRIVATE) -> None:
+def make(path: Path | str, mode: int = PRIVATE) -> None:
     """Have a directory of ours at `path`, with what is missing on the way to it."""
     with opened(path, mode):
         pass
 
 
-def check(path: Folder) -> None:
+def check(path: Path | str) -> None:
     """Refusal unless nobody else can change what is at `path`, or the nearest directory above it that there is."""
     with contextlib.suppress(FileNotFoundError), opened(path):
         return
@@ -79,7 +77,7 @@ def check(path: Folder) -> None:
 
 
 @contextlib.contextmanager
-def inside(above: int, name: str, path: Folder, make: int | None = None) -> Iterator[int]:
+def inside(above: int, name: str, path: Path | str, make: int | None = None) -> Iterator[int]:
     """A descriptor of directory `name` of an open one that was judged; it is at `path`, which messages name.
 
     No link is followed, whoever made it: fsage makes none.
@@ -105,7 +103,7 @@ def make_in(above: int, path: Path) -> None:
         pass
 
 
-def file(path: Folder, flags: int) -> int:
+def file(path: Path | str, flags: int) -> int:
     """A descriptor of the regular file at `path`, which is ours alone; with O_CREAT it is made so if it is missing.
 
     Raises Refusal where it is another's, a link, a FIFO (which would keep us waiting), a device; FileNotFoundError.
@@ -138,7 +136,7 @@ def file_in(above: int, path: Path, flags: int) -> int:
         return descriptor
 
 
-def empty(above: int, path: Folder, threads: int = 1) -> None:
+def empty(above: int, path: Path | str, threads: int = 1) -> None:
     """Remove all that is in an open directory, which is at `path`; links in it go, what they lead to stays.
 
     What is swapped for another directory, or for a link, meanwhile is left and named. Raises Failure.
@@ -148,7 +146,7 @@ def empty(above: int, path: Folder, threads: int = 1) -> None:
         _empty(above, Path(path), device, DEEPEST, map if threads == 1 else pool.map)
 
 
-def remove(path: Folder) -> None:
+def remove(path: Path | str) -> None:
     """Remove a file or a directory with all that is in it; no complaint when it is gone already."""
     path = Path(path)
     with contextlib.suppress(FileNotFoundError), opened(path.parent) as above:
