@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 import yaml
 
 from fsage.agent import structure, token
+from fsage.agent.hosts.library import packed
 from fsage.agent.lease import machine, start_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -405,7 +408,9 @@ def processes_with(mark: str) -> list[int]:
 
 
 @pytest.mark.root
-def test_another_connection_gets_the_agent_once(claimed: dict[str, Any], tmp_path: Path) -> None:
+def test_another_connection_brings_the_agent_and_runs_nothing_that_lies_there(
+    claimed: dict[str, Any], tmp_path: Path
+) -> None:
     """Over ssh's own protocol of words: a stand-in for the ssh program that runs the last word here."""
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\nfor word; do :; done\nexec /bin/sh -c "$word"\n')
@@ -415,8 +420,12 @@ def test_another_connection_gets_the_agent_once(claimed: dict[str, Any], tmp_pat
     host["ansible_python_interpreter"] = sys.executable
     groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"one": host}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
-    copy = tmp_path / "claim.json"
+    copy, ran, library = tmp_path / "claim.json", tmp_path / "ran", Path(claimed["spec"]["home"]) / "lib"
+    library.mkdir()  # where earlier versions kept the agent: one that somebody put there was run as root
+    with zipfile.ZipFile(library / f"fsage-{hashlib.sha256(packed()).hexdigest()[:12]}.zip", "w") as planted:
+        planted.writestr("fsage/__init__.py", f"open({str(ran)!r}, 'w')")
+    (tmp_path / "json.py").write_text(f"open({str(ran)!r}, 'w')")  # and a module in the current directory
+    ssh.write_text(ssh.read_text().replace("exec", f"cd {tmp_path} && exec"))
     assert done(ansible(inventory, "claim.yml", "claim.yml", claim_copy=str(copy))) == 0
-    libraries = list((Path(claimed["spec"]["home"]) / "lib").iterdir())
-    assert [re.sub("[0-9a-f]{12}", "…", path.name) for path in libraries] == ["fsage-….zip"]
+    assert not ran.exists() and len(list(library.iterdir())) == 1
     assert json.loads(copy.read_text())["target"] == claimed["spec"]["name"]

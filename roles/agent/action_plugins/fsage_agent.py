@@ -3,8 +3,8 @@
 The agent (src/fsage/agent, standard library only) gets one JSON object on stdin (target, request and what
 the task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It
 runs over the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command
-takes 0.5 s. A local connection runs it from the working tree. Any other gets it once, as
-<home>/lib/fsage-<digest>.zip.
+takes 0.5 s. A local connection runs it from the working tree. Any other brings it along, before the object, and it
+runs from memory: nothing that lies on the host is run, and nothing is left there.
 
 The request is data: fsage_request is the path of its file, which is read here and never templated. So is what
 a host answers: it names no file on this machine, and what is kept of it is of its type (fsage.messages).
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import ctypes
-import hashlib
 import json
 import os
 import shlex
@@ -25,13 +24,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from fsage.agent import message
-from fsage.agent.hosts.library import packed
+from fsage.agent.hosts.library import BOOT, packed, sent
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
-HOME = "/var/lib/fsage"
 PYTHON = "/usr/bin/python3"
 REFUSED = 1  # the agent's exit code when nothing was touched
-NOT_INSTALLED = 97  # exit code of our own shell line, which the agent never gives
 PR_SET_PDEATHSIG = 1  # prctl(2)
 REQUEST_BYTES = 64 * message.MIB
 ANSWER_BYTES = 256 * message.MIB  # the evidence of a target with many files
@@ -151,20 +148,14 @@ class ActionModule(ActionBase):
     def _ask(self, verb, question, task_vars):
         python = self._variable("ansible_python_interpreter", task_vars) or PYTHON
         check = ["--check"] if self._task.check_mode else []
-        command = [str(python), "-S", "-m", "fsage.agent", *check, verb]  # -S: no packages, a quicker start
         stdin = json.dumps(question).encode()
         if self._connection.transport == "local":
             die_with_parent()
-            return answer_of(verb, self._execute(agent_line(str(SOURCE), command), stdin))
-        code = packed()
-        home, digest = question["target"].get("home") or HOME, hashlib.sha256(code).hexdigest()[:12]
-        library = f"{home}/lib/fsage-{digest}.zip"
-        line = f"[ -e {shlex.quote(library)} ] || exit {NOT_INSTALLED}; {agent_line(library, command)}"
-        ran = self._execute(line, stdin)
-        if ran["rc"] == NOT_INSTALLED:
-            self._install(code, library)
-            ran = self._execute(line, stdin)
-        return answer_of(verb, ran)
+            start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
+        else:
+            start, stdin = BOOT + MAIN, sent(packed()) + stdin
+        command = [str(python), *ISOLATED, start, *check, verb]
+        return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
 
     def _execute(self, line, stdin):
         """Run a shell line; locally with no shell left between this worker and the agent (die_with_parent)."""
@@ -183,12 +174,6 @@ class ActionModule(ActionBase):
             return base64.b64decode(ran["stdout"])
         except ValueError as error:
             raise message.Unacceptable(f"has a file, {path}, that does not come as it was sent: {error}") from None
-
-    def _install(self, code, library):
-        place, path = shlex.quote(str(Path(library).parent)), shlex.quote(library)
-        ran = self._execute(f"mkdir -p {place} && cat > {path}.$$ && mv {path}.$$ {path}", code)
-        if ran["rc"] != 0:
-            raise AnsibleActionFail(f"The agent could not be put to {library}: {ran['stderr'].strip()}")
 
 
 def request_of(verb, given):
@@ -219,11 +204,6 @@ def accepted(key, answer, question):
     from fsage import messages  # late: of the other tasks none waits for pydantic
 
     return messages.saved(key, answer.get(key), question["target"], question["request"])
-
-
-def agent_line(library, command):
-    """The shell line that becomes the agent."""
-    return f"exec env PYTHONPATH={shlex.quote(library)} {shlex.join(command)}"
 
 
 def answer_of(verb, ran):

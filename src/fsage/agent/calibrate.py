@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import containers, files
+from fsage.agent import places as owned
 from fsage.agent.declaration import MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
@@ -115,7 +116,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     tasks = tasks_of(target.spec)
     places = [mount / "measured" for mount in target.mounts]
     for place in places:
-        place.mkdir(exist_ok=True)
+        owned.make(place)
     seconds: dict[str, float] = {}
     commands = []
     began = time.monotonic()

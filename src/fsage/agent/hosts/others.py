@@ -24,7 +24,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.answers import ANSWER_BYTES, checked
 from fsage.agent.hosts.attend import drop_of, measured_files
-from fsage.agent.hosts.library import packed
+from fsage.agent.hosts.library import BOOT, packed, sent
 from fsage.agent.hosts.service import Service, serving
 from fsage.agent.message import Unacceptable
 from fsage.agent.shell import SSH
@@ -32,11 +32,7 @@ from fsage.agent.target import Target
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-BOOT = (
-    "import os, sys; read = sys.stdin.buffer; fd = os.memfd_create('fsage'); "
-    "open(fd, 'wb', closefd=False).write(read.read(int(read.readline()))); "
-    "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent.hosts import attend; attend.main()"
-)
+ATTEND = BOOT + "from fsage.agent.hosts import attend; attend.main()"
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
 READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
 
@@ -51,7 +47,7 @@ class Host:
     def __init__(self, host: dict, role: str) -> None:
         self.name, self.role = host["name"], role
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
-        command = shlex.join(["exec", host["python"], "-S", "-c", BOOT])
+        command = shlex.join(["exec", host["python"], "-I", "-S", "-c", ATTEND])
         self.process = subprocess.Popen(
             ["sh", "-c", command] if host["local"] else [*ALIVE, self.name, command],
             stdin=subprocess.PIPE,
@@ -141,10 +137,10 @@ class Hosts:
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
         self.servers = [Host(host, "server") for host in hosts["servers"]]
         self.others = [*self.clients, *self.servers]
-        code = packed() if self.others else b""
+        code = sent(packed()) if self.others else b""
         try:
             for host in self.others:
-                host.give(f"{len(code)}\n".encode() + code)
+                host.give(code)
             where = {"target": spec, "claim": claim["id"] if claim else None}
             asked_at = time.time()
             answers = self._all(self.others, lambda host: {**where, "role": host.role})

@@ -68,7 +68,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
 
 def in_turns(paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Callable[[], None]) -> None:
     """Give every file a piece, then every file the next, and so on. What an earlier attempt left is made anew."""
-    descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) for path in paths]
+    descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600) for path in paths]
     try:
         for offset in range(0, max(sizes), piece_bytes):
             go_on()
@@ -82,7 +82,7 @@ def in_turns(paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Calla
 
 def rest(target: Target, path: Path) -> None:
     """Give what is left to one file: all that is free, or half of it again and again, until nothing more is had."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         size, ask = 0, 1 << 40
         while ask >= BLOCK_BYTES:
