@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, directories, files, filesystems, xfs
+from fsage.agent import caches, declaration, directories, files, filesystems, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -90,6 +90,7 @@ class Target:
             filesystems.unmount(point)
             # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
             filesystems.refuse_if_in_use(device)
+            caches.drop_device(device)
             self._mount(device, point)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
 

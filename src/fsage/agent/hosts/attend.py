@@ -9,9 +9,10 @@ so does all that was started here.
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -50,14 +51,15 @@ class Attendant:
         }
         return works[do](**given)
 
-    def drop(self) -> dict[str, Any]:
-        """Make this host's caches cold; caches.drop's answer."""
-        return drop_of(self.target) if self.target else caches.drop_all()
+    def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
+        """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
+        return drop_of(self.target, map(Path, of_state)) if self.target else caches.drop_all()
 
     def read(self) -> dict[str, Any]:
-        """Read the target's unrelated file, and count the pages of what is measured after it."""
+        """Read the target's unrelated file."""
         assert self.target  # clients only
-        return {"cached_pages": unrelated.read(self.target, measured_files(self.target.mounts))}
+        unrelated.read(self.target)
+        return {}
 
     def server_cache(self, setting: str | None = None) -> dict[str, Any]:
         """What fsage.agent.lustre.servercache.serve gives."""
@@ -82,16 +84,17 @@ class Attendant:
         return {}
 
 
-def drop_of(target: Target) -> dict[str, Any]:
+def drop_of(target: Target, of_state: Iterable[Path] = ()) -> dict[str, Any]:
     """Make a client's caches of a target that several share cold; caches.drop's answer."""
     lustre = target.spec["lustre"]
-    files = measured_files(target.mounts)
+    files = [*measured_files(target.mounts), *of_state]
     return cold.drop(lustre["fsname"], files) if lustre else caches.drop(files)
 
 
 def measured_files(mounts: list[Path]) -> list[Path]:
-    """All files that a cell's commands have made."""
-    return sorted(path for mount in mounts for path in (mount / "measured").rglob("*") if path.is_file())
+    """All files that a cell's commands have made, by paths without symbolic links."""
+    places = [Path(os.path.realpath(mount)) / "measured" for mount in mounts]
+    return sorted(path for place in places for path in place.rglob("*") if path.is_file())
 
 
 def main() -> None:

@@ -15,14 +15,15 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from fsage.agent import probe
+from fsage.agent import caches, probe
 from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
-from fsage.agent.hosts.attend import drop_of, measured_files
+from fsage.agent.hosts.attend import drop_of
 from fsage.agent.hosts.library import packed
 from fsage.agent.hosts.service import Service, serving
 from fsage.agent.shell import SSH
@@ -166,30 +167,25 @@ class Hosts:
             if host.process.poll() is not None:
                 raise Lost(f"host {host.name} was lost: {host.why()}")
 
-    def drop(self, target: Target) -> dict[str, Any]:
+    def drop(self, target: Target, of_state: Sequence[Path] = ()) -> dict[str, Any]:
         """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
 
-        Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
+        `of_state`: files of its state that are read, beside those that are measured. Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
         """
         began = time.monotonic()
         for host in self.clients:
-            host.tell({"do": "drop"})
-        here = drop_of(target)
+            host.tell({"do": "drop", "of_state": list(map(str, of_state))})
+        here = drop_of(target, of_state)
         there = self._answers(self.clients)
         every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
-        return {
-            **here,
-            "seconds": time.monotonic() - began,
-            "cached_pages": here["cached_pages"] + sum(one["cached_pages"] for one in there.values()),
-            "hosts": every,
-        }
+        return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
 
-    def read_unrelated(self, target: Target) -> int:
-        """Read the unrelated file on every client; pages of what is measured that any has in memory after it."""
+    def read_unrelated(self, target: Target) -> None:
+        """Read the unrelated file on every client."""
         for host in self.clients:
             host.tell({"do": "read"})
-        here = unrelated.read(target, measured_files(target.mounts))
-        return here + sum(one["cached_pages"] for one in self._answers(self.clients, READ_PATIENCE_S).values())
+        unrelated.read(target)
+        self._answers(self.clients, READ_PATIENCE_S)
 
     def ask_servers(self, **what: Any) -> dict[str, dict]:
         """Tell every server, and return the answer of each."""
