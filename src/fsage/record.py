@@ -19,7 +19,7 @@ BULKY = ("stdout", "stderr", "line_s")  # kept in the raw observation only
 
 def make_record(observation: dict, raw: Path, root: Path) -> dict:
     """Judge one observation: its record, with the raw file's place below `root` and its SHA-256."""
-    outcome = workloads.load(observation["params"]["workload"]).read(observation)
+    outcome = _of_budget(observation["layout"]) or workloads.load(observation["params"]["workload"]).read(observation)
     phases = [_lean(phase) for phase in observation["phases"]]
     layout = observation["layout"]
     recipe = recipes.load(observation["nominal"]["recipe"])
@@ -36,6 +36,16 @@ def make_record(observation: dict, raw: Path, root: Path) -> dict:
             "sha256": hashlib.sha256(raw.read_bytes()).hexdigest(),
         },
     }
+
+
+def _of_budget(layout: dict) -> workloads.Outcome | None:
+    """A failure where the target held more than its claim allows, whatever was measured."""
+    if layout["free_bytes"] >= 0:
+        return None
+    return workloads.Outcome(
+        "failed",
+        f"the target held {-layout['free_bytes']} bytes more than the {layout['capacity_bytes']} that its claim allows",
+    )
 
 
 def _lean(phase: dict) -> dict:

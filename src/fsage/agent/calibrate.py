@@ -15,6 +15,7 @@ from typing import Any
 from fsage.agent import containers, files
 from fsage.agent.declaration import MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.room import Room
 from fsage.agent.shell import run
 from fsage.agent.target import Target
 
@@ -113,6 +114,7 @@ def room(spec: dict[str, Any], capacity_bytes: int) -> int:
 def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     """One write and one read as a cell has them, in the model's group: rates, seconds, command lines."""
     tasks = tasks_of(target.spec)
+    Room(target).must_hold(each_mib * tasks * MIB, "calibrating")
     places = [mount / "measured" for mount in target.mounts]
     for place in places:
         place.mkdir(exist_ok=True)

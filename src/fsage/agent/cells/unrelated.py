@@ -14,6 +14,7 @@ from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure
 from fsage.agent.hosts import alike
 from fsage.agent.lustre import stripes
+from fsage.agent.room import Room
 from fsage.agent.structure import files
 from fsage.agent.target import Target
 
@@ -34,6 +35,8 @@ def make(target: Target, size: float | str, go_on: Callable[[], None]) -> int:
     """
     whole = alike.memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
     each = max(1, whole // COUNT // MIB) * MIB
+    room = Room(target)
+    room.must_hold(COUNT * each, "the unrelated file (unrelated_file can be less)")
     files.make_room(target.mounts, GENERATION)
     if target.kind == "lustre":
         everywhere = {"stripe_count": stripes.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY}
@@ -42,7 +45,7 @@ def make(target: Target, size: float | str, go_on: Callable[[], None]) -> int:
         go_on()
         path = files.path_of(target.mounts, GENERATION, index)
         try:
-            files.write(path, each)
+            room.write(path, each, stripes.ALL)
         except OSError as error:
             raise Failure(
                 f"writing {path}, {each} bytes of the unrelated file ({COUNT * each} bytes in {COUNT} parts): "

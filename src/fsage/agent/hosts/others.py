@@ -170,7 +170,8 @@ class Hosts:
     def drop(self, target: Target, of_state: Sequence[Path] = ()) -> dict[str, Any]:
         """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
 
-        `of_state`: files of its state that are read, beside those that are measured. Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
+        `of_state`: files of its state that are read, beside those that are measured.
+        Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
         """
         began = time.monotonic()
         for host in self.clients:
