@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage import recipes, workloads
+from fsage.agent.declaration import complete
+from fsage.agent.frozen import as_declared
 from fsage.results import Results
 from fsage.statistics import reachable, smallest_p
 from fsage.study import Cell, Study, StudyError, load_study, means
@@ -176,7 +178,8 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path) -> Plan:
         study = study.narrowed(only)
     target = load_target(inventory)
     where = Results(results_root, target.name, study.name)
-    return Plan(study, target, where, load_claim(where.claim))
+    claim = load_claim(where.claim)
+    return Plan(study, target, where, claim and as_declared(claim, complete(target.model_dump())))
 
 
 def load_plans(studies: Path, inventory: Path, results_root: Path) -> dict[str, Plan]:

@@ -14,7 +14,18 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import calibrate, containers, declaration, directories, files, filesystems, journal, lease, probe
+from fsage.agent import (
+    calibrate,
+    containers,
+    declaration,
+    directories,
+    files,
+    filesystems,
+    frozen,
+    journal,
+    lease,
+    probe,
+)
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import groups
 from fsage.agent.declaration import GIB, MIB, tasks_of
@@ -254,7 +265,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
         raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
     found = lustre.look(spec) if spec["kind"] == "lustre" else None
     capacity_bytes = found.capacity_bytes if found else directories.budget_bytes(spec)
-    calibrate.room(spec, capacity_bytes)
+    calibrate.room(spec, capacity_bytes, len(hosts))
     if check:
         return {"changed": True, "msg": f"would claim {place} ({capacity_bytes / GIB:.1f} GiB)"}
     ours = _new(
@@ -307,6 +318,7 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "hosts": hosts,
         "launcher": spec["launcher"],
         "launcher_options": spec["launcher_options"],
+        "declared": frozen.declared(spec),
         "filesystem_state_known": spec["kind"] == "loop",
     }
 

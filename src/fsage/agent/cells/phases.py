@@ -23,7 +23,8 @@ from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import placement, servercache
 from fsage.agent.target import Target
 
-PHASE_TIMEOUT_S = 900.0
+LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
+"""A phase may take so many times what its whole cell was estimated to, and so long in any case."""
 WARM_ATTEMPTS = 3
 
 
@@ -57,7 +58,8 @@ class Phases:
     def measured(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
         """The same, when servers and directories are ready."""
         taken: list[dict] = []
-        for phase in cell["phases"]:
+        for planned in cell["phases"]:
+            phase = {"timeout_s": limit_s(cell), **planned}
             for folder in phase.get("folders", ()):  # before caches are dropped, for to look whether it is there reads
                 Path(folder).mkdir(exist_ok=True)
             try:
@@ -71,6 +73,7 @@ class Phases:
                 "argv": self.argv(phase),
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
+                "limit_s": phase["timeout_s"],
                 **({"files": phase["files"]} if "files" in phase else {}),
             }
             result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
@@ -89,6 +92,12 @@ class Phases:
                 result.update(self.served({**phase, "argv": result["argv"]}))
             if trace:
                 result["trace"] = trace.noted
+            if result.get("timed_out"):
+                return taken, (
+                    f"{phase['name']}: it had not ended after {phase['timeout_s']:g} s, its limit; the whole cell was "
+                    f"estimated to take {cell.get('estimate_s', 0.0):.1f} s, and a phase may take {TIMES_ESTIMATE} "
+                    f"times that, at least {LEAST_LIMIT_S:.0f} s"
+                )
             if code := next((one["rc"] for one in (result, *result.get("beside", ())) if one["rc"]), 0):
                 return taken, f"{phase['name']}: exit code {code}"
             if not phase.get("reads"):
@@ -192,7 +201,7 @@ class Phases:
         first, *others = commands.run(
             [phase["argv"], *phase.get("beside", ())],
             self.attend,
-            phase.get("timeout_s", PHASE_TIMEOUT_S),
+            phase["timeout_s"],
             cwd=self.target.mounts[0] / "measured",
             env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
             front=self.target.under_model(),
@@ -202,6 +211,11 @@ class Phases:
             return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
         del first["line_s"]  # nothing to compare them with
         return first
+
+
+def limit_s(cell: dict) -> float:
+    """How long a phase of a cell may take."""
+    return max(LEAST_LIMIT_S, TIMES_ESTIMATE * cell.get("estimate_s", 0.0))
 
 
 def _used_by_children() -> float:

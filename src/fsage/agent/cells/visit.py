@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Any
 
-from fsage.agent import structure, token
+from fsage.agent import frozen, structure, token
 from fsage.agent.cells import outbox, shares
 from fsage.agent.cells.phases import Phases
 from fsage.agent.errors import Failure
@@ -51,6 +51,7 @@ class Visit:
             "images": self.target.claim.get("images", {}),
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
+            "launch": frozen.launch(self.target.claim),
         }
         if self.lustre:
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}

@@ -102,6 +102,8 @@ def main() -> None:
     attendant: Attendant | None = None
     try:
         while line := next_line(sys.stdin.buffer):
+            if not line.strip():  # the launcher is still there
+                continue
             given = json.loads(line)
             try:
                 if attendant is None:

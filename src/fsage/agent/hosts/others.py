@@ -37,6 +37,7 @@ BOOT = (
     "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent.hosts import attend; attend.main()"
 )
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
+SAY_EVERY_S = 600.0  # a phase may last for days; an agent that hears nothing for an hour ends
 READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
 
 
@@ -128,6 +129,7 @@ class Hosts:
 
     def __init__(self, spec: dict[str, Any], claim: dict | None, hosts: dict[str, list[dict]]) -> None:
         self.service: Service | None = None
+        self.said = time.monotonic()
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
         self.servers = [Host(host, "server") for host in hosts["servers"]]
@@ -162,10 +164,14 @@ class Hosts:
             self.service.end()
 
     def alive(self) -> None:
-        """Raises Lost when a host has gone."""
+        """Raises Lost when a host has gone; to the others an empty line says now and then that we have not."""
         for host in self.others:
             if host.process.poll() is not None:
                 raise Lost(f"host {host.name} was lost: {host.why()}")
+        if (now := time.monotonic()) - self.said > SAY_EVERY_S:
+            self.said = now
+            for host in self.others:
+                host.give(b"\n")
 
     def drop(self, target: Target, of_state: Sequence[Path] = ()) -> dict[str, Any]:
         """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
