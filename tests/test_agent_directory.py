@@ -150,5 +150,5 @@ def test_the_amounts_of_all_clients_are_within_the_budget(directory_target: Spec
     assert calibrate.room(spec, GIB, 1) == 128 and calibrate.room(spec, GIB, 2) == 64
     with pytest.raises(Refusal, match="does not hold 64 MiB for each of 3 tasks"):
         calibrate.room(spec, GIB, 3)
-    with pytest.raises(Refusal, match="amount_mib is 600 for each of 2 tasks, and target .* has 1024 MiB"):
+    with pytest.raises(Refusal, match=r"amount_mib is 600 for each of 2 tasks, and target .* has 1024 MiB"):
         calibrate.room({**spec, "amount_mib": 600}, GIB, 2)
