@@ -108,8 +108,11 @@ def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_targe
     for key in ("amount_mib", "budget_gib", "scale.tasks", "mount_dir", "device_model", "directory"):
         with pytest.raises(Refusal, match=f"was claimed with {key} .* is declared now; nothing was touched. Declare"):
             open_target(edited(key, directory_target))
-        with pytest.raises(Refusal, match=f"was claimed with {key} "):  # as ansible-playbook claim.yml
-            claim.claim(edited(key, directory_target), {}, False)
+        for check in (False, True):  # as ansible-playbook local_target.yml claim.yml, and with --check
+            with pytest.raises(Refusal, match=f"was claimed with {key} "):
+                images.create(edited(key, directory_target), {}, check)
+            with pytest.raises(Refusal, match=f"was claimed with {key} "):
+                claim.claim(edited(key, directory_target), {}, check)
         assert claim_file(directory_target).read_text() == before
     new = edited("launcher_options", directory_target)
     target = open_target(new)

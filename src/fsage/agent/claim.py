@@ -68,6 +68,7 @@ def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     known = files.read_json(home / "claim.json")
     if known and known["phase"] == "claimed":
         if check:
+            frozen.refuse(known, spec)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
         target = open_target(spec)
         return {

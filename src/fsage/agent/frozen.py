@@ -56,7 +56,10 @@ def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def declared(spec: Mapping[str, Any]) -> dict[str, Any]:
     """What a claim keeps of a complete declaration, to tell later what was edited."""
-    return {key: value for key, value in flat(spec).items() if DECIDED[key] in (CLAIMED, MADE)}
+    kept = {key: value for key, value in flat(spec).items() if DECIDED[key] in (CLAIMED, MADE)}
+    if spec["kind"] == "loop":
+        del kept["directory"]  # without a meaning there, and another for each user where it is not declared
+    return kept
 
 
 def refuse(claim: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
