@@ -24,8 +24,8 @@ BULKY = ("stdout", "stderr", "line_s")  # kept in the raw observation only
 
 def make_judgement(observation: dict) -> dict:
     """Whether one observation ran right, and its numbers."""
-    outcome = workloads.load(observation["params"]["workload"]).read(observation)
     layout = observation["layout"]
+    outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
     recipe = recipes.load(observation["nominal"]["recipe"])
     return {
         "structure": recipe.built(layout["steps"], layout["capacity_bytes"]),
@@ -47,6 +47,16 @@ def make_record(observation: dict, raw: Path, root: Path) -> dict:
             "sha256": hashlib.sha256(raw.read_bytes()).hexdigest(),
         },
     }
+
+
+def _of_budget(layout: dict) -> workloads.Outcome | None:
+    """A failure where the target held more than its claim allows, whatever was measured."""
+    if layout["free_bytes"] >= 0:
+        return None
+    return workloads.Outcome(
+        "failed",
+        f"the target held {-layout['free_bytes']} bytes more than the {layout['capacity_bytes']} that its claim allows",
+    )
 
 
 def _lean(phase: dict) -> dict:

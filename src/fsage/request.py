@@ -76,9 +76,10 @@ def _cell(plan: Plan, state: str, steps: list[dict], cell: Cell) -> dict:
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
             f"`ansible-playbook -i inventories/{plan.target.name} local_target.yml claim.yml` claims it"
         )
-    phases, unsupported = [], None
+    phases, unsupported, makes_bytes, workload = [], None, 0, workloads.load(cell.params["workload"])
     try:
-        phases = workloads.load(cell.params["workload"]).commands(cell.params, plan.claim, steps)
+        phases = workload.commands(cell.params, plan.claim, steps)
+        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(cell.params, plan.claim)
     except workloads.Unsupported as why:
         unsupported = str(why)
     except ValueError as error:
@@ -90,6 +91,7 @@ def _cell(plan: Plan, state: str, steps: list[dict], cell: Cell) -> dict:
         "attempt": plan.results.attempts(state, cell.name) + 1,
         "params": cell.params,
         "estimate_s": plan.cell_seconds(state, cell),
+        "makes_bytes": makes_bytes,
         "phases": phases,
         "unsupported": unsupported,
         "trace": cell.kind == "traced",

@@ -29,6 +29,8 @@ from fsage.agent.hosts.library import BOOT, packed, sent
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 PYTHON = "/usr/bin/python3"
 REFUSED = 1  # the agent's exit code when nothing was touched
+MAIN = "from fsage.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
+ISOLATED = ("-I", "-S", "-c")  # modules from nowhere but Python and the agent: not from the current directory
 PR_SET_PDEATHSIG = 1  # prctl(2)
 REQUEST_BYTES = 64 * message.MIB
 ANSWER_BYTES = 256 * message.MIB  # the evidence of a target with many files
