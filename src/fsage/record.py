@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 from fsage import recipes, results, workloads
+from fsage.parse import launcher
 from fsage.plan import Plan
 from fsage.results import Results
 from fsage.study import Cell
@@ -40,6 +41,8 @@ def make_record(observation: dict, raw: Path, root: Path) -> dict:
 
 def _lean(phase: dict) -> dict:
     lean = {key: phase[key] for key in phase if key not in BULKY}
+    if said := launcher.harmless("\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))):
+        lean["warnings"] = said
     return {**lean, "beside": [_lean(one) for one in phase["beside"]]} if "beside" in phase else lean
 
 
