@@ -18,6 +18,7 @@ for number, plan in enumerate(PLANS.values()):
             priority: 10**8 - 10**6 * number - position
             resources:
                 target=1,
+                **ALLOCATION,
             params:
                 study=plan.study.name,
                 states=states,

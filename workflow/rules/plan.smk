@@ -10,11 +10,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fsage import complaints, runs, window
+from fsage import allocation, complaints, runs, window
 from fsage.plan import ONLY, load_plans
 from fsage.request import HOLDER
+from fsage.results import Results
 from fsage.study import StudyError
-from fsage.target import load_target, target_of
+from fsage.target import load_claim, load_target, target_of
 
 # Also read by the `fsage` commands that the jobs call. A job that parses this file again has them already.
 DEFAULTS = {
@@ -56,6 +57,17 @@ for word in set(sys.argv[1:]) - PLANS.keys() if workflow.is_main_process else ()
 BATCH_STATES = int(config.get("batch_states", 1))
 if BATCH_STATES < 1:
     raise WorkflowError(f"batch_states is {BATCH_STATES}; a job visits 1 state or more")
+
+
+
+def of_job(resource):
+    """A resource of jobs that measure, or None: known when the target is claimed, which a run may do itself."""
+    return lambda wildcards: allocation.asked(load_claim(Results(Path(RESULTS), TARGET.name, "").claim)).get(resource)
+
+
+# The site's own slurm_extra, if it has one, stays, and must then name the clients' nodes itself.
+OWN = workflow.resource_settings.default_resources or {}
+ALLOCATION = {name: of_job(name) for name in allocation.RESOURCES if name not in OWN}
 
 # What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
 if workflow.is_main_process:

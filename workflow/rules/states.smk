@@ -37,6 +37,7 @@ for number, plan in enumerate(PLANS.values()):
             priority: priority_of_state + 1
             resources:
                 target=1,
+                **ALLOCATION,
             params:
                 study=plan.study.name,
                 state=name,
