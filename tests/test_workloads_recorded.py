@@ -62,7 +62,10 @@ def test_ior(images):
             ior_cell("ior-3.3.0/D1-wearout-statusfile", {**CLAIM, "amount_mib": 600}, transfer_size=65536),
             "moved 92274688 bytes of 1258291200",
         ),
-        (ior_cell("ior-main/fail-unlike-mpi"), "write: 2 processes of IOR ran, each .* was alone: .*launcher that belongs"),
+        (
+            ior_cell("ior-main/fail-unlike-mpi"),
+            "write: 2 processes of IOR ran, each .* was alone: .*launcher that belongs",
+        ),
         (ior_cell("ior-main/fail-jsonfile-enospc"), "code 134: .*No space left on device"),
     ],
 )

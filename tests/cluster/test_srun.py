@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster_project import ClusterProject, shared_directory
-from project import MEASURE, make_project
+from project import MEASURE, kill_group, make_project
 from testbed import Testbed, wait_for
 
 from fsage.plan import load_claim
@@ -44,13 +46,27 @@ def test_a_job_has_all_clients_and_srun_starts_a_step_on_each(by_srun: ClusterPr
     bed = by_srun.testbed
     assert bed
     run = by_srun.start("snakemake", "--profile", "slurm", *MEASURE)
+    try:
+        measured_by(run, by_srun, bed)
+    finally:
+        if run.poll() is None:
+            kill_group(run, signal.SIGTERM)
+
+
+def measured_by(run: subprocess.Popen, by_srun: ClusterProject, bed: Testbed) -> None:
+    """Look at the job of a run, and wait for its end."""
     log = by_srun.root / "started.log"
     wait_for(lambda: bed.jobs("running") or run.poll() is not None, 120, f"a job; see {log}")
     assert run.poll() is None, log.read_text()
     (job,) = bed.jobs("running")
     claim = load_claim(by_srun.root / "results/targets/testbed.json")
     assert claim
-    step = [*_shared.mpirun({**claim, "launcher_options": ["--mpi=none"]}), "sh", "-c", "echo $SLURM_JOB_ID $(hostname)"]
+    step = [
+        *_shared.mpirun({**claim, "launcher_options": ["--mpi=none"]}),
+        "sh",
+        "-c",
+        "echo $SLURM_JOB_ID $(hostname)",
+    ]
     said = bed.run("ssh", "n2", shlex.join([f"SLURM_JOB_ID={job}", *step]))
     assert sorted(said.splitlines()) == sorted(f"{job} {name}" for name in CLIENTS for _ in range(claim["tasks"]))
     assert run.wait(timeout=240) == 0, log.read_text()
