@@ -90,8 +90,8 @@ def placed(nodes, on_first):
 def test_tasks_that_ran_elsewhere_than_asked_for():
     assert sequential.read(placed(4, 1)).status == "valid"
     assert sequential.read(placed(1, 4)).why == (
-        "write: 4 tasks ran on 1 nodes, 4 of them on the first; asked for were 4 nodes with 1 on each: what launches them "
-        "(a job's nodes, a site's fsage_target.launcher_options) places them otherwise"
+        "write: 4 tasks ran on 1 nodes, 4 of them on the first; asked for were 4 nodes with 1 on each: what launches "
+        "them (a job's nodes, a site's fsage_target.launcher_options) places them otherwise"
     )
     assert "ran on 4 nodes, 3 of them on the first" in sequential.read(placed(4, 3)).why
     cell = mdtest_cell("main")

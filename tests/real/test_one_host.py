@@ -126,4 +126,5 @@ def test_a_harmless_warning_of_open_mpi_is_on_record(build: Build, bench: Bench,
     (record,) = bench.records(bench.cell("warned", SEQUENTIAL)).values()
     assert (record["status"], record["why"]) == ("valid", None)
     for phase in record["phases"]:
-        assert "WARNING: The default btl_vader_single_copy_mechanism CMA is" in phase["warnings"]
+        # Open MPI gathers it from all tasks, and sometimes loses it on the way.
+        assert any("vader_single_copy_mechanism CMA is" in line or "show_help" in line for line in phase["warnings"])

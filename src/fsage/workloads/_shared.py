@@ -131,7 +131,7 @@ def check_placement(argv: Sequence[str], tasks: int, nodes: int | None, on_first
 
 
 def check_command(tool: str, argv: Sequence[str], end: str, echoed: str) -> None:
-    """`BadOutput` unless a tool's echo of its command has the options of `argv`, from its name up to the option `end`."""
+    """`BadOutput` unless a tool's echo of its command has the options of `argv`, from its name up to option `end`."""
     asked = list(argv[argv.index(tool) + 1 : argv.index(end)])
     try:
         words = shlex.split(echoed)
@@ -147,8 +147,8 @@ def check_version(phase: Mapping, claimed: Mapping[str, str | None]) -> None:
         tool = next((word for word in one["argv"] if word in VERSION), None)
         if tool and (wanted := claimed.get(tool)) and (ran := printed_version(tool, one["stdout"])) != wanted:
             raise BadOutput(
-                f"{tool} {ran or 'of an unknown version'} ran, and the target was claimed with {tool} {wanted}: put that "
-                "one back, or release the target and claim it again"
+                f"{tool} {ran or 'of an unknown version'} ran, and the target was claimed with {tool} {wanted}: put "
+                "that one back, or release the target and claim it again"
             )
 
 
