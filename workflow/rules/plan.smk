@@ -56,11 +56,7 @@ for word in set(sys.argv[1:]) - PLANS.keys() if workflow.is_main_process else ()
         print(f"fsage: no study is called {word!r}; did you mean {near!r}?", file=sys.stderr)
 
 # How many states one job visits, one after another: many where starting a job costs much.
-<<<<<<< HEAD
-BATCH_STATES = int(config.get("batch_states", 1))
-if BATCH_STATES < 1:
-    raise WorkflowError(f"batch_states is {BATCH_STATES}; a job visits 1 state or more")
-
+BATCH_STATES = config.get("batch_states", 1)
 
 
 def of_job(resource):
@@ -71,22 +67,6 @@ def of_job(resource):
 # The site's own slurm_extra, if it has one, stays, and must then name the clients' nodes itself.
 OWN = workflow.resource_settings.default_resources or {}
 ALLOCATION = {name: of_job(name) for name in allocation.RESOURCES if name not in OWN}
-
-# What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
-if workflow.is_main_process:
-    holder = runs.identity(" ".join(["snakemake", *sys.argv[1:]]))
-    os.environ[HOLDER] = json.dumps(holder)
-    os.environ[runs.NOTE] = str(runs.note(PLANS, holder, Path(".snakemake/fsage")))
-    logging.getLogger(complaints.LOGGER).addHandler(complaints.Complaints())
-    atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
-else:
-    try:
-        PLANS = runs.as_noted(PLANS, Path(os.environ[runs.NOTE]))
-    except runs.Superseded as superseded:
-        raise WorkflowError(str(superseded)) from None
-=======
-BATCH_STATES = config.get("batch_states", 1)
->>>>>>> main
 
 ASKED = {}  # study -> plan, filled when Snakemake asks for a study's records: so in dry runs too
 

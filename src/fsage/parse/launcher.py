@@ -1,8 +1,8 @@
 """What MPI's launchers and libraries say beside a tool: trouble, what is known to be harmless, and how they end.
 
-Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is interrupted ends
-with code 0; a launcher of one MPI starts programs built with another without a complaint, each of which then believes
-that it is alone.
+Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is interrupted
+ends with code 0; a launcher of one MPI starts programs built with another without a complaint, each of which then
+believes that it is alone.
 """
 
 from __future__ import annotations
@@ -53,6 +53,6 @@ def check_together(tool: str, heads: Iterable[str]) -> None:
     if (count := len(list(heads))) > 1:
         raise BadOutput(
             f"{count} processes of {tool} ran, each of which believed that it was alone: what launched them is not of "
-            f"the MPI that {tool} was built with; declare the fsage_target.launcher that belongs to it, or build {tool} "
-            "with that launcher's MPI"
+            f"the MPI that {tool} was built with; declare the fsage_target.launcher that belongs to it, or build "
+            f"{tool} with that launcher's MPI"
         )
