@@ -91,7 +91,7 @@ def meanwhile(programs: tuple[str, ...], number: signal.Signals, run: Callable[[
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if found := [pid for pid, name in descendants().items() if name in programs]:
-                time.sleep(0.5)
+                time.sleep(0.3)
                 os.kill(found[0], number)
                 return
             time.sleep(0.02)

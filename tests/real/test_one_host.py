@@ -58,7 +58,7 @@ def test_whatever_goes_wrong_with_ior_is_a_failed_cell_with_a_sentence(build: Bu
         ("ended", LAUNCHERS, signal.SIGTERM),
         ("interrupted", LAUNCHERS, signal.SIGINT),
     ):
-        cell = bench.cell(name, SEQUENTIAL, **LONG)
+        cell = bench.cell(name, SEQUENTIAL, {"amount_mib": 256}, **LONG)
         (record,) = meanwhile(programs, number, lambda cell=cell: bench.records(cell)).values()
         whys[name] = record["why"] if record["status"] == "failed" else record["status"]
     print("\n".join(f"{build.name} {name}: {why}" for name, why in whys.items()))

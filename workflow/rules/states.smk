@@ -36,8 +36,8 @@ for number, plan in enumerate(PLANS.values()):
                 [str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
             priority: priority_of_state + 1
             resources:
-                target=1,
                 **ALLOCATION,
+                target=1,
             params:
                 study=plan.study.name,
                 state=name,
