@@ -13,6 +13,7 @@ from fsage import recipes, results, workloads
 from fsage.agent.message import Unacceptable, shown
 from fsage.asked import match
 from fsage.messages import OBSERVATION_BYTES, read_observation
+from fsage.parse import launcher
 from fsage.plan import Plan
 from fsage.results import Results
 from fsage.study import Cell
@@ -61,6 +62,8 @@ def _of_budget(layout: dict) -> workloads.Outcome | None:
 
 def _lean(phase: dict) -> dict:
     lean = {key: phase[key] for key in phase if key not in BULKY}
+    if said := launcher.harmless("\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))):
+        lean["warnings"] = said
     return {**lean, "beside": [_lean(one) for one in phase["beside"]]} if "beside" in phase else lean
 
 
