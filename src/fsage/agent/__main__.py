@@ -18,9 +18,11 @@ from functools import partial
 from typing import Any
 
 from fsage.agent import (
+    asked,
     claim,
     images,
     lease,
+    message,
     namespace,
     prealloc,
     privilege,
@@ -35,6 +37,7 @@ from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts, servercache
 from fsage.agent.lustre.format import format_osts
+from fsage.agent.message import shown
 
 Verb = Callable[[dict, dict, bool], dict]
 
@@ -56,12 +59,25 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
 def of_step(verb: str, given: dict, request: dict, check: bool) -> dict:
     """A verb on a step that `begin_…` announced."""
     stage, _, kind = verb.partition("_")
-    spec, step = given["target"], given["step"]
+    spec, step = given["target"], given.get("step", {})
+    if step not in request["steps"]:
+        raise Refusal(f"{verb} is asked for with the step {shown(step)}, which is none of the request's")
     if check:
         return {"changed": True, "msg": f"would {kind or verb}"}
     if stage == "end":
         return state.end(kind, spec, request, step)
     return state.work(verb, spec, request, step, given.get("shard", state.ALL))
+
+
+def question(text: bytes) -> dict[str, Any]:
+    """What came on stdin. Raises Refusal."""
+    try:
+        given = message.read(text, QUESTION_BYTES)
+    except message.Unacceptable as why:
+        raise Refusal(f"what came on standard input {why}; nothing was touched") from None
+    if not isinstance(given, dict) or not isinstance(given.get("target"), dict):
+        raise Refusal("what came on standard input is no JSON object with a target; nothing was touched")
+    return given
 
 
 VERBS: dict[str, Verb] = {
@@ -87,6 +103,7 @@ VERBS: dict[str, Verb] = {
     "bundle": outbox.bundle,
     "acknowledge": outbox.acknowledge,
 }
+QUESTION_BYTES = 128 * message.MIB
 PR_SET_PDEATHSIG = 1  # prctl(2)
 ON_STEPS = [f"{stage}{kind}" for kind in structure.kinds() for stage in ("", "end_")]
 
@@ -129,18 +146,20 @@ def main(arguments: list[str]) -> int:
     if verb not in VERBS and verb not in ON_STEPS:
         print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
         return 2
-    given: dict[str, Any] = json.load(sys.stdin)
     try:
-        if is_outside(given["target"]):
+        given = question(sys.stdin.buffer.read())
+        spec = given.get("target") or {}
+        if is_outside(spec):
             if privilege.INSIDE in arguments:
                 raise Failure(f"{privilege.HELPER} started the agent where no target is mounted; install it again")
             end_with_parent()
             return privilege.go_inside(arguments, given)
         if privilege.INSIDE in arguments:
             privilege.is_granted()
-        with among_mounts(given["target"]):
+        with among_mounts(spec):
             end_with_parent()
-            request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's
+            request = asked.checked(given.get("request") or {}, given.get("hosts"))
+            asked.needed(verb, request)
             if verb in ON_STEPS:
                 answer = of_step(verb, given, request, check)
             else:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.agent import caches, places
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.privilege import privileged
 from fsage.agent.shell import run
@@ -140,7 +141,7 @@ def uuid_mounted(point: Path | str) -> str | None:
 def mount(filesystem: str, device: str, point: Path, more: str = "") -> None:
     """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options."""
     refuse_occupied(point, device)
-    point.mkdir(parents=True, exist_ok=True)
+    places.make(point)
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -202,6 +203,7 @@ def remount(filesystem: str, device: str, point: Path, more: str = "") -> None:
     unmount(point)
     # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
     refuse_if_in_use(device)
+    caches.drop_device(device)
     mount(filesystem, device, point, more)
 
 

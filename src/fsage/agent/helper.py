@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import caches, files, filesystems, namespace
-from fsage.agent.device import loops
+from fsage.agent.device import loops, queue
 from fsage.agent.errors import Failure, Refusal
 
 NOTES = Path("/run/fsage/devices")  # <loop device>.json: for whom it was attached, and on which file
@@ -184,21 +184,19 @@ def wipe(caller: Caller, given: Given) -> None:
 
 def drop_caches(caller: Caller, given: Given) -> None:
     """Drop the page cache of the machine, once."""
-    caches.drop_pages()
+    caches.drop_all_pages()
 
 
 def set_tunable(caller: Caller, given: Given) -> None:
     """Write a tunable of the user's device's queue."""
-    from fsage.agent import tune  # it loads much of the agent
-
     knob, value = given.get("knob"), given.get("value")
     match = KNOB.fullmatch(str(knob))
-    if not match or match[2] not in tune.KNOWN:
-        raise Refusal(f"{knob!r} is not a tunable that is known: {', '.join(tune.KNOWN)} of a loop device's queue")
+    if not match or match[2] not in queue.KNOWN:
+        raise Refusal(f"{knob!r} is not a tunable that is known: {', '.join(queue.KNOWN)} of a loop device's queue")
     caller.device(f"/dev/{match[1]}")
     if not isinstance(value, (int, str)) or not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", str(value)):
         raise Refusal(f"{value!r:.100} is not a tunable's value")
-    tune.set_knob(Path(match[0]), value)
+    queue.set_knob(Path(match[0]), value)
 
 
 def hello(caller: Caller, given: Given) -> str:

@@ -21,6 +21,8 @@ from fsage.agent.errors import Failure, Refusal
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 ENTER = ["sudo", "-n", str(HELPER), "enter"]
 INSIDE = "--inside"  # tells the agent that the helper has started it where targets are mounted
+PACKAGE = str(Path(__file__).parents[2])  # a folder, or a zip in this process's memory, which lives as long
+MAIN = "sys.exit(agent.main(sys.argv[1:]))"
 UNMOUNTS = ("release", "remove", "recover")  # verbs of the agent after which nothing may be mounted any more
 _granted = False
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -93,7 +95,8 @@ def need(name: str) -> None:
 
 def go_inside(arguments: list[str], given: dict[str, Any]) -> int:
     """Run this very command of the agent, as the user who we are, where targets are mounted; its exit status."""
-    command = [sys.executable, "-S", "-m", "fsage.agent", INSIDE, *arguments]
+    start = f"import sys; sys.path.insert(0, {PACKAGE!r}); from fsage.agent import __main__ as agent; {MAIN}"
+    command = [sys.executable, "-I", "-S", "-c", start, INSIDE, *arguments]
     text = _front(command) + json.dumps(given)
     inner = subprocess.Popen(ENTER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert inner.stdin and inner.stdout

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, directories, files, filesystems, privilege, xfs
+from fsage.agent import claims, declaration, directories, files, filesystems, frozen, places, privilege, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -61,6 +61,11 @@ class Target:
             return []
         words = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups"]
         return [*words, "env", f"HOME={user.pw_dir}", f"USER={user.pw_name}", f"LOGNAME={user.pw_name}"]
+
+    def take(self, place: Path) -> None:
+        """Take such a directory back, which lies in one of ours: what is in it is then nobody else's to change."""
+        if self._user and os.path.lexists(place):
+            os.lchown(place, 0, 0)
 
     def give(self, place: Path) -> None:
         """Let whoever runs what is measured make files in this directory. Raises Refusal."""
@@ -234,7 +239,7 @@ def open_target(spec: dict[str, Any]) -> Target:
     """
     spec = declaration.complete(spec)
     home = declaration.home_of(spec)
-    claim = files.read_json(home / "claim.json")
+    claim = claims.read(home)
     if claim is None and spec["kind"] == "lustre":
         claim = lustre.claim_of(spec)
     where = f"on {os.uname().nodename}"
@@ -249,21 +254,11 @@ def open_target(spec: dict[str, Any]) -> Target:
             f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} "
             f"{where}: its command was interrupted; run that command again"
         )
-    declared = {"kind": spec["kind"], "containers": spec["containers"]}
-    if spec["kind"] == "loop":
-        declared.update(filesystem=spec["filesystem"], stores=spec["stores"])
-    claimed = {
-        "kind": claim["kind"],
-        "containers": claim.get("containers"),
-        "filesystem": claim["stores"][0]["filesystem"],
-        "stores": len(claim["stores"]),
-    }
-    for key, value in declared.items():
-        if value != claimed[key]:
-            raise Refusal(
-                f"target {spec['name']} was claimed with {key} {claimed[key]}, and {value} is declared now; "
-                f"release it and claim it again"
-            )
+    frozen.refuse(claim, spec)
+    applied = frozen.as_declared(claim, spec)
+    if applied is not claim and (home / "claim.json").exists():
+        files.write_json(home / "claim.json", applied)
+    claim = applied
     target = Target(spec, claim)
     with files.locked(home / "open.lock"):
         if target.kind != "loop":
@@ -271,6 +266,7 @@ def open_target(spec: dict[str, Any]) -> Target:
             return target
         privilege.need(target.name)
         for store in claim["stores"]:
+            places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
         target.attach()
         target.identify()
