@@ -36,6 +36,7 @@ DECIDED = {
     "directory": CLAIMED,
     "budget_gib": CLAIMED,
     "containers": CLAIMED,
+    "run_as": CLAIMED,
     **{f"lustre.{key}": CLAIMED for key in ("fsname", "mgs", "capacity_gib")},
     **{f"lustre.{key}": CLAIMED for key in ("stripe_count", "stripe_size_mib", "first_ost")},
     "lustre.oss": LIVE,
