@@ -27,8 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
 PLAYBOOKS = sorted(path.name for path in ROOT.glob("[a-z]*.yml"))
-SHARED = {"fsage_target", "fsage_request"}  # every role's inputs: from the inventory and from the command line
-NO_REQUEST = "vars_files: [roles/agent/vars/no_request.yml]"
+TAKERS = {role for role in ROLES if "| `fsage_request` |" in (ROOT / "roles" / role / "README.md").read_text()}
 MIB = 1 << 20
 
 POPULATE = {
@@ -52,7 +51,7 @@ def specification(role: str) -> dict[str, Any]:
 def test_defaults_and_specification_say_the_same(role: str) -> None:
     path = ROOT / "roles" / role / "defaults" / "main.yml"
     defaults = yaml.safe_load(path.read_text()) if path.exists() else {}
-    own = {key: option for key, option in specification(role).items() if key not in SHARED}
+    own = {key: option for key, option in specification(role).items() if key != "fsage_target"}
     assert defaults == {key: option["default"] for key, option in own.items() if not option.get("required")}
     assert all(key.startswith(f"{role}_") for key in own)
 
@@ -119,8 +118,8 @@ def request(path: Path, steps: list[dict] | None = None, **more: Any) -> str:
     asked = {"schema": 1, "study": "test", "state": "50.30", "nominal": {}, "tuning": {}, "reuse": "nested", **more}
     if steps is not None:
         asked["steps"] = steps
-    path.write_text(json.dumps({"fsage_request": asked}))
-    return f"@{path}"
+    path.write_text(json.dumps(asked))
+    return f"fsage_request={path}"
 
 
 def mount_of(spec: dict[str, Any]) -> Path:
@@ -169,16 +168,40 @@ def test_all_playbooks_are_well_formed() -> None:
     assert all(f"playbook: {name}" in ran.stdout for name in PLAYBOOKS)
 
 
-@pytest.mark.parametrize("playbook", [name for name in PLAYBOOKS if NO_REQUEST in (ROOT / name).read_text()])
+@pytest.mark.parametrize(
+    "playbook", [name for name in PLAYBOOKS if TAKERS & set(re.findall(r"role: (\w+)", (ROOT / name).read_text()))]
+)
 def test_a_step_without_a_request_says_how_to_make_one(playbook: str, tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})
     assert "`fsage request STUDY STATE > request.json`" in refused(ansible(inventory, playbook))
 
 
-def test_the_playbooks_that_take_a_request_are_those_that_say_so() -> None:
-    takers = {role for role in ROLES if specification(role).get("fsage_request", {}).get("required")}
-    saying = {name for name in PLAYBOOKS if NO_REQUEST in (ROOT / name).read_text()}
-    assert saying == {name for name in PLAYBOOKS if takers & set(re.findall(r"role: (\w+)", (ROOT / name).read_text()))}
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("@{file}", "(not -e @request.json)"),  # as it was once given
+        ('{{"fsage_request": {{"steps": "{{{{ lookup(\'pipe\', \'touch {ran}\') }}}}"}}}}', "(not -e @request.json)"),
+        ("fsage_request={{{{ lookup('pipe', 'touch {ran}') }}}}", "the path of a request's file is wanted"),
+        ("fsage_request=/dev/zero", "is no regular file"),
+        ("fsage_request={fifo}", "is no regular file"),
+        ("fsage_request={none}", "cannot be read: No such file or directory"),
+        ("fsage_request={deep}", "is nested deeper than 32 levels"),
+        ("fsage_request={list}", "holds no request"),
+    ],
+)
+def test_a_request_is_a_file_and_never_a_template(given: str, said: str, tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})
+    place = {name: tmp_path / name for name in ("file", "ran", "fifo", "none", "deep", "list")}
+    place["file"].write_text(
+        json.dumps({"fsage_request": {"state": f"{{{{ lookup('pipe', 'touch {place['ran']}') }}}}"}})
+    )
+    os.mkfifo(place["fifo"])
+    place["deep"].write_text("[" * 10**6)
+    place["list"].write_text("[]")
+    sentence = refused(ansible(inventory, "scrub.yml", "-e", given.format(**place)))
+    assert said in sentence and "`fsage request STUDY STATE > request.json`" in sentence
+    assert sentence.endswith("nothing was touched")
+    assert not place["ran"].exists()
 
 
 def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:

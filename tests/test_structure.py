@@ -80,7 +80,7 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
         {"kind": "populate", "generation": 2, "percent": 30, "file_bytes": [2 * MIB], "method": "write"},
     ]
     capacity = 64 * MIB
-    target = SimpleNamespace(mounts=mounts, capacity_bytes=capacity)
+    target = SimpleNamespace(name="small", kind="loop", mounts=mounts, capacity_bytes=capacity)
     for step in done:
         for shard in ({"index": 0, "count": 2, "threads": 2}, {"index": 1, "count": 2, "threads": 1}):
             structure.of(step).work(target, step, done, shard, lambda: None)

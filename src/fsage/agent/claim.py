@@ -22,6 +22,7 @@ from fsage.agent import (
     directories,
     files,
     filesystems,
+    frozen,
     journal,
     lease,
     places,
@@ -69,6 +70,7 @@ def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     known = claims.read(home)
     if known and known["phase"] == "claimed":
         if check:
+            frozen.refuse(known, spec)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
         target = open_target(spec)
         return {
@@ -266,7 +268,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
         raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
     found = lustre.look(spec) if spec["kind"] == "lustre" else None
     capacity_bytes = found.capacity_bytes if found else directories.budget_bytes(spec)
-    calibrate.room(spec, capacity_bytes)
+    calibrate.room(spec, capacity_bytes, len(hosts))
     if check:
         return {"changed": True, "msg": f"would claim {place} ({capacity_bytes / GIB:.1f} GiB)"}
     ours = _new(
@@ -319,6 +321,7 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "hosts": hosts,
         "launcher": spec["launcher"],
         "launcher_options": spec["launcher_options"],
+        "declared": frozen.declared(spec),
         "filesystem_state_known": spec["kind"] == "loop",
     }
 

@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, claims, containers, declaration, directories, files, lease, places, space
+from fsage.agent import claim, claims, containers, declaration, directories, files, frozen, lease, places, space
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.device import loops, seek
 from fsage.agent.device.loops import CLEAR
@@ -33,9 +33,11 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     containers.check(spec["containers"])
     if spec["kind"] == "lustre":
         lustre.mount_of(spec)  # refuses where another file system would get it
-    if not (declaration.home_of(spec) / "claim.json").exists():
+    known = files.read_json(declaration.home_of(spec) / "claim.json")
+    if known is None:
         meet(spec, request)
     if spec["kind"] != "loop":
+        frozen.refuse(known or {}, spec)
         return directories.create(spec, check)
     need_root(spec)
     if check:
@@ -112,6 +114,7 @@ def _of_a_claim(spec: dict[str, Any], known: dict[str, Any], check: bool) -> dic
     """The images of a claimed target, attached again if need be as its device model has it."""
     home = declaration.home_of(spec)
     target = Target(spec, claims.read(home) or {})
+    frozen.refuse(target.claim, spec)
     attached = sum(len(loops.devices_of(disk)) for disk in [*known["images"], *seek.disks(home)])
     if target.claim["phase"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
         return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}

@@ -171,7 +171,12 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
     if not token.path_of(mount).exists():  # its blocks belong to the empty state
         token.write(mount, {"claim": target.claim["id"], "phase": token.BUILDING, **now})
     settle(target)
-    layout = digest(target.mounts)
+    layout, books = digest(target.mounts), _books(target)
+    if target.kind != "loop" and books["held_bytes"] > target.capacity_bytes:
+        raise Failure(
+            f"the files of target {target.name} hold {books['held_bytes']} bytes, and its claim allows "
+            f"{target.capacity_bytes}; scrub.yml empties it"
+        )
     return token.write(
         mount,
         {
@@ -187,14 +192,15 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
             "extents": layout["extents"],
             "achieved": structure.achieved(done, target.capacity_bytes),
             "notes": now.get("notes", {}),
-            **_books(target),
+            **books,
         },
     )
 
 
 def _books(target: Target) -> dict:
     prints = fingerprint(target.mounts, target.filesystem)
-    return {"fingerprint": prints["hash"], **{key: prints[key] for key in ("files", "bytes", "free_bytes")}}
+    counted = ("files", "bytes", "held_bytes", "free_bytes")
+    return {"fingerprint": prints["hash"], **{key: prints[key] for key in counted}}
 
 
 def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
@@ -310,8 +316,8 @@ def layout_record(target: Target, now: dict) -> dict:
         "filler_bytes": now["bytes"],
         "filler_extents": now["extents"],
         "capacity_bytes": target.capacity_bytes,
-        "used_bytes": target.capacity_bytes - now["free_bytes"] if target.state_known else now["bytes"],
-        "free_bytes": now["free_bytes"] if target.state_known else target.capacity_bytes - now["bytes"],
+        "used_bytes": target.capacity_bytes - now["free_bytes"] if target.state_known else now["held_bytes"],
+        "free_bytes": now["free_bytes"] if target.state_known else target.capacity_bytes - now["held_bytes"],
         "state_known": target.state_known,
         "generations": now["achieved"],
         "steps": now["done"],
