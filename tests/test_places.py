@@ -22,6 +22,7 @@ from fsage.agent import claim, directories, files, filesystems, images, lease, p
 from fsage.agent.cells import outbox
 from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts.library import BOOT, packed, sent
 from fsage.agent.structure.files import make_room
 from fsage.study import StudyError
 from fsage.target import load_target
@@ -542,3 +543,12 @@ def test_clients_share_the_home_of_a_directory(directory_target: Spec, place: Pa
     elsewhere = ("unshare", "--uts", "sh", "-c", 'hostname another && exec "$@"', "sh")
     code, msg = agent("diagnose", directory_target, *elsewhere)
     assert code == 0, msg
+
+
+def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
+    (tmp_path / "fsage.py").write_text("raise SystemExit('from the current directory')")
+    program = BOOT + "from fsage.agent.hosts import library; sys.stdout.buffer.write(library.packed())"
+    argv = [sys.executable, "-I", "-S", "-c", program]
+    assert (
+        subprocess.run(argv, input=sent(packed()), stdout=subprocess.PIPE, check=True, cwd=tmp_path).stdout == packed()
+    )

@@ -6,7 +6,7 @@ import io
 import zipfile
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).absolute().parents[2]  # not resolved: a file without a name has no other path than this
 # It lies in memory, in a file without a name: there is nothing on disk that others could have put there. Its path is by
 # process number, so that the agent's own programs find it while the agent lives.
 BOOT = (
