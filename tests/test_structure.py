@@ -72,6 +72,8 @@ def test_the_same_seed_gives_the_same_files(percent, seed):
 @pytest.mark.parametrize("stores", [1, 3])
 def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
     mounts = [tmp_path / str(store) for store in range(stores)]
+    for mount in mounts:
+        mount.mkdir()
     done = [
         {"kind": "populate", "generation": 1, "percent": 40, "file_bytes": [MIB], "method": "fallocate"},
         {"kind": "fragment", "generation": 1, "percent": 50, "seed": 7},

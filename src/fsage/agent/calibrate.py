@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import containers, files
+from fsage.agent import places as owned
 from fsage.agent.declaration import MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.room import Room
@@ -118,7 +119,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     Room(target).must_hold(each_mib * tasks * MIB, "calibrating")
     places = [mount / "measured" for mount in target.mounts]
     for place in places:
-        place.mkdir(exist_ok=True)
+        owned.make(place)
     seconds: dict[str, float] = {}
     commands = []
     began = time.monotonic()

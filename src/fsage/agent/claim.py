@@ -16,6 +16,7 @@ from typing import Any
 
 from fsage.agent import (
     calibrate,
+    claims,
     containers,
     declaration,
     directories,
@@ -24,6 +25,7 @@ from fsage.agent import (
     frozen,
     journal,
     lease,
+    places,
     probe,
 )
 from fsage.agent.blast import blastdb
@@ -65,7 +67,7 @@ def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> cont
 
 def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     home = declaration.home_of(spec)
-    known = files.read_json(home / "claim.json")
+    known = claims.read(home)
     if known and known["phase"] == "claimed":
         if check:
             frozen.refuse(known, spec)
@@ -93,7 +95,7 @@ def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
 def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     """Release a target that is held already."""
     home = declaration.home_of(spec)
-    known = files.read_json(home / "claim.json")
+    known = claims.read(home)
     images = [image for image in _images(spec, known) if "ino" in image] + seek.disks(home)
     begun = bool(known)
     if spec["kind"] == "loop":
@@ -136,7 +138,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if known:
             files.write_json(home / "released" / f"{files.utc_now()}.json", known)
             files.remove(home / "tunables.json")  # the loop devices that had them are as new
-            shutil.rmtree(home / blastdb.PLACE, ignore_errors=True)
+            places.remove(home / blastdb.PLACE)
             files.remove(home / "claim.json")
             proof.append(f"{home}/claim.json is gone")
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}
@@ -146,7 +148,7 @@ def forget(spec: dict[str, Any]) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
     for name in ("released", "phase"):
-        shutil.rmtree(home / name, ignore_errors=True)
+        places.remove(home / name)
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
             folder.rmdir()
@@ -309,7 +311,7 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "id": str(uuid.uuid4()),
         "phase": "claiming",
         "created": files.utc_now(),
-        "host": uname.nodename,
+        **claims.here(),
         "kernel": uname.release,
         "stores": stores,
         "tools": probe.versions(spec["containers"]),
@@ -326,7 +328,7 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
 
 def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Every image of this target with an identity: those `create` noted, and those the claim names."""
-    created = files.read_json(declaration.home_of(spec) / "images.json") or {"images": []}
+    created = claims.images(declaration.home_of(spec)) or {"images": []}
     images = {image["image"]: image for image in created["images"]}
     for store in (known or {}).get("stores", []):
         if "image" in store:

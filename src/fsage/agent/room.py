@@ -104,7 +104,7 @@ class Room:
 
         `Failure` where much of what was left is not had.
         """
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         try:
             size = 0
             goal = ask = self._all_of(path)

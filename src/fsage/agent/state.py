@@ -6,11 +6,10 @@ The verbs are declarative ("be in state X") and look at the target first, so eac
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
 from typing import Any
 
-from fsage.agent import caches, filesystems, structure, token
+from fsage.agent import caches, filesystems, places, structure, token
 from fsage.agent.cells import shares
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout
@@ -91,13 +90,9 @@ def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
 def remove_measured(target: Target) -> None:
     """Delete what a cell left and wait until the blocks are free."""
     for mount in target.mounts:
-        place = mount / "measured"  # the directory itself stays: a new one could get another place on the device
-        place.mkdir(exist_ok=True)
-        for entry in list(os.scandir(place)):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            else:
-                os.unlink(entry.path)
+        path = mount / "measured"  # the directory itself stays: a new one could get another place on the device
+        with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
+            places.empty(measured, path)
     settle(target)
 
 

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, declaration, directories, files, filesystems, frozen, xfs
+from fsage.agent import caches, claims, declaration, directories, files, filesystems, frozen, places, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -201,7 +201,7 @@ def open_target(spec: dict[str, Any]) -> Target:
     """
     spec = declaration.complete(spec)
     home = declaration.home_of(spec)
-    claim = files.read_json(home / "claim.json")
+    claim = claims.read(home)
     if claim is None and spec["kind"] == "lustre":
         claim = lustre.claim_of(spec)
     where = f"on {os.uname().nodename}"
@@ -229,6 +229,7 @@ def open_target(spec: dict[str, Any]) -> Target:
         if os.geteuid() != 0:
             raise Refusal(f"target {target.name} (kind: loop) needs root {where}")
         for store in claim["stores"]:
+            places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
         target.attach()
         target.identify()

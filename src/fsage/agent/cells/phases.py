@@ -5,14 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import resource
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from fsage.agent import caches
+from fsage.agent import caches, places
 from fsage.agent.cells import commands, shares
 from fsage.agent.cells.trace import tracing
 from fsage.agent.errors import Failure, Refusal
@@ -34,7 +33,7 @@ class Phases:
     def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, attend: Callable[[], None]) -> None:
         self.target, self.hosts, self.slurm_job, self.attend = target, hosts, slurm_job, attend
         self.folder = target.home / "phase"
-        shutil.rmtree(self.folder, ignore_errors=True)  # of a killed command
+        places.remove(self.folder)  # of a killed command
 
     def run(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
         """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell.
@@ -167,7 +166,7 @@ class Phases:
         What listens stays for the next phase: to start `fio --server` takes longer than all else that we do for a cell.
         """
         if "files" in phase:
-            self.folder.mkdir()
+            places.make(self.folder)
             for name, text in phase["files"].items():
                 (self.folder / name).write_text(text)
         argv = [word.replace("{files}", str(self.folder)) for word in phase["argv"]]
@@ -183,7 +182,7 @@ class Phases:
         except (Failure, Refusal) as why:
             result = {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            places.remove(self.folder)
         if result["rc"] != 0:
             self.hosts.end_service()
         return result

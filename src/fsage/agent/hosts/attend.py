@@ -24,6 +24,7 @@ from fsage.agent.hosts.service import Service, serving
 from fsage.agent.lustre import cold, servercache
 from fsage.agent.state import opened
 from fsage.agent.target import Target
+from fsage.agent.walk import regular_files
 
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
 
@@ -93,8 +94,8 @@ def drop_of(target: Target, of_state: Iterable[Path] = ()) -> dict[str, Any]:
 
 def measured_files(mounts: list[Path]) -> list[Path]:
     """All files that a cell's commands have made, by paths without symbolic links."""
-    places = [Path(os.path.realpath(mount)) / "measured" for mount in mounts]
-    return sorted(path for place in places for path in place.rglob("*") if path.is_file())
+    places = [place for mount in mounts if (place := Path(os.path.realpath(mount)) / "measured").is_dir()]
+    return sorted(path for place in places for path in regular_files(place))
 
 
 def main() -> None:

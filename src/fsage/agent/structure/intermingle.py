@@ -67,7 +67,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
 
 def in_turns(room: Room, paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Callable[[], None]) -> None:
     """Give every file a piece, then every file the next, and so on. What an earlier attempt left is made anew."""
-    descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) for path in paths]
+    descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600) for path in paths]
     try:
         for offset in range(0, max(sizes), piece_bytes):
             go_on()

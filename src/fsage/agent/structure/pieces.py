@@ -49,7 +49,9 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     paths = [files.path_of(target.mounts, generation, index) for index in (0, 1)]
     cuts = [number * piece for number in range(step["extents"])] + [size]
     with filesystems.one_cpu():
-        descriptors = [os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o644) for path in paths]
+        descriptors = [
+            os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_NOFOLLOW, 0o600) for path in paths
+        ]
         try:
             for begin, end in zip(cuts, cuts[1:]):  # noqa: B905, RUF007 (hosts: Python 3.9)
                 go_on()

@@ -100,7 +100,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
 
 def _keep(room: Room, path: Path, size: int) -> None:
     """An empty file for which so many bytes are kept, in one piece if there is one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         room.keep(descriptor, path, size)
     finally:
