@@ -44,6 +44,11 @@ DECIDED = {
 """What an edit of each key of a declaration needs once the target is claimed."""
 
 
+def decided(key: str) -> str:
+    """The same for one key; refused, until somebody decides, what nobody has decided on."""
+    return DECIDED.get(key, CLAIMED)
+
+
 def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A complete declaration, with `scale` and `lustre` as keys of the form scale.tasks."""
     found = {}
@@ -57,7 +62,7 @@ def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def declared(spec: Mapping[str, Any]) -> dict[str, Any]:
     """What a claim keeps of a complete declaration, to tell later what was edited."""
-    kept = {key: value for key, value in flat(spec).items() if DECIDED[key] in (CLAIMED, MADE)}
+    kept = {key: value for key, value in flat(spec).items() if decided(key) in (CLAIMED, MADE)}
     if spec["kind"] == "loop":
         del kept["directory"]  # without a meaning there, and another for each user where it is not declared
     return kept
@@ -70,13 +75,13 @@ def refuse(claim: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
         if now.get(key) != value:
             raise Refusal(
                 f"target {claim['target']} was claimed with {key} {_said(value)}, and {_said(now.get(key))} is "
-                f"declared now; nothing was touched. Declare {_said(value)} again, or {DECIDED[key]}"
+                f"declared now; nothing was touched. Declare {_said(value)} again, or {decided(key)}"
             )
 
 
 def as_declared(claim: dict[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     """The claim with what may change as it is declared now; the same one where nothing of that differs."""
-    now = {key: value for key, value in flat(spec).items() if DECIDED[key] == NOTED}
+    now = {key: value for key, value in flat(spec).items() if decided(key) == NOTED}
     edits = [
         {"when": utc_now(), "key": key, "from": claim.get(key), "to": value}
         for key, value in now.items()
