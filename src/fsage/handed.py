@@ -30,13 +30,13 @@ def open_file(path: Path | str, follow: bool = True) -> io.BufferedReader:
     It is looked at before it is opened, since opening moves some devices, and again when it is open.
     """
     _check(os.stat(path, follow_symlinks=follow).st_mode)
-    stream = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)), "rb")
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
-        _check(os.fstat(stream.fileno()).st_mode)
+        _check(os.fstat(fd).st_mode)
     except NotTaken:
-        stream.close()
+        os.close(fd)
         raise
-    return stream
+    return os.fdopen(fd, "rb")
 
 
 def _check(mode: int) -> None:
@@ -60,7 +60,7 @@ def read_file(path: Path | str, most_bytes: int) -> bytes:
 
 
 def read_json(content: bytes | str) -> Any:
-    """The value of a JSON text. Raises NotTaken for what is not JSON, nested too deep, or holds numbers that are none."""
+    """The value of a JSON text. Raises NotTaken for what is not JSON, nested too deep, or has numbers that are none."""
     try:
         found = json.loads(content, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:

@@ -120,7 +120,9 @@ class Study(Strict):
     exclude: Entries = Field([], description="leave out the combinations that match one of these")
     tuning: dict[str, Annotated[Any, PlainValidator(scalar_of)]] = Field({}, description="client tunables")
     order_seed: int = Field(1, description="seed of the order of cells within a state")
-    headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field([], description="what the report says first")
+    headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field(
+        [], description="what the report says first"
+    )
     compare: Any = Field(None, description="a study whose records stand beside ours; null: none")
 
     _narrowed: list[Filter] = PrivateAttr([])

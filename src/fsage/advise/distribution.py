@@ -106,7 +106,9 @@ def _of_yaml(text: str, what: str) -> Iterator[Row]:
     try:
         found = yaml_text.load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"--files {what}: is not YAML: {yaml_text.explain(error).removeprefix('not YAML: ')}") from error
+        raise ValueError(
+            f"--files {what}: is not YAML: {yaml_text.explain(error).removeprefix('not YAML: ')}"
+        ) from error
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise ValueError(f"--files {what}: {show(found)} is not a list such as [{{size: 64M, count: 10}}, ...]")
     for number, row in enumerate(found, 1):

@@ -72,7 +72,11 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         reason = f"missing key {error}" if isinstance(error, KeyError) else str(error)
     place = "/".join(path.parts[-4:])  # the same wherever the results lie
-    return _of_path(path) | {"kind": "unknown", "status": "unreadable", "why": f"{place}: not a readable record: {reason}"}
+    return _of_path(path) | {
+        "kind": "unknown",
+        "status": "unreadable",
+        "why": f"{place}: not a readable record: {reason}",
+    }
 
 
 def _check(row: dict[str, Any], place: dict[str, str]) -> None:

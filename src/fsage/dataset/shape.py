@@ -1,4 +1,4 @@
-"""What of a record is used, with types and bounds: a record may come from anywhere, and is read before it is believed."""
+"""What of a record is used, with types and bounds: a record may come from anywhere."""
 
 from __future__ import annotations
 

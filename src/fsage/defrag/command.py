@@ -78,7 +78,10 @@ def rewrite_files(paths: Sequence[Path], folder: Path, time_limit_s: float, in_e
         for one in look.in_pieces[:1]:
             defragment.tool_of(filesystems.mount_of(one.path).type)
         if look.unmapped:
-            print(f"fsage: not looked at: {look.unmapped} files, the last {printable(str(look.unmapped_last))}", file=sys.stderr)
+            print(
+                f"fsage: not looked at: {look.unmapped} files, the last {printable(str(look.unmapped_last))}",
+                file=sys.stderr,
+            )
         if not look.in_pieces:
             print(f"nothing to do: none of {look.all.files} files is in more extents than it has to be")
         for mount in sorted({filesystems.mount_of(one.path) for one in look.in_pieces}):

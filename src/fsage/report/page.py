@@ -94,8 +94,8 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     from fsage.report import drift, layout, traces
 
     recipe = next(iter(data.frame["recipe"].dropna()), None)
-    # A recipe may have a package here of its name, whose SECTIONS draw it; any other has the tables only. The name comes
-    # from a record: it must be that of a recipe.
+    # A recipe may have a package here of its name, whose SECTIONS draw it; any other has the tables only. The name is
+    # a record's: no other module is taken by it.
     drawn = recipe in recipes.names() and importlib.util.find_spec(f"fsage.report.{recipe}") is not None
     of_recipe = importlib.import_module(f"fsage.report.{recipe}").SECTIONS if drawn else ()
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 
 from fsage.agent.evidence.freespace import BINS, FreeSpace
 from fsage.agent.evidence.groups import Groups
-from fsage.agent.evidence.store import OF_EXTENTS, NotThisText, Store, without
+from fsage.agent.evidence.store import (
+    MOST_BLOCK_BYTES,
+    OF_EXTENTS,
+    NotThisText,
+    Store,
+    check_device,
+    number_of,
+    without,
+)
 
 FIELD = re.compile(rb"([A-Z][^:]*): +(\S.*)")
 GROUP = re.compile(rb"Group (\d+): \(Blocks (\d+)-(\d+)\)")
@@ -70,11 +78,12 @@ def read_header(lines: Iterator[bytes]) -> tuple[Header, bytes | None]:
     if first_group is None and line != b"\n":  # what both `dumpe2fs` and `dumpe2fs -h` write below the header
         raise NotThisText("the header of dumpe2fs has no end: it was cut short")
     try:
-        blocks, block_bytes, first, in_group, inodes, free = (int(found[name]) for name in NEEDED)
-        cluster_blocks = int(found.get(b"Cluster size", block_bytes)) // block_bytes
-        if min(blocks, block_bytes, in_group) <= 0:
-            raise ValueError(f"{blocks} blocks of {block_bytes} bytes, {in_group} a group")
-    except (ValueError, ZeroDivisionError) as error:
+        blocks, block_bytes, first, in_group, inodes, free = (number_of(found[name]) for name in NEEDED)
+        check_device(blocks, block_bytes)
+        cluster_blocks = number_of(found.get(b"Cluster size", b"%d" % block_bytes)) // block_bytes
+        if in_group <= 0 or max(first, free) > blocks or not 0 < cluster_blocks * block_bytes <= MOST_BLOCK_BYTES:
+            raise ValueError(f"{free} free of {blocks} blocks from {first} on, {in_group} a group")
+    except ValueError as error:
         raise NotThisText(f"the header of dumpe2fs has numbers that cannot be: {error}") from error
     return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks), first_group
 
@@ -107,9 +116,12 @@ class _Groups:
 
     def _begin(self, line: bytes, number: int) -> int:
         match = GROUP.match(line)
-        if not match or int(match[1]) != number:
+        if not match or number_of(match[1]) != number:
             raise NotThisText(f"dumpe2fs' text goes on with {line[:60]!r} where group {number} should begin")
-        return (int(match[3]) - int(match[2]) + 1) * self.header.block_bytes
+        blocks = number_of(match[3]) - number_of(match[2]) + 1
+        if not 0 < blocks <= self.header.blocks:
+            raise NotThisText(f"dumpe2fs' text has a group {number} of {blocks} blocks")
+        return blocks * self.header.block_bytes
 
     def _free(self, line: bytes) -> int:
         """Count the runs in a list such as `9305-32767, 33000`; return their bytes. Clusters go by first blocks."""
@@ -118,8 +130,8 @@ class _Groups:
         try:
             for run in line[len(FREE) :].split(b", ") if len(line) > len(FREE) + 1 else ():
                 first, _, last = run.partition(b"-")
-                start = int(first)
-                extents.append((start * block_bytes, (int(last or first) - start) * block_bytes + cluster_bytes))
+                start = number_of(first)
+                extents.append((start * block_bytes, (number_of(last or first) - start) * block_bytes + cluster_bytes))
             self.free.add(extents)
         except ValueError as error:
             raise NotThisText(f"dumpe2fs' list of free blocks in group {self.groups.count}: {error}") from error
@@ -128,5 +140,5 @@ class _Groups:
     def _end(self, size_bytes: int, counts: re.Match[bytes] | None, free_bytes: int | None) -> None:
         if counts is None or free_bytes is None:
             raise NotThisText(f"dumpe2fs lists no free blocks for group {self.groups.count}: the text was cut short")
-        self.disagreeing += int(counts[1]) * self.cluster_bytes != free_bytes
-        self.groups.add(size_bytes, free_bytes, self.header.group_inodes, int(counts[2]))
+        self.disagreeing += number_of(counts[1]) * self.cluster_bytes != free_bytes
+        self.groups.add(size_bytes, free_bytes, self.header.group_inodes, number_of(counts[2]))
