@@ -278,12 +278,18 @@ def export(
     study: StudyName,
     to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
     raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
+    anonymous: Annotated[bool, typer.Option("--anonymous", help="put stand-ins for hosts, users, paths, ids")] = False,
 ) -> None:
-    """Write a study's results as an RO-Crate, from which anybody can make the report again."""
+    """Write a study's results as an RO-Crate, from which anybody can make the report again; say what it discloses."""
+    from fsage.anonymous import disclosed
     from fsage.export import export
 
     where_: Where = context.obj
-    written = export(where_.plan(study), where_.study_file(study), where_.of(study).inventory, to, raw)
+    asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
+    written = export(*asked, to, raw, anonymous)
+    said = disclosed(*asked)
+    _say(f"{written} {'holds stand-ins for' if anonymous else 'discloses'}:\n  " + "\n  ".join(said[:-1]))
+    _say(f"it holds as they are {said[-1]}" + ("" if anonymous else "; --anonymous puts stand-ins for the others"))
     _say(f"wrote {written}; `./run fsage remake {written} FOLDER` makes its report again")
 
 

@@ -19,8 +19,8 @@ from rocrate.model.softwareapplication import SoftwareApplication
 from rocrate.rocrate import ROCrate
 
 import fsage
+from fsage import anonymous, dataset, handed
 from fsage import crate as crates
-from fsage import dataset, handed
 from fsage.conclusion import write_report
 from fsage.crate import METADATA, CrateError
 from fsage.plan import Plan, load_plan
@@ -40,13 +40,23 @@ class Remade:
     """The code that made the report in the crate."""
 
 
-def export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool = True) -> Path:
+def export(
+    plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool = True, without_names: bool = False
+) -> Path:
     """Write the crate to `to`, a new folder or a new .zip; return it. Raises CrateError.
 
-    Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same.
+    Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same. `without_names`:
+    stand-ins take the place of what tells of people and machines (fsage.anonymous), in the report too.
     """
     if to.exists():
         raise CrateError(f"{to} exists: name a folder or a .zip that does not")
+    if not without_names:
+        return _export(plan, study_file, inventory, to, raw)
+    with tempfile.TemporaryDirectory(prefix="fsage-anonymous-") as folder:
+        return _export(*anonymous.copy(plan, study_file, inventory, Path(folder)), to, raw)
+
+
+def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool) -> Path:
     frame = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
     if frame.empty:
         raise CrateError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")

@@ -204,6 +204,8 @@ class Study(Strict):
 
         Numbers may be text, as a command line gives them.
         """
+        if handed.depth_of(entry) > handed.DEEPEST:
+            raise StudyError(f"study {self.name}: only: its blocks are nested more than {handed.DEEPEST} deep")
         study = self.model_copy()
         try:
             study._narrowed = [Axes(self.states, self.cells).read(_typed(entry))]

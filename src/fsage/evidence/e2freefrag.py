@@ -11,6 +11,7 @@ from fsage.agent.evidence.store import NotThisText, Store, check_device, number_
 NUMBER = re.compile(rb"((?:Total|Free) blocks|(?:Max|Num)\. free extent|Blocksize|Chunksize|Free chunks): +(\d+)")
 ROW = re.compile(rb" *(\d+)([KMGT])\.\.\. +\d+[KMGT]- +: +(\d+) +(\d+) +")
 UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40}
+MOST_CLASSES = 64
 NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks", b"Num. free extent")
 
 
@@ -22,6 +23,8 @@ def of_text(lines: Iterable[bytes]) -> Store:
         if match := NUMBER.match(line):
             head[match[1]] = number_of(match[2])
         elif match := ROW.match(line):
+            if len(histogram) == MOST_CLASSES:
+                raise NotThisText(f"e2freefrag's text lists more than {MOST_CLASSES} classes of extents")
             histogram.append((number_of(match[1]) * UNITS[match[2]], number_of(match[3]), number_of(match[4])))
     if lacking := [name.decode() for name in NEEDED if name not in head]:
         raise NotThisText(f"e2freefrag's text lacks {', '.join(lacking)}: it was cut short")

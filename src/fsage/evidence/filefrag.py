@@ -7,7 +7,15 @@ from collections.abc import Iterable
 
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import MOST_BLOCK_BYTES, OF_DEVICE, NotThisText, Store, number_of, without
+from fsage.agent.evidence.store import (
+    MOST_BLOCK_BYTES,
+    OF_DEVICE,
+    NotThisText,
+    Store,
+    check_extents,
+    number_of,
+    without,
+)
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks? of (\d+) bytes\)")
 ROW = re.compile(rb" *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *\d+: +(\d+):(?: +\d+:)? *(\S*)")
@@ -30,6 +38,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
             flags = set(row[4].split(b","))
             if not flags & PLACELESS:
                 pieces.append(Extent(logical, physical, length, b"unwritten" in flags))
+                check_extents(len(pieces))
         elif head := HEAD.match(line):
             if pieces:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")

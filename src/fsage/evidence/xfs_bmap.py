@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, number_of, without
+from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, check_extents, number_of, without
 
 SECTOR_BYTES = 512
 UNWRITTEN = 0o10000  # of the flags, the last column of -v and -p
@@ -34,6 +34,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
                 begin, last, place = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:4])
                 unwritten = bool(int((row[5] or b"0")[-20:], 8) & UNWRITTEN)
                 pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
+                check_extents(len(pieces))
         elif NAME.match(line):
             if expected is not None:
                 layouts.add(pieces)

@@ -23,6 +23,8 @@ GROUP = re.compile(rb"Group (\d+): \(Blocks (\d+)-(\d+)\)")
 COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
 FREE = b"  Free blocks: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
+CLUSTER = b"Cluster size"
+RUN = re.compile(rb"(\d+)(?:-(\d+))?(?:, |\n)")
 
 
 class Header(NamedTuple):
@@ -71,7 +73,7 @@ def read_header(lines: Iterator[bytes]) -> tuple[Header, bytes | None]:
         if GROUP.match(line):
             first_group = line
             break
-        if match := FIELD.match(line):
+        if (match := FIELD.match(line)) and match[1] in (*NEEDED, CLUSTER):
             found[match[1]] = match[2].strip()
     if lacking := [name.decode() for name in NEEDED if name not in found]:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
@@ -80,7 +82,7 @@ def read_header(lines: Iterator[bytes]) -> tuple[Header, bytes | None]:
     try:
         blocks, block_bytes, first, in_group, inodes, free = (number_of(found[name]) for name in NEEDED)
         check_device(blocks, block_bytes)
-        cluster_blocks = number_of(found.get(b"Cluster size", b"%d" % block_bytes)) // block_bytes
+        cluster_blocks = number_of(found.get(CLUSTER, b"%d" % block_bytes)) // block_bytes
         if in_group <= 0 or max(first, free) > blocks or not 0 < cluster_blocks * block_bytes <= MOST_BLOCK_BYTES:
             raise ValueError(f"{free} free of {blocks} blocks from {first} on, {in_group} a group")
     except ValueError as error:
@@ -125,17 +127,23 @@ class _Groups:
 
     def _free(self, line: bytes) -> int:
         """Count the runs in a list such as `9305-32767, 33000`; return their bytes. Clusters go by first blocks."""
-        block_bytes, cluster_bytes = self.header.block_bytes, self.cluster_bytes
-        extents = []
         try:
-            for run in line[len(FREE) :].split(b", ") if len(line) > len(FREE) + 1 else ():
-                first, _, last = run.partition(b"-")
-                start = number_of(first)
-                extents.append((start * block_bytes, (number_of(last or first) - start) * block_bytes + cluster_bytes))
-            self.free.add(extents)
+            return self.free.add(self._runs(line))
         except ValueError as error:
             raise NotThisText(f"dumpe2fs' list of free blocks in group {self.groups.count}: {error}") from error
-        return sum(length for _, length in extents)
+
+    def _runs(self, line: bytes) -> Iterator[tuple[int, int]]:
+        """Start and length of each run, one by one: a line of 7 MB has a million."""
+        block_bytes, cluster_bytes = self.header.block_bytes, self.cluster_bytes
+        at = len(FREE)
+        for match in RUN.finditer(line, at) if len(line) > at + 1 else ():
+            if match.start() != at:
+                break
+            at = match.end()
+            start = number_of(match[1])
+            yield start * block_bytes, (number_of(match[2] or match[1]) - start) * block_bytes + cluster_bytes
+        if line[at:] not in (b"", b"\n"):
+            raise ValueError(f"{line[at : at + 20]!r} is no run of blocks")
 
     def _end(self, size_bytes: int, counts: re.Match[bytes] | None, free_bytes: int | None) -> None:
         if counts is None or free_bytes is None:

@@ -15,6 +15,7 @@ OF_DEVICE = ("device_bytes", "block_bytes", *OF_FREE_SPACE, "groups")
 KEYS = (*OF_DEVICE, "files")
 
 
+MOST_EXTENTS = 1_000_000
 MOST_BLOCK_BYTES = 1 << 30
 MOST_DEVICE_BYTES = (1 << 63) - 1
 
@@ -28,6 +29,12 @@ def number_of(digits: bytes) -> int:
     if len(digits) > 19:
         raise NotThisText(f"it has a number of {len(digits)} digits; no file system counts so far")
     return int(digits)
+
+
+def check_extents(extents: int) -> None:
+    """Raise NotThisText for more extents of one file than are kept while it is read."""
+    if extents > MOST_EXTENTS:
+        raise NotThisText(f"it lists more than {MOST_EXTENTS:,} extents of one file, the most that are read")
 
 
 def check_device(blocks: int, block_bytes: int) -> None:
