@@ -164,7 +164,9 @@ def _made_by(folder: Path) -> str:
     """The code that wrote the crate, as its metadata names it. Raises NotTaken, OSError."""
     found = handed.read_json((folder / METADATA).read_bytes())
     graph = found.get("@graph") if isinstance(found, dict) else None
-    software = [one for one in graph or [] if isinstance(one, dict) and one.get("@id") == SOURCE]
+    software = [
+        one for one in (graph if isinstance(graph, list) else []) if isinstance(one, dict) and one.get("@id") == SOURCE
+    ]
     version = software[0].get("softwareVersion") if software else None
     if not isinstance(version, str):
         raise handed.NotTaken(f"an RO-Crate, but not one of fsage: its {METADATA} does not name {SOURCE}")

@@ -68,7 +68,7 @@ def read_json(content: bytes | str) -> Any:
     except NotTaken:
         raise
     except ValueError as error:
-        raise NotTaken(f"not JSON ({error})") from None
+        raise NotTaken(f"it is not JSON ({error})") from None
     if depth_of(found) > DEEPEST:
         raise NotTaken(f"its blocks are nested more than {DEEPEST} deep")
     return found

@@ -40,7 +40,6 @@ NAME = r"^[a-z][a-z0-9_]{0,31}$"
 MOST_STATES = 10_000
 MOST_ENTRIES = 100
 """Of a list that each cell or state is held against."""
-Entries = Annotated[list[dict[str, Any]], Field(max_length=MOST_ENTRIES)]
 
 
 class StudyError(ValueError):
@@ -116,8 +115,8 @@ class Study(Strict):
         None, description="one range of the device, read before and after each state; null: none"
     )
     traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
-    only: Entries = Field([], description="keep the combinations that match one of these; []: all")
-    exclude: Entries = Field([], description="leave out the combinations that match one of these")
+    only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
+    exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
     tuning: dict[str, Annotated[Any, PlainValidator(scalar_of)]] = Field({}, description="client tunables")
     order_seed: int = Field(1, description="seed of the order of cells within a state")
     headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field(
@@ -142,6 +141,8 @@ class Study(Strict):
     def _read_filters(cls, block: Any, info: ValidationInfo) -> list[Filter]:
         if not isinstance(block, list):
             raise ValueError(f"{show(block)} is not a list, such as [{{capacity: 80}}]")
+        if len(block) > MOST_ENTRIES:
+            raise ValueError(f"a list of {len(block):,} entries; allowed are at most {MOST_ENTRIES}")
         if not block or not {"states", "cells"} <= info.data.keys():
             return []
         axes = Axes(info.data["states"], info.data["cells"])

@@ -112,5 +112,8 @@ def load_target(inventory: Path) -> Target:
 
 
 def load_claim(path: Path) -> dict | None:
-    """The copy of the claim, or None before the target was claimed."""
-    return results.read(path)
+    """The copy of the claim, or None before the target was claimed. Raises StudyError for what is no claim."""
+    claim = results.read(path)
+    if claim is not None and not isinstance(claim, dict):
+        raise StudyError(f"{path}: {show(claim)} is no claim; move it away and claim the target again")
+    return claim

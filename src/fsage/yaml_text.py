@@ -65,7 +65,7 @@ def _check(text: str) -> None:
             anchor, weight = open_.pop()
         elif isinstance(event, yaml.ScalarEvent):
             weight = OF_A_NODE + len(event.value)
-            if event.style is None and len(event.value) > LONGEST_PLAIN:
+            if not event.style and len(event.value) > LONGEST_PLAIN:
                 raise _problem(f"a value of {len(event.value)} characters: put it in quotes", event.start_mark)
         elif isinstance(event, yaml.AliasEvent):
             if anchor not in weights:

@@ -1,4 +1,4 @@
-"""Real samples bent: bytes cut, repeated, moved and replaced, values of JSON replaced by what no writer of ours writes."""
+"""Real samples bent: bytes cut, repeated, moved; values of JSON replaced by what no writer of ours writes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks", b"Num. free extent")
 def of_text(lines: Iterable[bytes]) -> Store:
     """What e2freefrag tells of a device. Raises NotThisText."""
     head: dict[bytes, int] = {}
-    histogram = []
+    histogram: list[tuple[int, int, int]] = []
     for line in lines:
         if match := NUMBER.match(line):
             head[match[1]] = number_of(match[2])
