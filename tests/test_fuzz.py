@@ -1,7 +1,7 @@
 """Every reader of what others hand over, on real samples that were bent: it takes them or says why not.
 
-Each runs in a process of its own that may use 500 MiB more than it began with, and 10 seconds an input. Inputs are drawn
-alike each time; `./run pytest -m long tests/test_fuzz.py` draws twenty times as many.
+Each runs in a process of its own that may use 500 MiB more than it began with, and 10 seconds an input. Inputs are
+drawn alike each time; `./run pytest -m long tests/test_fuzz.py` draws twenty times as many.
 """
 
 from __future__ import annotations

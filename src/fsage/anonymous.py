@@ -1,8 +1,8 @@
 """What results disclose of people and machines, and the same results with stand-ins in its place.
 
 Found are host names, users, NIDs and other addresses, UUIDs and ids of machines, paths, and what a site added to its
-kernel's version. One name has one stand-in wherever it stands: in records, evidence, raw output, the study. Kept are the
-names of study, target and states, sizes, versions of tools, options of commands, all numbers.
+kernel's version. One name has one stand-in wherever it stands: in records, evidence, raw output, the study. Kept are
+the names of study, target and states, sizes, versions of tools, options of commands, all numbers.
 """
 
 from __future__ import annotations

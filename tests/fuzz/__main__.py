@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -68,15 +69,13 @@ def main(name: str, times: int) -> None:
             watch(0, 0)
             shown = repr(given_)
             print(f"on {shown[:3000]}", file=sys.stderr)
-            if "FUZZ_KEEP" in os.environ and isinstance(given_, bytes):
-                open(os.environ["FUZZ_KEEP"], "wb").write(given_)
             traceback.print_exc()
             os._exit(1)
         finally:
             watch(0, 0)
             slowest = max(slowest, time.process_time() - began)
 
-    size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + (MOST_MIB << 20),) * 2)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -12,21 +14,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import yaml
 from hypothesis import strategies as st
+from records import make_evidence, make_records, store
 
 from fsage import crate as crates
-from fsage import dataset, export, notation, patterns, play, report, results, sizes, yaml_text
+from fsage import dataset, export, notation, patterns, play, recipes, results, sizes, yaml_text
 from fsage.advise import distribution
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence.store import NotThisText
 from fsage.agent.lustre import brw, mounts, params, space, stripes
-from fsage.evidence import look, page, tables, texts
+from fsage.evidence import look, page, tables
 from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
 from fsage.plan import load_plan
 from fsage.report import evidence as states_evidence
+from fsage.report import layout
 from fsage.report.compare import compare
+from fsage.report.groups import summarise
 from fsage.study import StudyError, load_study
 from fsage.target import load_target
 from fuzz import mutations
@@ -65,20 +68,12 @@ def _samples(pattern: str) -> list[bytes]:
 
 def _study(text: bytes) -> None:
     study = load_study(_file("small.yaml", text))
-    for state in report_states(study):
+    for state in recipes.expand(study):
         study.cells_of(state)
-
-
-def report_states(study: Any) -> list[Any]:
-    from fsage import recipes
-
-    return recipes.expand(study)
 
 
 def _named(text: bytes) -> bytes:
     """A study of ours, called as the file that it is written to."""
-    import re
-
     return re.sub(rb"^name: \w+$", b"name: small", text, flags=re.M)
 
 
@@ -118,10 +113,6 @@ def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda text: parse(text.decode(errors="replace"))
 
 
-def _whole(name: str, seconds: int) -> Any:
-    return None
-
-
 @cache
 def records() -> list[dict[str, Any]]:
     """A few of each recorded study."""
@@ -139,8 +130,6 @@ def _records(record: Any) -> None:
     frame = dataset.load([place / "bent.json", place / f"{good['cell']}.json"])
     assert len(frame) == 2, "a record that cannot be read is counted"
     dataset.write(frame, folder() / "tables")
-    from fsage.report.groups import summarise
-
     summarise(frame)
 
 
@@ -152,8 +141,6 @@ def _named_as_its_file(record: dict[str, Any]) -> dict[str, Any]:
 def _states(value: Any) -> None:
     path = _file("state.json", mutations.as_json(value))
     found = states_evidence.read({"10.00@264M": path}, {})
-    from fsage.report import layout
-
     layout.section(found, ["10.00@264M"], [], dataset.load([]), "nothing")
 
 
@@ -178,8 +165,6 @@ def small_study() -> Path:
 @cache
 def crate() -> dict[str, bytes]:
     """A crate of it, file by file."""
-    from records import make_evidence, make_records, store
-
     root, inventory = folder() / "results", ROOT / "inventories" / "local"
     plan = load_plan(small_study(), inventory, root)
     store(make_records(plan.study), root / "records")
@@ -236,14 +221,13 @@ def _zip(files: dict[str, bytes], special: str, mode: int, again: bool = False) 
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in [*files.items(), *([(special, b"x")] if again else [])]:
             info = zipfile.ZipInfo(name or "x")
+            info.compress_type = zipfile.ZIP_DEFLATED
             info.external_attr = (mode if name == special else 0o100644) << 16
             archive.writestr(info, content)
     return buffer.getvalue()
 
 
 def _remake(content: bytes) -> None:
-    import shutil
-
     to = folder() / "remade"
     shutil.rmtree(to, ignore_errors=True)
     export.remake(_file("crate.zip", content), to)
@@ -349,6 +333,3 @@ def readers() -> dict[str, Callable[[], Reader]]:
         "unpack": lambda: Reader(_crates(), _unpack, (crates.CrateError,), 60),
         "crate": lambda: Reader(_crates(), _remake, (crates.CrateError,), 8),
     }
-
-
-_ = (NotThisText, pd, report, texts)
