@@ -1,4 +1,4 @@
-"""An anonymous crate: no name of a person or machine is left in any file of it, and its report is made again from it."""
+"""An anonymous crate: no name of a person or machine is in any file of it, and its report is made again from it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def asked(tmp_path):
         content = json.loads(path.read_bytes()) | {"host": "n17", "uuid": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}
         results.write(plan.results.state(path.stem), content)
     for record in records:
-        said = "Machine             : Linux n17\nhost=oss-04 mac 52:54:00:12:34:56\nPath: /home/jdoe42/run\njdoe42@n17: hello\n"
+        said = "Machine             : Linux n17\nhost=oss-04 mac 52:54:00:12:34:56\n"
+        said += "Path: /home/jdoe42/run\njdoe42@n17: hello\n"
         phases = [
             {"name": "read", "stdout": said, "stderr": "/gpfs/secret-project/db: No such file\nat /scratch/acme\n"}
         ]
