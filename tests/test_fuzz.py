@@ -19,21 +19,22 @@ HERE = Path(__file__).parent
 LONG = 20
 
 
-def fuzz(name: str, times: int) -> dict:
+def fuzz(name: str, times: int, folder: Path) -> dict:
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-W", "ignore", "-m", "fuzz", name, str(times)]
-    ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False)
+    env = {**os.environ, "PYTHONPATH": path}
+    ran = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder, check=False)
     assert ran.returncode == 0, ran.stderr[-6000:]
     return json.loads(ran.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("name", readers())
-def test_a_reader_takes_what_was_bent_or_says_why_not(name, record_property) -> None:
-    record_property("fuzzed", fuzz(name, 1))
+def test_a_reader_takes_what_was_bent_or_says_why_not(name, record_property, tmp_path) -> None:
+    record_property("fuzzed", fuzz(name, 1, tmp_path))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", readers())
-def test_a_reader_takes_many_more_or_says_why_not(name, record_property) -> None:
-    record_property("fuzzed", fuzz(name, LONG))
+def test_a_reader_takes_many_more_or_says_why_not(name, record_property, tmp_path) -> None:
+    record_property("fuzzed", fuzz(name, LONG, tmp_path))
