@@ -8,13 +8,14 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationError, field_validator, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import handed, recipes, workloads, yaml_text
+from fsage.agent import tuning
 from fsage.also import Also
 from fsage.also import schema as also_schema
 from fsage.cells import Cell, CellAxes, Combination, check_number
@@ -31,7 +32,6 @@ from fsage.strict import (
     noting,
     problems_of,
     refuse,
-    scalar_of,
     show,
     unknown_key,
 )
@@ -96,6 +96,23 @@ def _read_states(block: Any) -> BaseModel:
     return states
 
 
+if TYPE_CHECKING:
+    _Tuning = dict[str, int | str]
+else:
+    _Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]
+
+
+def _read_tuning(block: Any) -> dict[str, Any]:
+    problems = [
+        Problem((str(name),), why)
+        for name, value in block_of(block).items()
+        if (why := tuning.why_not(name, value)) is not None
+    ]
+    if problems:
+        refuse(problems)
+    return dict(block)
+
+
 class Study(Strict):
     """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
 
@@ -117,7 +134,9 @@ class Study(Strict):
     traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
     only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
     exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
-    tuning: dict[str, Annotated[Any, PlainValidator(scalar_of)]] = Field({}, description="client tunables")
+    tuning: Annotated[dict[str, Any], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
+        {}, description="client tunables of the block queue or of Lustre, by name"
+    )
     order_seed: int = Field(1, description="seed of the order of cells within a state")
     headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field(
         [], description="what the report says first"

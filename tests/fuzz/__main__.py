@@ -1,7 +1,8 @@
 """python -m fuzz READER TIMES: bend samples for one reader, with bounded memory and time; print what became of them.
 
-It writes into the folder that it runs in. TIMES multiplies the number of examples of the short form. The same call draws the same inputs. Time is the process's
-own (others use the machine too); what waits without computing, as for a FIFO, is found out by the clock.
+It writes into the folder that it runs in. TIMES multiplies the number of examples of the short form; the same call
+draws the same inputs. Time is the process's own (others use the machine too); what waits without computing, as for a
+FIFO, is found out by the clock.
 """
 
 from __future__ import annotations
