@@ -90,20 +90,34 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The table of the simulated estimators: whatever tests recorded as a row `simulated`."""
-    rows = [
-        row
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        for key, row in getattr(report, "user_properties", ())
-        if key == "simulated" and report.when == "call"
-    ]
+    """The tables of the simulated estimators and of the fuzzed readers: whatever tests recorded as such a row."""
+    rows = recorded(terminalreporter, "simulated")
     if rows:
         rows = [("estimator", "case", "printed", "simulated (2 standard errors)", "trials"), *rows]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         terminalreporter.section("estimators by simulation")
         for row in rows:
             terminalreporter.line("  ".join(map(str.ljust, row, widths)).rstrip())
+    fuzzed = recorded(terminalreporter, "fuzzed")
+    if fuzzed:
+        terminalreporter.section("readers on bent samples")
+        for one in fuzzed:
+            terminalreporter.line(
+                f"{one['reader']:14} {one['accepted']:5} taken {one['refused']:5} refused, "
+                f"the slowest in {one['slowest_s']:.2f} s, {one['mib']} MiB"
+            )
+        terminalreporter.line(f"{sum(one['accepted'] + one['refused'] for one in fuzzed)} inputs, no traceback")
+
+
+def recorded(terminalreporter: Any, name: str) -> list[Any]:
+    """What tests recorded under a name."""
+    return [
+        row
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for key, row in getattr(report, "user_properties", ())
+        if key == name and report.when == "call"
+    ]
 
 
 @pytest.fixture

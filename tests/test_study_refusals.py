@@ -247,7 +247,7 @@ def test_a_study_that_is_not_there_names_those_that_are():
     assert str(caught.value) == (
         f"{CONFIG}/serie1.yaml: there is no study 'serie1' in {CONFIG}; did you mean 'series1'? there are: {every}"
     )
-    with pytest.raises(StudyError, match="cannot be read: Is a directory"):
+    with pytest.raises(StudyError, match="cannot be read: it is a folder, where a file is expected"):
         load_study(CONFIG)
 
 

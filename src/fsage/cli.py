@@ -8,7 +8,7 @@ import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -17,6 +17,7 @@ from fsage import request as requests
 from fsage.agent.errors import Failure, Refusal
 from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
+from fsage.printable import lines
 from fsage.study import StudyError
 from fsage.target import Target, load_target, target_of
 from fsage.window import WindowClosed
@@ -85,6 +86,9 @@ def where(
     ),
 ) -> None:
     """Options of all commands; a path is relative to the project's root."""
+    for folder, option in ((results_root, "--results"), (studies, "--studies"), (inventories, "--inventories")):
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{option} {folder} is no folder")
     context.obj = Where(target, inventories, results_root, studies)
 
 
@@ -92,7 +96,7 @@ def where(
 def plan(context: typer.Context, study: StudyName) -> None:
     """Say in one line what a study is and what of it is still to be measured."""
     plan = context.obj.plan(study)
-    print(plan.line(), *plan.notes(), sep="\n")
+    print(lines("\n".join([plan.line(), *plan.notes()])))
 
 
 @app.command()
@@ -112,7 +116,9 @@ def play_state(
 ) -> None:
     """Bring the target into a state; with measure.yml, measure its missing cells and hand over their records."""
     do = job.measure if "measure.yml" in playbooks else job.establish
-    do(context.obj.plan(study), state, playbooks, context.obj.of(study).inventory)
+    plan = context.obj.plan(study)
+    plan.check_state(state)
+    do(plan, state, playbooks, context.obj.of(study).inventory)
 
 
 @app.command()
@@ -122,7 +128,10 @@ def visit(
     states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
 ) -> None:
     """Bring about several states one after another and measure the missing cells of each."""
-    job.visit(context.obj.plan(study), states, context.obj.of(study).inventory)
+    plan = context.obj.plan(study)
+    for state in states:
+        plan.check_state(state)
+    job.visit(plan, states, context.obj.of(study).inventory)
 
 
 @app.command()
@@ -137,7 +146,7 @@ def claim(
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)
     once = ": making and writing its image takes a moment, once" if target.kind == "loop" else ""
-    print(f"fsage: claiming target {target.name}{once}", file=sys.stderr)
+    _say(f"claiming target {target.name}{once}")
     file = place.request("claim")
     results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
     log = context.obj.results / "logs" / target.name / "claim.log"
@@ -169,7 +178,7 @@ def recover(context: typer.Context) -> None:
     target = context.obj.target()
     log = context.obj.results / "logs" / target.name / "recover.log"
     play(["recover.yml"], context.obj.inventory, log, None)
-    print(f"fsage: nothing is changed outside target {target.name}; {log} says what was put back", file=sys.stderr)
+    _say(f"nothing is changed outside target {target.name}; {log} says what was put back")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -198,7 +207,7 @@ def report(context: typer.Context, study: StudyName) -> None:
     from fsage.conclusion import write_report
 
     where_: Where = context.obj
-    print(f"fsage: report {write_report(where_.plan(study), where_.study_file(study))}", file=sys.stderr)
+    _say(f"report {write_report(where_.plan(study), where_.study_file(study))}")
 
 
 @app.command()
@@ -206,8 +215,8 @@ def conclude(context: typer.Context, study: StudyName) -> None:
     """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
     from fsage.conclusion import conclude
 
-    lines, code = conclude(context.obj.plan(study))
-    print("\n".join(lines))
+    said, code = conclude(context.obj.plan(study))
+    print(lines("\n".join(said)))
     raise SystemExit(code)
 
 
@@ -291,7 +300,7 @@ def compare(
     """Set two results of the same cells side by side, with differences and intervals."""
     from fsage.report.compare import compare
 
-    print(f"fsage: report {compare(before, after, to, names)}", file=sys.stderr)
+    _say(f"report {compare(before, after, to, names)}")
 
 
 @app.command()
@@ -300,13 +309,19 @@ def export(
     study: StudyName,
     to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
     raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
+    anonymous: Annotated[bool, typer.Option("--anonymous", help="put stand-ins for hosts, users, paths, ids")] = False,
 ) -> None:
-    """Write a study's results as an RO-Crate, from which anybody can make the report again."""
+    """Write a study's results as an RO-Crate, from which anybody can make the report again; say what it discloses."""
+    from fsage.anonymous import disclosed
     from fsage.export import export
 
     where_: Where = context.obj
-    written = export(where_.plan(study), where_.study_file(study), where_.of(study).inventory, to, raw)
-    print(f"fsage: wrote {written}; `./run fsage remake {written} FOLDER` makes its report again", file=sys.stderr)
+    asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
+    written = export(*asked, to, raw, anonymous)
+    said = disclosed(*asked)
+    _say(f"{written} {'holds stand-ins for' if anonymous else 'discloses'}:\n  " + "\n  ".join(said[:-1]))
+    _say(f"it holds as they are {said[-1]}" + ("" if anonymous else "; --anonymous puts stand-ins for the others"))
+    _say(f"wrote {written}; `./run fsage remake {written} FOLDER` makes its report again")
 
 
 @app.command()
@@ -319,7 +334,7 @@ def remake(
 
     made = remake(crate, to)
     verdict = "byte for byte the one" if made.same else f"not byte for byte the one (made by {made.made_by})"
-    print(f"fsage: {made.page} is {verdict} in {crate}", file=sys.stderr)
+    _say(f"{made.page} is {verdict} in {crate}")
 
 
 @app.command()
@@ -405,7 +420,16 @@ def remeasure(
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, place)
         moved += 1
-    print(f"fsage: {moved} records set aside in {aside}; `snakemake {study}` measures those cells again")
+    print(lines(f"fsage: {moved} records set aside in {aside}; `snakemake {study}` measures those cells again"))
+
+
+def _say(text: str) -> None:
+    print(lines(f"fsage: {text}"), file=sys.stderr)
+
+
+def _complain(text: str) -> NoReturn:
+    _say(text)
+    sys.exit(1)
 
 
 def main() -> None:
@@ -413,8 +437,9 @@ def main() -> None:
     try:
         app()
     except (StudyError, PlayFailed, WindowClosed, runs.Superseded, ValueError) as error:
-        print(f"fsage: {error}", file=sys.stderr)
-        sys.exit(1)
+        _complain(str(error))
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
         print("fsage: stopped; what was measured is kept and the same command goes on", file=sys.stderr)
         sys.exit(130)

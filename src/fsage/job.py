@@ -9,6 +9,7 @@ from pathlib import Path
 from fsage import record, request, results, runs, stopping, window
 from fsage.plan import STATE_S, Plan
 from fsage.play import PlayFailed, play
+from fsage.printable import lines
 from fsage.progress import Progress
 from fsage.study import Cell
 
@@ -92,4 +93,4 @@ def _take(plan: Plan, bundle: Path) -> list[str]:
 
 
 def _say(text: str) -> None:
-    print(f"fsage: {text}", file=sys.stderr)
+    print(lines(f"fsage: {text}"), file=sys.stderr)

@@ -62,6 +62,11 @@ class Plan:
         """States with missing cells that have no evidence yet."""
         return {state for state in self.missing if not self.results.state(state).exists()}
 
+    def check_state(self, name: str) -> None:
+        """Raise StudyError for a state that the study has not."""
+        if name not in self.states:
+            raise StudyError(f"study {self.study.name} has no state {name!r}; it has {', '.join(self.states)}")
+
     def batches(self, size: int) -> list[list[str]]:
         """States with missing cells, in planned order, `size` at a time."""
         states = list(self.missing)

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-from rich.console import Console
+
+from fsage import yaml_text
+from fsage.printable import Terminal, printable
 
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # where the output is no terminal
@@ -49,7 +51,7 @@ def play(
 
 def follow(process: subprocess.Popen, progress: Callable[[], str] | None) -> int:
     """Wait for a process, showing progress: one changing line on a terminal, else a line every ten seconds."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if progress and console.is_terminal:
         with console.status(progress()) as status:
             while process.poll() is None:
@@ -61,7 +63,7 @@ def follow(process: subprocess.Popen, progress: Callable[[], str] | None) -> int
             time.sleep(LOOK_EVERY_S / 10)
             if progress and time.monotonic() - said > LINE_EVERY_S:
                 said = time.monotonic()
-                print(progress(), file=sys.stderr, flush=True)
+                print(printable(progress()), file=sys.stderr, flush=True)
     return process.wait()
 
 
@@ -70,7 +72,7 @@ def reason(output: str) -> str:
     failures = re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE)
     for host, result in reversed(failures):
         try:
-            message = yaml.safe_load(result)["msg"]
+            message = yaml_text.load(result)["msg"]
         except (yaml.YAMLError, KeyError, TypeError):
             continue
         return f"{host}: {' '.join(str(message).removeprefix('Task failed: ').split())}"

@@ -30,8 +30,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
     What is asked for is noted (fsage.asked): only answers to that are taken. Raises StudyError when the state is not in
     the study or a cell cannot be run on this target.
     """
-    if state_name not in plan.states:
-        raise StudyError(f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}")
+    plan.check_state(state_name)
     state = plan.states[state_name]
     run = runs.current()
     steps = state.steps(plan.target.scale.file_size, seed_of(plan))

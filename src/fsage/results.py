@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsage import handed
+
 
 @dataclass(frozen=True)
 class Results:
@@ -95,11 +97,11 @@ class Results:
 def read(path: Path) -> Any:
     """JSON of `path`, or None where there is no such file. Raises ValueError naming the file when it is broken."""
     try:
-        return json.loads(path.read_text())
+        return handed.read_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON ({error}); move it away and give the same command again") from error
+        raise ValueError(f"{path}: {error}; move it away and give the same command again") from error
 
 
 def write(path: Path, value: Any) -> None:

@@ -110,7 +110,9 @@ def page() -> str:
             "Parquet file's metadata has `fsage_schema_version`; this is version "
             f"{SCHEMA_VERSION}. A new version only adds columns:",
             "older tables are still read (`fsage.dataset.read`, `fsage compare`), with the new columns empty. What a",
-            "workload measures beside these columns follows them, as float64, with the unit in its name.",
+            "workload measures beside these columns follows them, as float64, with the unit in its name. In the CSV a",
+            "text that a spreadsheet would take for a formula (it begins with `=`, `+`, `-`, `@`) has an apostrophe",
+            "first.",
             "",
             "| column | type | since | what |",
             "|---|---|---|---|",

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from fsage import results
+from fsage import results, yaml_text
 from fsage.study import StudyError
 
 PLAYBOOK = "check_site.yml"
@@ -110,7 +110,7 @@ def _whys(output: str) -> dict[str, str]:
     found = {}
     for host, result in re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE):
         try:
-            found[host] = " ".join(str(yaml.safe_load(result)["msg"]).removeprefix("Task failed: ").split())
+            found[host] = " ".join(str(yaml_text.load(result)["msg"]).removeprefix("Task failed: ").split())
         except (yaml.YAMLError, KeyError, TypeError):
             found[host] = " ".join(result.split())
     return found
