@@ -1,7 +1,7 @@
 """What MPI's launchers and libraries say beside a tool: trouble, what is known to be harmless, and how they end.
 
-Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is interrupted
-ends with code 0; a launcher of one MPI starts programs built with another without a complaint, each of which then
+Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is ended does so
+with code 0 at times; a launcher of one MPI starts programs built with another without a complaint, each of which then
 believes that it is alone.
 """
 
