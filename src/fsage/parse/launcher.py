@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
 
 import yaml
@@ -23,6 +23,14 @@ TROUBLE = re.compile(
 )
 """What IOR, mdtest and what launches them say of trouble, whatever the return code."""
 SILENT = "without a word, as a launcher ends that was ended itself (a kill, a time limit, a lost login)"
+
+
+PROGRAMS = ("mpirun", "srun")
+
+
+def launches(argv: Sequence[str]) -> bool:
+    """Whether a command is one of MPI's launchers."""
+    return bool(argv) and argv[0] in PROGRAMS
 
 
 @functools.cache
