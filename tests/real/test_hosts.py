@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.long,
     pytest.mark.mpi("openmpi"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 HOSTS = ["n1", "n2", "n3"]
 SMALL = {"states__capacity": [30], "states__fragmentation": [50], "headline": []}
@@ -62,6 +62,7 @@ def make(testbed: testbeds.Testbed, build: Build, tmp_path: Path) -> Iterator[Ma
         return projects[-1]
 
     yield made
+    testbed.run("scancel", "--full", "--user=root")
     for project in projects:
         released = project.playbook("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent")
         assert released.returncode == 0, released.stdout + released.stderr
@@ -77,7 +78,7 @@ def whys(project: ClusterProject) -> list[str | None]:
 def test_open_mpi_over_ssh(build: Build, make: Make) -> None:
     project = make(launcher="openmpi", launcher_options=TCP)
     project.write_study(**SMALL, **SEQUENTIAL)
-    ran = project.measure()
+    ran = project.run("snakemake", *MEASURE, timeout=600)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert whys(project) == [None] * 2
     for record in project.records().values():
@@ -86,7 +87,7 @@ def test_open_mpi_over_ssh(build: Build, make: Make) -> None:
     if "mdtest" in build.tools:
         shutil.rmtree(project.root / "results/records")
         project.write_study(**SMALL, cells=METADATA)
-        ran = project.measure()
+        ran = project.run("snakemake", *MEASURE, timeout=600)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         assert whys(project) == [None] * 2
         assert {record["metrics"]["stat_files"] for record in project.records().values()} == {300}
@@ -107,7 +108,7 @@ def test_tasks_that_are_placed_otherwise_fail_every_cell_and_the_report_says_why
         pytest.skip("the same with each build; shown with one")
     project = make(launcher="openmpi", launcher_options=[*TCP, "--map-by", "ppr:3:node"])
     project.write_study(**SMALL, **SEQUENTIAL)
-    ran = project.snakemake()
+    ran = project.run("snakemake", "small", timeout=600)
     assert ran.returncode != 0
     expected = "write: 6 tasks ran on 2 nodes, 3 of them on the first; asked for were 3 nodes with 2 on each"
     assert [str(why).startswith(expected) for why in whys(project)] == [True, True], whys(project)
