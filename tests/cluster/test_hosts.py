@@ -51,7 +51,7 @@ def request(project: ClusterProject) -> str:
     made = project.fsage("request", "small", STATE)
     assert made.returncode == 0, made.stderr
     (project.root / "request.json").write_text(made.stdout)
-    return "@request.json"
+    return "fsage_request=request.json"
 
 
 def fillers(place: str) -> dict[str, tuple[int, int]]:
@@ -67,7 +67,7 @@ def sizes(project: ClusterProject) -> dict[str, int]:
 
 def steps_of(project: ClusterProject) -> list[dict]:
     """The steps of the last request."""
-    return json.loads((project.root / "request.json").read_text())["fsage_request"]["steps"]
+    return json.loads((project.root / "request.json").read_text())["steps"]
 
 
 def expected(project: ClusterProject, steps: list[dict]) -> dict[str, int]:

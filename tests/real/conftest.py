@@ -1,4 +1,4 @@
-"""Tests with real builds of IOR and mdtest: what takes `build` runs with every one, or is skipped with the reason."""
+"""Tests with real builds of IOR and mdtest: each that takes `build` runs with every one, or is skipped and says why."""
 
 from __future__ import annotations
 

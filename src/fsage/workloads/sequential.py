@@ -74,7 +74,12 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
     """Bytes that one cell writes, all passes and tasks."""
     params = Params.model_validate(params)
-    return _block_bytes(params, claim) * _shared.tasks(claim) * _passes(params, claim)
+    return makes_bytes(params, claim) * _passes(params, claim)
+
+
+def makes_bytes(params: Params | dict, claim: Mapping) -> int:
+    """Bytes that the files of one cell hold."""
+    return _block_bytes(Params.model_validate(params), claim) * _shared.tasks(claim)
 
 
 def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
