@@ -14,7 +14,7 @@ from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
 from fsage import workloads
 from fsage.agent import containers
-from fsage.parse import MIB
+from fsage.parse import MIB, BadOutput
 from fsage.workloads import _shared, metadata, sequential
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
@@ -318,6 +318,21 @@ def test_a_phase_that_went_wrong(observed, change, reason):
     outcome = sequential.read(observation)
     assert (outcome.status, outcome.metrics) == ("failed", {})
     assert re.search(reason, outcome.why)
+
+
+def test_another_fio_or_blastn_than_the_claims(observed):
+    ours = re.search(r'"fio version" : "fio-(.*)"', observed["phases"][0]["stdout"])[1]
+    for claimed, status, why in (
+        (ours, "valid", None),
+        ("9.99", "failed", f"write: fio {ours} ran, and the target was claimed with fio 9.99: put that one back"),
+    ):
+        outcome = sequential.read({**observed, "conditions": {"tools": {"fio": claimed}}})
+        assert outcome.status == status and str(outcome.why).startswith(str(why))
+    first = {"argv": ["blastn"], "stdout": "# BLASTN 2.12.0+\n"}
+    other = {"argv": ["mpirun", "-np", "1", "blastn"], "stdout": "# BLASTN 2.9.0+\n"}
+    _shared.check_version(first, {"blastn": "2.12.0+"})
+    with pytest.raises(BadOutput, match=r"blastn 2\.9\.0\+ ran, and the target was claimed with blastn 2\.12\.0\+"):
+        _shared.check_version({**first, "beside": [other]}, {"blastn": "2.12.0+"})
 
 
 @pytest.mark.parametrize(

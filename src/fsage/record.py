@@ -62,8 +62,9 @@ def _of_budget(layout: dict) -> workloads.Outcome | None:
 
 def _lean(phase: dict) -> dict:
     lean = {key: phase[key] for key in phase if key not in BULKY}
-    if said := launcher.harmless("\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))):
-        lean["warnings"] = said
+    said = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
+    if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(said)):
+        lean["warnings"] = warnings
     return {**lean, "beside": [_lean(one) for one in phase["beside"]]} if "beside" in phase else lean
 
 

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.long,
     pytest.mark.mpi("openmpi"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 HOSTS = ["n1", "n2", "n3"]
 SMALL = {"states__capacity": [30], "states__fragmentation": [50], "headline": []}
@@ -62,6 +62,7 @@ def make(testbed: testbeds.Testbed, build: Build, tmp_path: Path) -> Iterator[Ma
         return projects[-1]
 
     yield made
+    testbed.run("scancel", "--full", "--user=root")
     for project in projects:
         released = project.playbook("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent")
         assert released.returncode == 0, released.stdout + released.stderr
@@ -77,7 +78,7 @@ def whys(project: ClusterProject) -> list[str | None]:
 def test_open_mpi_over_ssh(build: Build, make: Make) -> None:
     project = make(launcher="openmpi", launcher_options=TCP)
     project.write_study(**SMALL, **SEQUENTIAL)
-    ran = project.measure()
+    ran = project.run("snakemake", *MEASURE, timeout=600)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert whys(project) == [None] * 2
     for record in project.records().values():
@@ -86,7 +87,7 @@ def test_open_mpi_over_ssh(build: Build, make: Make) -> None:
     if "mdtest" in build.tools:
         shutil.rmtree(project.root / "results/records")
         project.write_study(**SMALL, cells=METADATA)
-        ran = project.measure()
+        ran = project.run("snakemake", *MEASURE, timeout=600)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         assert whys(project) == [None] * 2
         assert {record["metrics"]["stat_files"] for record in project.records().values()} == {300}
@@ -101,14 +102,15 @@ def test_srun_in_a_job_that_snakemake_submits(make: Make) -> None:
     assert {record["phases"][0]["argv"][0] for record in project.records().values()} == {"srun"}
 
 
-def test_tasks_that_slurm_places_otherwise_fail_every_cell_and_the_report_says_why(build: Build, make: Make) -> None:
+def test_tasks_that_are_placed_otherwise_fail_every_cell_and_the_report_says_why(build: Build, make: Make) -> None:
+    """Three on each of two hosts, and none on the third: so a site's own option has it."""
     if build.name != "4.0.0-openmpi":
         pytest.skip("the same with each build; shown with one")
-    project = make(launcher="srun", launcher_options=["--mpi=pmix", "--ntasks-per-node=4"])
+    project = make(launcher="openmpi", launcher_options=[*TCP, "--map-by", "ppr:3:node"])
     project.write_study(**SMALL, **SEQUENTIAL)
-    ran = project.run("snakemake", "--profile", "slurm", "small", timeout=600)
+    ran = project.run("snakemake", "small", timeout=600)
     assert ran.returncode != 0
-    for why in whys(project):
-        assert why and "6 tasks ran on 3 nodes, " in why and "asked for were 3 nodes with 2 on each" in why, why
-    assert "6 tasks ran on 3 nodes" in ran.stdout + ran.stderr, "the summary has the reasons"
-    assert "6 tasks ran on 3 nodes" in (project.root / "results/report/testbed/small/index.html").read_text()
+    expected = "write: 6 tasks ran on 2 nodes, 3 of them on the first; asked for were 3 nodes with 2 on each"
+    assert [str(why).startswith(expected) for why in whys(project)] == [True, True], whys(project)
+    assert "6 tasks ran on 2 nodes" in ran.stdout + ran.stderr, "the summary has the reasons"
+    assert "6 tasks ran on 2 nodes" in (project.root / "results/report/testbed/small/index.html").read_text()

@@ -57,7 +57,7 @@ def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
     said = [line for line in lines + stderr.splitlines() if _is_trouble(line, stonewalled)]
     check_end("IOR", rc, said, why_it_ended(stderr))
     if not any(re.match(r"Finished\s*:", line) for line in lines):
-        raise BadOutput("IOR's output lacks its last line, Finished: it was cut short or is no text table")
+        raise BadOutput("IOR's output lacks its last line, Finished: IOR or its launcher was ended, or it is no text")
     try:
         return _values(lines)
     except (KeyError, ValueError) as error:

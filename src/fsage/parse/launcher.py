@@ -1,7 +1,7 @@
 """What MPI's launchers and libraries say beside a tool: trouble, what is known to be harmless, and how they end.
 
-Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is interrupted
-ends with code 0; a launcher of one MPI starts programs built with another without a complaint, each of which then
+Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is ended does so
+with code 0 at times; a launcher of one MPI starts programs built with another without a complaint, each of which then
 believes that it is alone.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
 
 import yaml
@@ -23,6 +23,14 @@ TROUBLE = re.compile(
 )
 """What IOR, mdtest and what launches them say of trouble, whatever the return code."""
 SILENT = "without a word, as a launcher ends that was ended itself (a kill, a time limit, a lost login)"
+
+
+PROGRAMS = ("mpirun", "srun")
+
+
+def launches(argv: Sequence[str]) -> bool:
+    """Whether a command is one of MPI's launchers."""
+    return bool(argv) and argv[0] in PROGRAMS
 
 
 @functools.cache
