@@ -40,7 +40,11 @@ def make_record(observation: dict, raw: Path, root: Path) -> dict:
 
 def _lean(phase: dict) -> dict:
     lean = {key: phase[key] for key in phase if key not in BULKY}
-    return {**lean, "beside": [_lean(one) for one in phase["beside"]]} if "beside" in phase else lean
+    if "beside" in phase:
+        lean["beside"] = [_lean(one) for one in phase["beside"]]
+    if "by_host" in phase:
+        lean["by_host"] = {name: _lean(one) for name, one in phase["by_host"].items()}
+    return lean
 
 
 def unpack(bundle: Path, root: Path, target: str) -> int:

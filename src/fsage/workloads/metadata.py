@@ -113,21 +113,22 @@ def _mdtest(params: Params, claim: Mapping, operation: str) -> dict:
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
     name = phase["name"]
-    files, taken_s, expected = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
+    files, taken_s, expected, more = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
     if files != expected or expected % params.files_per_task:
         raise BadOutput(f"{files} files, with {expected} asked for, {params.files_per_task} by each task")
-    return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files}
+    return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files, **more}
 
 
-def _judge_fio(phase: Mapping) -> tuple[int, float, int]:
-    """Files, seconds, files asked for."""
+def _judge_fio(phase: Mapping) -> tuple[int, float, int, _shared.Metrics]:
+    """Files, seconds, files asked for, and what else is known."""
     run, asked = _shared.read_fio(phase), _shared.options_of(phase)
     if not run.read or run.write or asked["ioengine"] != OPERATIONS[phase["name"]][0]:
         raise BadOutput(f"fio ran {asked['ioengine']} and moved data, or did nothing")
-    return run.read.operations, run.read.seconds, int(asked["nrfiles"]) * _shared.fio_tasks(phase)
+    asked_files = int(asked["nrfiles"]) * _shared.fio_tasks(phase)
+    return run.read.operations, run.read.seconds, asked_files, _shared.start_spread(phase, run)
 
 
-def _judge_mdtest(phase: Mapping) -> tuple[int, float, int]:
+def _judge_mdtest(phase: Mapping) -> tuple[int, float, int, _shared.Metrics]:
     run = mdtest.parse(phase["stdout"], phase["stderr"], phase["rc"])
     argv, row = phase["argv"], OPERATIONS[phase["name"]][2]
     if run.iterations != 1 or set(run.per_s) != {row}:
@@ -135,4 +136,4 @@ def _judge_mdtest(phase: Mapping) -> tuple[int, float, int]:
     asked_tasks, asked_files = _shared.launched_tasks(argv), int(argv[argv.index("-n") + 1])
     if run.tasks != asked_tasks:
         raise BadOutput(f"{run.tasks} tasks ran of {asked_tasks} asked for")
-    return run.files, run.files / run.per_s[row], asked_tasks * asked_files
+    return run.files, run.files / run.per_s[row], asked_tasks * asked_files, {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import select
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,12 +20,16 @@ from fsage.agent import caches, probe
 from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
-from fsage.agent.hosts.service import Service, serving
+from fsage.agent.hosts.armed import Armed
 from fsage.agent.lustre import cold, servercache
 from fsage.agent.state import opened
 from fsage.agent.target import Target
 
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
+
+
+class Gone(Exception):
+    """The launcher has gone."""
 
 
 class Attendant:
@@ -33,7 +38,7 @@ class Attendant:
     def __init__(self, given: dict[str, Any]) -> None:
         spec, claim, client = given["target"], given["claim"], given["role"] == "client"
         self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
-        self.service: Service | None = None
+        self.armed: Armed | None = None
         self.spec = {} if client else spec
         if self.spec and claim:
             servercache.put_back(spec)  # what one that was killed left
@@ -45,7 +50,9 @@ class Attendant:
             "drop": self.drop,
             "read": self.read,
             "server_cache": self.server_cache,
-            "serve": self.serve,
+            "arm": self.arm,
+            "clock": self.clock,
+            "go": self.go,
             "end": self.end,
         }
         return works[do](**given)
@@ -69,17 +76,34 @@ class Attendant:
         if self.spec:
             servercache.put_back(self.spec)
 
-    def serve(self, service: dict) -> dict[str, Any]:
-        """Have it listen here."""
-        self.service = serving(self.service, service)
+    def arm(self, argv: list[str]) -> dict[str, Any]:
+        """Have fio wait here for its job."""
+        self.end()
+        assert self.target  # clients only
+        self.armed = Armed(argv, self.target.mounts[0] / "measured")
         return {}
+
+    def clock(self) -> dict[str, Any]:
+        """What this host's clock says."""
+        return {"time": time.time()}
+
+    def go(self, job: str, timeout_s: float) -> dict[str, Any]:
+        """Tell it its job; what came of it. Raises Gone as soon as the launcher goes."""
+        assert self.armed
+        return self.armed.run(job, gone, timeout_s)
 
     def end(self) -> dict[str, Any]:
         """Stop it."""
-        if self.service:
-            self.service.end()
-        self.service = None
+        if self.armed:
+            self.armed.end()
+        self.armed = None
         return {}
+
+
+def gone() -> None:
+    """Raises Gone when the launcher has gone: while fio is at work it says nothing, so that anything is an end."""
+    if select.select([sys.stdin], [], [], 0)[0]:
+        raise Gone
 
 
 def drop_of(target: Target) -> dict[str, Any]:
@@ -109,6 +133,8 @@ def main() -> None:
             except (Failure, Refusal, OSError) as why:
                 answer = {"failed": str(why)}
             print(json.dumps(answer), flush=True)
+    except Gone:
+        return
     finally:
         if attendant:
             attendant.leave()
