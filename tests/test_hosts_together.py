@@ -19,6 +19,7 @@ from states import MIB, bring
 
 from fsage.agent import claim, images, lease
 from fsage.agent.cells import measure
+from fsage.agent.hosts import others
 from fsage.agent.target import open_target
 from fsage.record import make_record
 from fsage.workloads import metadata, sequential
@@ -84,8 +85,9 @@ def fios(spec: dict) -> list[int]:
     return found
 
 
-def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tmp_path):
+def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tmp_path, monkeypatch):
     spec, _, hosts = several
+    monkeypatch.setattr(others, "SAY_EVERY_S", 0.0)  # as in a long phase
     one, other = observed(spec, request_of(spec, hosts(), SEQUENTIAL, METADATA))
     outcome = sequential.read(one)
     assert (outcome.status, outcome.why) == ("valid", None)

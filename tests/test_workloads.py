@@ -77,6 +77,7 @@ def test_fio_writes_and_reads_in_processes_of_their_own():
         ({"direct": False}, {}, "--end_fsync=1", "--rw=read"),
         ({"passes": 3}, {}, "--loops=3", "--loops=3"),
         ({}, {"passes": 4}, "--loops=4", "--loops=4"),
+        ({"passes": 3}, {"tools": ALL}, "--loops=3", "--loops=3"),  # IOR goes over a file once, so auto is fio
         ({}, {"tools": ALL}, "mpirun --allow-run-as-root --oversubscribe -np 2 ior ", " -r -k "),
         ({}, {"tools": ALL}, " -t 4194304 -b 33554432 -w -k --posix.odirect -o ", " --posix.odirect "),
         ({}, {"tools": {**ALL, "ior": "IOR-4.1.0+dev"}}, " --posix.odirect ", " --posix.odirect "),
@@ -122,7 +123,8 @@ def test_ior_and_mdtest_are_launched_on_all_clients(claim, launched):
     assert [line.partition(" mdtest ")[0] for line in arguments({**METADATA, "files_per_task": 5}, claim)] == [
         launched
     ] * 3
-    assert _shared.launched_tasks(read.split()) == int(launched.replace("=", " ").split()[-1])
+    nodes, each = len(claim.get("hosts", ["here"])), claim["tasks"]
+    assert _shared.launched(read.split()) == (int(launched.replace("=", " ").split()[-1]), nodes, each)
 
 
 def test_each_client_runs_a_fio_of_its_own_which_is_told_its_job():
@@ -152,7 +154,7 @@ def test_a_cell_that_only_reads_prepares_its_files():
         ({"tool": "ior"}, {"tools": {**ALL, "mpirun": None}}, "needs mpirun, not found"),
         ({"tool": "ior"}, {"tools": ALL, "launcher": "srun"}, "needs srun, not found when the target was claimed"),
         ({}, {"tools": {"fio": None}}, "tool: auto needs fio, not found .*there are none"),
-        ({"passes": 2}, {"tools": ALL}, "passes: 2 needs fio"),
+        ({"passes": 2, "tool": "ior"}, {"tools": ALL}, "passes: 2 needs fio"),
         ({}, {"stores": [{"mount": "/m:0"}]}, "/m:0/measured holds ':'"),
         ({}, {"stores": [{"mount": "/m@0"}], "tools": ALL}, "/m@0/measured holds '@'"),
     ],

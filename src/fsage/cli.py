@@ -95,7 +95,7 @@ def plan(context: typer.Context, study: StudyName) -> None:
 
 @app.command()
 def request(context: typer.Context, study: StudyName, state: StateName, cells: bool = True) -> None:
-    """Print the request for a state and its missing cells, to give to playbooks with `-e @file`."""
+    """Print the request for a state and its missing cells, for playbooks: `-e fsage_request=FILE` once it is in one."""
     plan = context.obj.plan(study)
     todo = requests.to_measure(plan, state) if cells else []
     print(json.dumps(requests.make(plan, state, todo), indent=1))
@@ -136,9 +136,10 @@ def claim(
     place.claim.parent.mkdir(parents=True, exist_ok=True)
     once = ": making and writing its image takes a moment, once" if target.kind == "loop" else ""
     print(f"fsage: claiming target {target.name}{once}", file=sys.stderr)
-    variables = {"claim_copy": str(place.claim.absolute()), "fsage_request": {"holder": runs.current().holder}}
+    file = place.request("claim")
+    results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
     log = context.obj.results / "logs" / target.name / "claim.log"
-    play(["local_target.yml", "claim.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
+    play(["local_target.yml", "claim.yml"], context.obj.inventory, log, None, fsage_request=file)
 
 
 @app.command()
@@ -148,12 +149,11 @@ def hold(
     """Take the target's lease for this run, or refuse naming who holds it. A killed run's is taken over."""
     target = context.obj.target()
     killed = runs.gone()
-    variables = {
-        "fsage_request": {"holder": runs.current().holder, "gone": sorted(killed)},
-        "hold_state": "absent" if release else "present",
-    }
+    file = results.Results(context.obj.results, target.name, "").request("hold")
+    results.write(file, {"holder": runs.current().holder, "gone": sorted(killed)})
+    wanted = "absent" if release else "present"
     log = context.obj.results / "logs" / target.name / "hold.log"
-    play(["hold_target.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
+    play(["hold_target.yml"], context.obj.inventory, log, None, fsage_request=file, hold_state=wanted)
     if not release:
         runs.supersede(killed, context.obj.results, target.name)
 
@@ -166,7 +166,7 @@ def recover(context: typer.Context) -> None:
     """
     target = context.obj.target()
     log = context.obj.results / "logs" / target.name / "recover.log"
-    play(["recover.yml"], context.obj.inventory, [], log, None)
+    play(["recover.yml"], context.obj.inventory, log, None)
     print(f"fsage: nothing is changed outside target {target.name}; {log} says what was put back", file=sys.stderr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -22,13 +23,15 @@ class PlayFailed(Exception):
 
 
 def play(
-    playbooks: list[str], inventory: Path, extra: list[str], log: Path, progress: Callable[[], str] | None
+    playbooks: list[str], inventory: Path, log: Path, progress: Callable[[], str] | None, **variables: str | Path
 ) -> None:
     """Run `ansible-playbook` on all `playbooks` in one call, its output in `log`.
 
-    `progress` is asked for a line now and then. Raises PlayFailed with the failed task's own message.
+    `variables` are names of files, words of our own: Ansible takes what stands there for a template. `progress` is
+    asked for a line now and then. Raises PlayFailed with the failed task's own message.
     """
-    command = ["ansible-playbook", "-i", str(inventory), *playbooks, *extra]
+    extra = {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in variables.items()}
+    command = ["ansible-playbook", "-i", str(inventory), *playbooks, *(["-e", json.dumps(extra)] if extra else [])]
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "w") as out:
         out.write("$ " + " ".join(command) + "\n")

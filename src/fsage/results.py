@@ -62,6 +62,14 @@ class Results:
         """Log of one job."""
         return self.root / "logs" / self.target / self.study / f"{name}.log"
 
+    def asked(self, state: str) -> Path:
+        """What the target was asked for in a state, by all runs (fsage.asked)."""
+        return self.root / "asked" / self.target / self.study / f"{state}.json"
+
+    def refused(self, name: str) -> Path:
+        """What a host sent and nobody takes, kept as it came."""
+        return self.root / "refused" / self.target / name
+
     def request(self, name: str) -> Path:
         """The request of one job."""
         return self.root / "requests" / self.target / self.study / f"{name}.json"

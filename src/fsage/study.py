@@ -7,13 +7,14 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationError, field_validator, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
+from fsage.agent import tuning
 from fsage.also import Also
 from fsage.also import schema as also_schema
 from fsage.cells import Cell, CellAxes, Combination
@@ -30,7 +31,6 @@ from fsage.strict import (
     noting,
     problems_of,
     refuse,
-    scalar_of,
     show,
     unknown_key,
 )
@@ -87,6 +87,23 @@ def _read_states(block: Any) -> BaseModel:
         refuse(problems_of(error, model))
 
 
+if TYPE_CHECKING:
+    _Tuning = dict[str, int | str]
+else:
+    _Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]
+
+
+def _read_tuning(block: Any) -> dict[str, Any]:
+    problems = [
+        Problem((str(name),), why)
+        for name, value in block_of(block).items()
+        if (why := tuning.why_not(name, value)) is not None
+    ]
+    if problems:
+        refuse(problems)
+    return dict(block)
+
+
 class Study(Strict):
     """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
 
@@ -108,7 +125,9 @@ class Study(Strict):
     traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
     only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
     exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
-    tuning: dict[str, Annotated[Any, PlainValidator(scalar_of)]] = Field({}, description="client tunables")
+    tuning: Annotated[dict[str, Any], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
+        {}, description="client tunables of the block queue or of Lustre, by name"
+    )
     order_seed: int = Field(1, description="seed of the order of cells within a state")
     headline: list[Headline] = Field([], description="what the report says first")
     compare: Any = Field(None, description="a study whose records stand beside ours; null: none")

@@ -16,12 +16,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, images, lease, prealloc, probe, recover, state, structure, tune
+from fsage.agent import asked, claim, images, lease, message, prealloc, probe, recover, state, structure, tune
 from fsage.agent.cells import measure, outbox, shares
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import osts, servercache
 from fsage.agent.lustre.format import format_osts
+from fsage.agent.message import shown
 
 Verb = Callable[[dict, dict, bool], dict]
 
@@ -43,12 +44,25 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
 def of_step(verb: str, given: dict, request: dict, check: bool) -> dict:
     """A verb on a step that `begin_…` announced."""
     stage, _, kind = verb.partition("_")
-    spec, step = given["target"], given["step"]
+    spec, step = given["target"], given.get("step", {})
+    if step not in request["steps"]:
+        raise Refusal(f"{verb} is asked for with the step {shown(step)}, which is none of the request's")
     if check:
         return {"changed": True, "msg": f"would {kind or verb}"}
     if stage == "end":
         return state.end(kind, spec, request, step)
     return state.work(verb, spec, request, step, given.get("shard", state.ALL))
+
+
+def question(text: bytes) -> dict[str, Any]:
+    """What came on stdin. Raises Refusal."""
+    try:
+        given = message.read(text, QUESTION_BYTES)
+    except message.Unacceptable as why:
+        raise Refusal(f"what came on standard input {why}; nothing was touched") from None
+    if not isinstance(given, dict) or not isinstance(given.get("target"), dict):
+        raise Refusal("what came on standard input is no JSON object with a target; nothing was touched")
+    return given
 
 
 VERBS: dict[str, Verb] = {
@@ -74,6 +88,7 @@ VERBS: dict[str, Verb] = {
     "bundle": outbox.bundle,
     "acknowledge": outbox.acknowledge,
 }
+QUESTION_BYTES = 128 * message.MIB
 PR_SET_PDEATHSIG = 1  # prctl(2)
 ON_STEPS = [f"{stage}{kind}" for kind in structure.kinds() for stage in ("", "end_")]
 
@@ -105,9 +120,10 @@ def main(arguments: list[str]) -> int:
         print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
         return 2
     end_with_parent()
-    given: dict[str, Any] = json.load(sys.stdin)
     try:
-        request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's
+        given = question(sys.stdin.buffer.read())
+        request = asked.checked(given.get("request") or {}, given.get("hosts"))
+        asked.needed(verb, request)
         if verb in ON_STEPS:
             answer = of_step(verb, given, request, check)
         else:

@@ -14,7 +14,20 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import calibrate, containers, declaration, directories, files, filesystems, journal, lease, probe
+from fsage.agent import (
+    calibrate,
+    claims,
+    containers,
+    declaration,
+    directories,
+    files,
+    filesystems,
+    frozen,
+    journal,
+    lease,
+    places,
+    probe,
+)
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import groups
 from fsage.agent.declaration import GIB, MIB, tasks_of
@@ -54,9 +67,10 @@ def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> cont
 
 def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     home = declaration.home_of(spec)
-    known = files.read_json(home / "claim.json")
+    known = claims.read(home)
     if known and known["phase"] == "claimed":
         if check:
+            frozen.refuse(known, spec)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
         target = open_target(spec)
         return {
@@ -81,7 +95,7 @@ def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
 def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     """Release a target that is held already."""
     home = declaration.home_of(spec)
-    known = files.read_json(home / "claim.json")
+    known = claims.read(home)
     images = [image for image in _images(spec, known) if "ino" in image] + seek.disks(home)
     begun = bool(known)
     if spec["kind"] == "loop":
@@ -124,7 +138,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if known:
             files.write_json(home / "released" / f"{files.utc_now()}.json", known)
             files.remove(home / "tunables.json")  # the loop devices that had them are as new
-            shutil.rmtree(home / blastdb.PLACE, ignore_errors=True)
+            places.remove(home / blastdb.PLACE)
             files.remove(home / "claim.json")
             proof.append(f"{home}/claim.json is gone")
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}
@@ -134,7 +148,7 @@ def forget(spec: dict[str, Any]) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
     for name in ("released", "phase"):
-        shutil.rmtree(home / name, ignore_errors=True)
+        places.remove(home / name)
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
             folder.rmdir()
@@ -254,7 +268,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
         raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
     found = lustre.look(spec) if spec["kind"] == "lustre" else None
     capacity_bytes = found.capacity_bytes if found else directories.budget_bytes(spec)
-    calibrate.room(spec, capacity_bytes)
+    calibrate.room(spec, capacity_bytes, len(hosts))
     if check:
         return {"changed": True, "msg": f"would claim {place} ({capacity_bytes / GIB:.1f} GiB)"}
     ours = _new(
@@ -297,7 +311,7 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "id": str(uuid.uuid4()),
         "phase": "claiming",
         "created": files.utc_now(),
-        "host": uname.nodename,
+        **claims.here(),
         "kernel": uname.release,
         "stores": stores,
         "tools": probe.versions(spec["containers"]),
@@ -307,13 +321,14 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "hosts": hosts,
         "launcher": spec["launcher"],
         "launcher_options": spec["launcher_options"],
+        "declared": frozen.declared(spec),
         "filesystem_state_known": spec["kind"] == "loop",
     }
 
 
 def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Every image of this target with an identity: those `create` noted, and those the claim names."""
-    created = files.read_json(declaration.home_of(spec) / "images.json") or {"images": []}
+    created = claims.images(declaration.home_of(spec)) or {"images": []}
     images = {image["image"]: image for image in created["images"]}
     for store in (known or {}).get("stores", []):
         if "image" in store:

@@ -12,6 +12,7 @@ from fsage.agent.errors import Refusal
 
 GIB = 1 << 30
 MIB = 1 << 20
+LONGEST_PATH = 1024  # the kernel takes 4095 bytes, with what is added to it
 
 DEFAULTS: dict[str, Any] = {
     "name": "local",
@@ -94,7 +95,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
         full["directory"] = str(Path.home() / ".cache/fsage" / full["name"])
     for key in ("home", "mount_dir", "directory", "image_dir", "containers"):
         if full[key] is not None:
-            full[key] = os.path.abspath(os.path.expanduser(full[key]))
+            full[key] = path(f"fsage_target.{key}", full[key])
     return full
 
 
@@ -156,6 +157,18 @@ def _known(where: str, given: dict[str, Any], allowed: dict[str, Any]) -> None:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, 1, 0)
             raise Refusal(f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}")
+
+
+def path(key: str, value: Any) -> str:
+    """A declared path as it is used: from / on, nothing in it that could lead, or read, otherwise than it looks."""
+    allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
+    if not isinstance(value, str) or not value or len(value) > LONGEST_PATH or not value.isprintable():
+        shown = ascii(value)
+        raise Refusal(f"{key} is {shown if len(shown) <= 100 else shown[:100] + '...'}: {allowed}")
+    whole = os.path.expanduser(value)
+    if not whole.startswith("/") or ".." in whole.split("/"):
+        raise Refusal(f"{key} is {value!r}: {allowed}")
+    return os.path.normpath("/" + whole.lstrip("/"))
 
 
 def _positive(key: str, value: Any, whole: bool) -> None:

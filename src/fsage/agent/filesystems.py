@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.agent import places
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
 
@@ -129,7 +130,7 @@ def uuid_mounted(point: Path | str) -> str | None:
 def mount(filesystem: str, device: str, point: Path, more: str = "") -> None:
     """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options."""
     refuse_occupied(point, device)
-    point.mkdir(parents=True, exist_ok=True)
+    places.make(point)
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, directories, files, filesystems, xfs
+from fsage.agent import caches, claims, declaration, directories, files, filesystems, frozen, places, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -90,6 +90,7 @@ class Target:
             filesystems.unmount(point)
             # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
             filesystems.refuse_if_in_use(device)
+            caches.drop_device(device)
             self._mount(device, point)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
 
@@ -200,7 +201,7 @@ def open_target(spec: dict[str, Any]) -> Target:
     """
     spec = declaration.complete(spec)
     home = declaration.home_of(spec)
-    claim = files.read_json(home / "claim.json")
+    claim = claims.read(home)
     if claim is None and spec["kind"] == "lustre":
         claim = lustre.claim_of(spec)
     where = f"on {os.uname().nodename}"
@@ -215,21 +216,11 @@ def open_target(spec: dict[str, Any]) -> Target:
             f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} "
             f"{where}: its command was interrupted; run that command again"
         )
-    declared = {"kind": spec["kind"], "containers": spec["containers"]}
-    if spec["kind"] == "loop":
-        declared.update(filesystem=spec["filesystem"], stores=spec["stores"])
-    claimed = {
-        "kind": claim["kind"],
-        "containers": claim.get("containers"),
-        "filesystem": claim["stores"][0]["filesystem"],
-        "stores": len(claim["stores"]),
-    }
-    for key, value in declared.items():
-        if value != claimed[key]:
-            raise Refusal(
-                f"target {spec['name']} was claimed with {key} {claimed[key]}, and {value} is declared now; "
-                f"release it and claim it again"
-            )
+    frozen.refuse(claim, spec)
+    applied = frozen.as_declared(claim, spec)
+    if applied is not claim and (home / "claim.json").exists():
+        files.write_json(home / "claim.json", applied)
+    claim = applied
     target = Target(spec, claim)
     with files.locked(home / "open.lock"):
         if target.kind != "loop":
@@ -238,6 +229,7 @@ def open_target(spec: dict[str, Any]) -> Target:
         if os.geteuid() != 0:
             raise Refusal(f"target {target.name} (kind: loop) needs root {where}")
         for store in claim["stores"]:
+            places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
         target.attach()
         target.identify()

@@ -95,6 +95,8 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "mount_options": _text(conditions.get("mount_options")),
         "allocator_reset": conditions.get("allocator_reset"),
         "amount_mib": conditions.get("amount_mib"),
+        "launch": _text(conditions.get("launch") or None),
+        "metadata": "; ".join(sorted({phase["metadata"] for phase in record["phases"] if "metadata" in phase})) or None,
         "tunables": _text(conditions.get("tunables") or {}),
         "tools": _text(conditions.get("tools") or {}),
         "images": _text(conditions.get("images") or None),

@@ -47,6 +47,7 @@ def look(what: str, files_at_most: int) -> dict[str, Any]:
 def _store(what: str, files_at_most: int) -> Store:
     if what == "-":
         return texts.read(sys.stdin.buffer)
+    what = f"./{what}" if what.startswith("-") else what  # or the tools would take it for an option
     mode = os.stat(what).st_mode
     if stat.S_ISDIR(mode):
         return _of_directory(Path(what), files_at_most)
