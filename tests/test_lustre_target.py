@@ -64,6 +64,7 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
         f"lfs getstripe -y -d {place}/filler",
         f"lfs setstripe -c 1 -S 1M -i -1 {place}/measured",
         f"lfs getstripe -y -d {place}/measured",
+        f"lfs df {place}",
     ]
     assert json.loads((root_of(spec) / ".fsage-target.json").read_text())["id"] == ours["id"]
     assert not claim.claim(spec, {}, False)["changed"]

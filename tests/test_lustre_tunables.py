@@ -133,5 +133,5 @@ def test_check_changes_nothing_and_odd_values_are_refused(spec: dict, site: Site
     assert set(answer["tunables"]["max_dirty_mb"]["now"].values()) == {"742"}
     assert site.commands("lctl set_param") == []
     for tuning in ({"max_dirty_mb": "1G"}, {"*": 1}):
-        with pytest.raises(Refusal, match="tuning: "):
+        with pytest.raises(Refusal, match=r"tuning\b"):
             tune.tune(spec, {"tuning": tuning}, False)

@@ -15,12 +15,12 @@ from fsage.agent.structure import fillers
 def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
     """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
 
-    Returns {"hash", "files", "bytes", "free_bytes", "seconds"}. btrfs' statfs lags behind its
-    transactions, and a plain directory's file system belongs to others too: there free space does not count.
+    Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "seconds"}. btrfs' statfs lags
+    behind its transactions, and a plain directory's file system belongs to others too: there free space does not count.
     """
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
-    files = total = free = 0
+    files = total = held = free = 0
     for mount in mounts:
         for entry in fillers(mount):
             stat = entry.stat()
@@ -28,6 +28,7 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
             digest.update(f"{seen}\n".encode())
             files += 1
             total += stat.st_size
+            held += stat.st_blocks * 512
         space = os.statvfs(mount)
         # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
         free += (space.f_bavail if filesystem == "lustre" else space.f_bfree) * space.f_frsize
@@ -37,6 +38,7 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
         "hash": digest.hexdigest(),
         "files": files,
         "bytes": total,
+        "held_bytes": held,
         "free_bytes": free,
         "seconds": time.monotonic() - began,
     }

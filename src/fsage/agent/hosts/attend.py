@@ -9,9 +9,11 @@ so does all that was started here.
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,12 +21,17 @@ from fsage.agent import caches, probe
 from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
-from fsage.agent.hosts.service import Service, serving
+from fsage.agent.hosts.armed import Armed
 from fsage.agent.lustre import cold, servercache
 from fsage.agent.state import opened
 from fsage.agent.target import Target
+from fsage.agent.walk import regular_files
 
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
+
+
+class Gone(Exception):
+    """The launcher has gone."""
 
 
 class Attendant:
@@ -33,7 +40,7 @@ class Attendant:
     def __init__(self, given: dict[str, Any]) -> None:
         spec, claim, client = given["target"], given["claim"], given["role"] == "client"
         self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
-        self.service: Service | None = None
+        self.armed: Armed | None = None
         self.spec = {} if client else spec
         if self.spec and claim:
             servercache.put_back(spec)  # what one that was killed left
@@ -45,19 +52,22 @@ class Attendant:
             "drop": self.drop,
             "read": self.read,
             "server_cache": self.server_cache,
-            "serve": self.serve,
+            "arm": self.arm,
+            "clock": self.clock,
+            "go": self.go,
             "end": self.end,
         }
         return works[do](**given)
 
-    def drop(self) -> dict[str, Any]:
-        """Make this host's caches cold; caches.drop's answer."""
-        return drop_of(self.target) if self.target else caches.drop_all()
+    def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
+        """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
+        return drop_of(self.target, map(Path, of_state)) if self.target else caches.drop_all()
 
     def read(self) -> dict[str, Any]:
-        """Read the target's unrelated file, and count the pages of what is measured after it."""
+        """Read the target's unrelated file."""
         assert self.target  # clients only
-        return {"cached_pages": unrelated.read(self.target, measured_files(self.target.mounts))}
+        unrelated.read(self.target)
+        return {}
 
     def server_cache(self, setting: str | None = None) -> dict[str, Any]:
         """What fsage.agent.lustre.servercache.serve gives."""
@@ -69,29 +79,48 @@ class Attendant:
         if self.spec:
             servercache.put_back(self.spec)
 
-    def serve(self, service: dict) -> dict[str, Any]:
-        """Have it listen here."""
-        self.service = serving(self.service, service)
+    def arm(self, argv: list[str]) -> dict[str, Any]:
+        """Have fio wait here for its job."""
+        self.end()
+        assert self.target  # clients only
+        self.armed = Armed(argv, self.target.mounts[0] / "measured")
         return {}
+
+    def clock(self) -> dict[str, Any]:
+        """What this host's clock says."""
+        return {"time": time.time()}
+
+    def go(self, job: str, timeout_s: float) -> dict[str, Any]:
+        """Tell it its job; what came of it. Raises Gone as soon as the launcher goes."""
+        assert self.armed
+        return self.armed.run(job, gone, timeout_s)
 
     def end(self) -> dict[str, Any]:
         """Stop it."""
-        if self.service:
-            self.service.end()
-        self.service = None
+        if self.armed:
+            self.armed.end()
+        self.armed = None
         return {}
 
 
-def drop_of(target: Target) -> dict[str, Any]:
+def gone() -> None:
+    """Raises Gone when the launcher has gone: while fio is at work it says empty lines alone, that it has not."""
+    while select.select([sys.stdin], [], [], 0)[0]:
+        if sys.stdin.buffer.readline() != b"\n":
+            raise Gone
+
+
+def drop_of(target: Target, of_state: Iterable[Path] = ()) -> dict[str, Any]:
     """Make a client's caches of a target that several share cold; caches.drop's answer."""
     lustre = target.spec["lustre"]
-    files = measured_files(target.mounts)
+    files = [*measured_files(target.mounts), *of_state]
     return cold.drop(lustre["fsname"], files) if lustre else caches.drop(files)
 
 
 def measured_files(mounts: list[Path]) -> list[Path]:
-    """All files that a cell's commands have made."""
-    return sorted(path for mount in mounts for path in (mount / "measured").rglob("*") if path.is_file())
+    """All files that a cell's commands have made, by paths without symbolic links."""
+    places = [place for mount in mounts if (place := Path(os.path.realpath(mount)) / "measured").is_dir()]
+    return sorted(path for place in places for path in regular_files(place))
 
 
 def main() -> None:
@@ -99,6 +128,8 @@ def main() -> None:
     attendant: Attendant | None = None
     try:
         while line := next_line(sys.stdin.buffer):
+            if not line.strip():  # the launcher is still there
+                continue
             given = json.loads(line)
             try:
                 if attendant is None:
@@ -109,6 +140,8 @@ def main() -> None:
             except (Failure, Refusal, OSError) as why:
                 answer = {"failed": str(why)}
             print(json.dumps(answer), flush=True)
+    except Gone:
+        return
     finally:
         if attendant:
             attendant.leave()

@@ -15,28 +15,30 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from fsage.agent import probe
+from fsage.agent import caches, probe
 from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
-from fsage.agent.hosts.attend import drop_of, measured_files
-from fsage.agent.hosts.library import packed
-from fsage.agent.hosts.service import Service, serving
+from fsage.agent.hosts.answers import ANSWER_BYTES, checked
+from fsage.agent.hosts.armed import Armed
+from fsage.agent.hosts.attend import drop_of
+from fsage.agent.hosts.library import BOOT, packed, sent
+from fsage.agent.message import Unacceptable
 from fsage.agent.shell import SSH
 from fsage.agent.target import Target
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-BOOT = (
-    "import os, sys; read = sys.stdin.buffer; fd = os.memfd_create('fsage'); "
-    "open(fd, 'wb', closefd=False).write(read.read(int(read.readline()))); "
-    "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent.hosts import attend; attend.main()"
-)
+ATTEND = BOOT + "from fsage.agent.hosts import attend; attend.main()"
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
+SAY_EVERY_S = 600.0  # a phase may last for days; an agent that hears nothing for an hour ends
 READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
+LOOK_EVERY_S = 0.2
+CLOCK_ROUNDS = 3
 
 
 class Lost(Failure):
@@ -49,7 +51,7 @@ class Host:
     def __init__(self, host: dict, role: str) -> None:
         self.name, self.role = host["name"], role
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
-        command = shlex.join(["exec", host["python"], "-S", "-c", BOOT])
+        command = shlex.join(["exec", host["python"], "-I", "-S", "-c", ATTEND])
         self.process = subprocess.Popen(
             ["sh", "-c", command] if host["local"] else [*ALIVE, self.name, command],
             stdin=subprocess.PIPE,
@@ -58,6 +60,7 @@ class Host:
             start_new_session=True,
         )
         self.met, self.pending = False, b""
+        self.told: list[str] = []  # and not answered yet
 
     def give(self, content: bytes) -> None:
         """Send bytes."""
@@ -68,23 +71,44 @@ class Host:
 
     def tell(self, what: dict[str, Any]) -> None:
         """Send a line that is to be answered."""
+        self.told.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
 
-    def answer(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
-        """The answer to what was told first of all that is not yet answered. Raises Lost."""
+    def answer(self, patience_s: float = PATIENCE_S, attend: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """The answer to what was told first of all that is not yet answered; `attend` is called often. Raises Lost."""
         assert self.process.stdout
         deadline = time.monotonic() + patience_s
         while b"\n" not in self.pending:
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            ready, _, _ = select.select([self.process.stdout], [], [], LOOK_EVERY_S)
+            attend()
+            if not ready and time.monotonic() < deadline:
+                continue
             # type: a pipe's reader has it, and its declared type has not
             more = self.process.stdout.read1() if ready else b""  # type: ignore[attr-defined]
             if not more:
                 what = "was lost" if self.met else "does not answer"
                 raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {patience_s:.0f} s'}")
             self.pending += more
+            if len(self.pending) > ANSWER_BYTES:
+                raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; it is not believed")
         self.met = True
         line, _, self.pending = self.pending.partition(b"\n")
-        return json.loads(line)
+        told = self.told.pop(0)
+        try:
+            return checked(line, told, self.role)
+        except Unacceptable as why:
+            raise Lost(f"host {self.name}: its answer to {told!r} {why}; it is not believed") from None
+
+    def clock(self) -> dict[str, float]:
+        """How far its clock is ahead of ours, and by how much that may be wrong: half of the shortest round trip."""
+        found = []
+        for _ in range(CLOCK_ROUNDS):
+            asked_at = time.time()
+            self.tell({"do": "clock"})
+            there, heard_at = self.answer()["time"], time.time()
+            found.append(((heard_at - asked_at) / 2, there - (asked_at + heard_at) / 2))
+        error_s, ahead_s = min(found)
+        return {"clock_ahead_s": ahead_s, "clock_error_s": error_s}
 
     def why(self) -> str:
         """The last line that ssh, or Python there, said."""
@@ -114,6 +138,12 @@ def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
     """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
+    if spec["launcher"] == "srun" and spec["kind"] == "loop":
+        raise Refusal(
+            f"fsage_target.launcher is srun and kind is loop: slurmd starts what srun launches outside of fsage's "
+            f"mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. "
+            "Nothing was touched"
+        )
     if spec["kind"] != "loop":  # that is of one host
         Hosts(spec, None, of(request)).close()
 
@@ -126,15 +156,15 @@ class Hosts:
     """
 
     def __init__(self, spec: dict[str, Any], claim: dict | None, hosts: dict[str, list[dict]]) -> None:
-        self.service: Service | None = None
+        self.said = time.monotonic()
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
         self.servers = [Host(host, "server") for host in hosts["servers"]]
         self.others = [*self.clients, *self.servers]
-        code = packed() if self.others else b""
+        code = sent(packed()) if self.others else b""
         try:
             for host in self.others:
-                host.give(f"{len(code)}\n".encode() + code)
+                host.give(code)
             where = {"target": spec, "claim": claim["id"] if claim else None}
             asked_at = time.time()
             answers = self._all(self.others, lambda host: {**where, "role": host.role})
@@ -157,55 +187,82 @@ class Hosts:
         """End the agents."""
         for host in self.others:
             host.end()
-        if self.service:
-            self.service.end()
 
     def alive(self) -> None:
-        """Raises Lost when a host has gone."""
+        """Raises Lost when a host has gone; to the others an empty line says now and then that we have not."""
         for host in self.others:
             if host.process.poll() is not None:
                 raise Lost(f"host {host.name} was lost: {host.why()}")
+        if (now := time.monotonic()) - self.said > SAY_EVERY_S:
+            self.said = now
+            for host in self.others:
+                host.give(b"\n")
 
-    def drop(self, target: Target) -> dict[str, Any]:
+    def drop(self, target: Target, of_state: Sequence[Path] = ()) -> dict[str, Any]:
         """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
 
+        `of_state`: files of its state that are read, beside those that are measured.
         Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
         """
         began = time.monotonic()
         for host in self.clients:
-            host.tell({"do": "drop"})
-        here = drop_of(target)
+            host.tell({"do": "drop", "of_state": list(map(str, of_state))})
+        here = drop_of(target, of_state)
         there = self._answers(self.clients)
         every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
-        return {
-            **here,
-            "seconds": time.monotonic() - began,
-            "cached_pages": here["cached_pages"] + sum(one["cached_pages"] for one in there.values()),
-            "hosts": every,
-        }
+        return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
 
-    def read_unrelated(self, target: Target) -> int:
-        """Read the unrelated file on every client; pages of what is measured that any has in memory after it."""
+    def read_unrelated(self, target: Target) -> None:
+        """Read the unrelated file on every client."""
         for host in self.clients:
             host.tell({"do": "read"})
-        here = unrelated.read(target, measured_files(target.mounts))
-        return here + sum(one["cached_pages"] for one in self._answers(self.clients, READ_PATIENCE_S).values())
+        unrelated.read(target)
+        self._answers(self.clients, READ_PATIENCE_S)
 
     def ask_servers(self, **what: Any) -> dict[str, dict]:
         """Tell every server, and return the answer of each."""
         return self._all(self.servers, lambda _: what)
 
-    def serve(self, service: dict) -> None:
-        """Have `service` (fsage.agent.hosts.service) listen on every client, this one too, from now on."""
-        self.service = serving(self.service, service)
-        self._all(self.clients, lambda _: {"do": "serve", "service": service})
+    def together(
+        self, argv: Sequence[str], jobs: Mapping[str, str], target: Target, attend: Callable[[], None], timeout_s: float
+    ) -> dict[str, Any]:
+        """Run a fio on each client, this one too, that all begin at once; `argv` reads its host's job of `jobs`.
 
-    def end_service(self) -> None:
-        """Stop it everywhere, that the next phase may begin with a new one."""
-        if self.service:
-            self.service.end()
-            self.service = None
+        Returns a phase's result without output of its own: that of each host is under `by_host`, with its clock as
+        `Host.clock` tells it. `told`: when all were told their jobs, by our clock; `arm_s`: what went before.
+        """
+        began, first = time.monotonic(), self.client_names[0]
+        for host in self.clients:
+            host.tell({"do": "arm", "argv": list(argv)})
+        try:
+            here: Armed | None = Armed(argv, target.mounts[0] / "measured")
+        except Failure as why:
+            here, failed = None, why
+        try:
+            self._answers(self.clients)
+            if not here:
+                raise Failure(f"{first}: {failed}")
+            clocks = {host.name: host.clock() for host in self.clients}
+        except Failure:
+            if here:
+                here.end()
             self._all(self.clients, lambda _: {"do": "end"})
+            raise
+        told, arm_s = time.time(), time.monotonic() - began
+        for host in self.clients:
+            host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s})
+        by_host = {first: {**here.run(jobs[first], attend, timeout_s), "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
+        for name, answer in self._answers(self.clients, timeout_s + PATIENCE_S, attend).items():
+            by_host[name] = {**answer, **clocks[name]}
+        return {
+            "rc": next((one["rc"] for one in by_host.values() if one["rc"]), 0),
+            "stdout": "",
+            "stderr": "",
+            "wall_s": max(one["wall_s"] for one in by_host.values()),
+            "arm_s": arm_s,
+            "told": told,
+            "by_host": by_host,
+        }
 
     def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict]:
         """Tell every host `what(host)`, then wait for all answers."""
@@ -214,8 +271,10 @@ class Hosts:
             host.tell(what(host))
         return self._answers(hosts)
 
-    def _answers(self, hosts: Iterable[Host], patience_s: float = PATIENCE_S) -> dict[str, dict]:
-        answers = {host.name: host.answer(patience_s) for host in hosts}
+    def _answers(
+        self, hosts: Iterable[Host], patience_s: float = PATIENCE_S, attend: Callable[[], None] = lambda: None
+    ) -> dict[str, dict]:
+        answers = {host.name: host.answer(patience_s, attend) for host in hosts}
         for name, answer in answers.items():
             if "failed" in answer:
                 raise Failure(f"{name}: {answer['failed']}")

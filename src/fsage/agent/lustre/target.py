@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import directories, files
+from fsage.agent import directories, files, places
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts, params, servers, space, stripes
@@ -130,9 +130,10 @@ def verify(spec: dict[str, Any], claim: dict[str, Any]) -> None:
 
 def prepare(place: Path, lustre: dict[str, Any]) -> None:
     """Make the directories that fsage fills, striped as declared. Raises Failure."""
-    for name in TREES:
-        (place / name).mkdir(exist_ok=True)
-        stripes.set_on(place / name, lustre)
+    with places.opened(place) as above:
+        for name in TREES:
+            places.make_in(above, place / name)
+            stripes.set_on(place / name, lustre)
 
 
 def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool) -> None:

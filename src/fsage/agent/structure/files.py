@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from ctypes import CDLL, c_int64, get_errno
 from pathlib import Path
 
+from fsage.agent import places
+
 LIBC = CDLL(None, use_errno=True)
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
+FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 def fate(seed: int, generation: int, index: int) -> float:
@@ -27,9 +30,11 @@ def path_of(mounts: list[Path], generation: int, index: int) -> Path:
 
 
 def make_room(mounts: list[Path], generation: int) -> None:
-    """Make the directories of a generation."""
+    """Make the directories of a generation. No link on the way to them is followed, and none from a file in them."""
     for mount in mounts:
-        (mount / "filler" / f"g{generation}").mkdir(parents=True, exist_ok=True)
+        path = mount / "filler" / f"g{generation}"
+        with places.opened(mount) as store, places.inside(store, "filler", path.parent, places.PRIVATE) as filler:
+            places.make_in(filler, path)
 
 
 def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:
@@ -56,8 +61,10 @@ def in_turns(
         growing = []
         for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
             with naming(path):
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | (os.O_DIRECT if method == "write" else 0)
-                growing.append((path, size, os.open(path, flags, 0o644)))
+                flags = (
+                    os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | (os.O_DIRECT if method == "write" else 0)
+                )
+                growing.append((path, size, os.open(path, flags, 0o600)))
             stack.callback(os.close, growing[-1][-1])
         for offset in range(0, max(sizes, default=0), request_bytes):
             go_on()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fsage.agent import filesystems
 from fsage.agent.errors import Failure
+from fsage.agent.room import Room
 from fsage.agent.structure import files
 from fsage.agent.target import Target
 
@@ -56,6 +57,8 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     """Make this shard's files."""
     generation, mounts = step["generation"], target.mounts
     sizes = file_sizes(step["percent"], tuple(step["file_bytes"]), target.capacity_bytes)
+    room = Room(target, making=[generation])
+    room.must_hold(sum(sizes), said(step))
     files.make_room(mounts, generation)
     mine = range(shard["index"], len(sizes), shard["count"])
     threads = shard.get("threads", 1)
@@ -66,7 +69,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
             # what was made before another host was lost stays
             missing = [index for index, path in paths.items() if not _made(path, sizes[index])]
             try:
-                files.in_turns(
+                room.in_turns(
                     [paths[index] for index in missing],
                     [sizes[index] for index in missing],
                     step["request_bytes"],
