@@ -17,6 +17,10 @@ mkdir -p /run/munge /run/sshd /run/host
 mount --bind "$folder/hosts" /etc/hosts
 mount --bind "$folder/ssh/config" /etc/ssh/ssh_config
 mount --bind "$folder/slurm" /etc/slurm
+# what this machine's owner has shells do when they start (a minute, where a killed one left a lock) is not the hosts'
+for file in ~/.bashrc ~/.bash_profile ~/.profile; do
+    [[ ! -f $file ]] || mount --bind /dev/null "$file"
+done
 
 ip link set lo up
 ip link add cluster type bridge
