@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claims, declaration, directories, files, filesystems, frozen, places, privilege, xfs
+from fsage.agent import claims, declaration, directories, files, filesystems, frozen, places, privilege, run_as, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -39,21 +39,11 @@ class Target:
     @property
     def uid(self) -> int:
         """Who runs what is measured. Raises Refusal."""
-        return self._user.pw_uid if self._user else os.geteuid()
+        return run_as.uid(self.spec)
 
     @property
     def _user(self) -> pwd.struct_passwd | None:
-        """The user whom root becomes for what is measured; None: nobody else than who we are."""
-        name, host = self.spec["run_as"], os.uname().nodename
-        if name is None:
-            return None
-        try:
-            user = pwd.getpwnam(name)
-        except KeyError:
-            raise Refusal(f"fsage_target.run_as is {name!r}, whom {host} does not know; nothing was touched") from None
-        if os.geteuid() not in (0, user.pw_uid):
-            raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot become him")
-        return user if os.geteuid() == 0 else None
+        return run_as.user(self.spec)
 
     def as_user(self) -> list[str]:
         """The front of a command that is measured as `run_as`; empty where that is who we are. Raises Refusal."""
@@ -263,6 +253,7 @@ def open_target(spec: dict[str, Any]) -> Target:
     with files.locked(home / "open.lock"):
         if target.kind != "loop":
             target.verify_directory()
+            privilege.why_not()  # a helper of another version is refused before anything is measured
             return target
         privilege.need(target.name)
         for store in claim["stores"]:
