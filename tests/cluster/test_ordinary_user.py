@@ -68,7 +68,7 @@ def place() -> Iterator[Path]:
 @pytest.fixture
 def users(place: Path) -> Iterator[OfUser]:
     """His project, whose target is a directory that two hosts share. Nothing is made of it yet."""
-    home, noted = place / "user", place / "noted"
+    home, noted, installed = place / "user", place / "noted", str(shutil.which("fio"))
 
     def furnish(testbed: Testbed) -> None:
         (home / ".ssh").mkdir(parents=True)
@@ -76,7 +76,9 @@ def users(place: Path) -> Iterator[OfUser]:
         testbed.folder.chmod(0o711)  # with known hosts and public keys in it
         login = Login(testbed)
         login.add_user(USER, UID, home)
-        login.put("/usr/local/bin/fio", FIO.format(noted=noted, fio=shutil.which("fio")).encode(), 0o755)
+        (place / "fio").write_text(FIO.format(noted=noted, fio=shutil.copy(installed, place / "real")))
+        (place / "fio").chmod(0o755)
+        login.run("mount", "--bind", str(place / "fio"), installed)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh/key"], check=True)
         shutil.copy(home / ".ssh/key.pub", testbed.folder / f"ssh/{USER}.pub")
         (home / ".ssh/config").write_text(SSH.format(user=USER, home=home))
