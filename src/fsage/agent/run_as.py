@@ -23,6 +23,15 @@ def user(spec: dict[str, Any]) -> pwd.struct_passwd | None:
     return found if os.geteuid() == 0 else None
 
 
+def why_not(spec: dict[str, Any]) -> str | None:
+    """Why this host cannot measure as that user; None when it can."""
+    try:
+        user(spec)
+    except Refusal as why:
+        return str(why)
+    return None
+
+
 def uid(spec: dict[str, Any]) -> int:
     """His number. Raises Refusal."""
     found = user(spec)

@@ -54,13 +54,19 @@ class Target:
 
     def take(self, place: Path) -> None:
         """Take such a directory back, which lies in one of ours: what is in it is then nobody else's to change."""
-        if self._user and os.path.lexists(place):
-            os.lchown(place, 0, 0)
+        if self._user:
+            directories.take(place)
 
     def give(self, place: Path) -> None:
         """Let whoever runs what is measured make files in this directory. Raises Refusal."""
-        if (user := self._user) and os.stat(place).st_uid != user.pw_uid:
-            os.chown(place, user.pw_uid, user.pw_gid)
+        if not (user := self._user):
+            return
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # it may lie in one that is his
+        try:
+            if os.fstat(descriptor).st_uid != user.pw_uid:
+                os.fchown(descriptor, user.pw_uid, user.pw_gid)
+        finally:
+            os.close(descriptor)
 
     @property
     def model(self) -> Model:
@@ -93,6 +99,7 @@ class Target:
         """Make every store's file system anew, with UUIDs that are in the claim before; a directory is only emptied."""
         if self.kind != "loop":
             self.verify_directory()
+            self.take(self.mounts[0] / "measured")
             if self.kind == "lustre":
                 lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known)
             else:

@@ -59,6 +59,7 @@ class Phases:
             phase = {"timeout_s": limit_s(cell), **planned}
             for folder in phase.get("folders", ()):  # before caches are dropped, for to look whether it is there reads
                 Path(folder).mkdir(exist_ok=True)
+                self.target.give(Path(folder))
             try:
                 dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
             except Lost:
