@@ -30,6 +30,7 @@ BOOT = "#!{python}\nimport os, sys\n{lie}\nexec(sys.argv[-1])\n"
 SEQUENTIAL = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1}
 METADATA = {"workload": "metadata", "tool": "fio", "files_per_task": 20, "iteration": 1}
 STEP = {"kind": "populate", "generation": 1, "percent": 10, "file_bytes": [MIB], "seed": 1, "method": "fallocate"}
+STEP |= {"request_bytes": MIB, "files_at_once": 4}
 
 
 @pytest.fixture

@@ -16,7 +16,16 @@ from fsage.agent.lustre import cold, servers
 pytestmark = pytest.mark.root
 MIB = 1 << 20
 STEPS = [
-    {"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [16 * MIB], "seed": 1, "method": "fallocate"}
+    {
+        "kind": "populate",
+        "generation": 1,
+        "percent": 1,
+        "file_bytes": [16 * MIB],
+        "seed": 1,
+        "method": "fallocate",
+        "request_bytes": 4 * MIB,
+        "files_at_once": 4,
+    }
 ]
 UNUSED = "lctl get_param " + " ".join(
     f"ldlm.namespaces.lustre-{one}-*.lock_unused_count" for one in ("OST*-osc", "MDT*-mdc")
