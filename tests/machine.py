@@ -20,35 +20,16 @@ AGENT = [sys.executable, "-S", "-m", "fsage.agent"]
 LIBRARY = str(Path(fsage.__file__).parents[1])
 
 
-class Machine:
-    """Mounts of its own, of which nothing is shared, and where no command of fsage has run yet."""
-
-    def __init__(self, start: Callable[..., subprocess.Popen]) -> None:
-        self.first = start("unshare", "--mount", "--propagation", "private", "sleep", "600")
-        self.others: list[subprocess.Popen] = []
-        wait_for(lambda: os.readlink(f"/proc/{self.first.pid}/exe").endswith("/sleep"))
-        self.run("mount", "-t", "tmpfs", "fsage", PLACE)
+class Furnished:
+    """What can be put on a machine of a test's own; `words` runs a command there."""
 
     def words(self, *words: str) -> list[str]:
         """A command there."""
-        return ["nsenter", f"--mount=/proc/{self.first.pid}/ns/mnt", *words]
+        raise NotImplementedError
 
     def run(self, *words: str, **how: Any) -> subprocess.CompletedProcess[str]:
         """Run a command there."""
         return subprocess.run(self.words(*words), **{"check": True, "text": True, "capture_output": True, **how})
-
-    def agent(self, verb: str, spec: dict[str, Any], request: dict | None = None) -> dict:
-        """One verb of the agent, as Ansible runs it."""
-        given = json.dumps({"target": spec, "request": request or {}})
-        done = self.run(*AGENT, verb, input=given, check=False, env={**os.environ, "PYTHONPATH": LIBRARY})
-        return json.loads(done.stdout)
-
-    def copies(self) -> subprocess.Popen:
-        """A program with a mount namespace of its own, which begins now and stays."""
-        program = subprocess.Popen(self.words("unshare", "--mount", "--propagation", "private", "sleep", "600"))
-        self.others.append(program)
-        wait_for(lambda: os.readlink(f"/proc/{program.pid}/exe").endswith("/sleep"))
-        return program
 
     def add_user(self, name: str, uid: int, home: Path) -> None:
         """An ordinary user with no rights but those of `fsage site --sudoers`, and the helper that they name."""
@@ -82,6 +63,33 @@ class Machine:
             self.run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(closed))
             self.run("mkdir", "-p", str(folder))
             self.run("mount", "--bind", "/mnt", str(folder))
+
+
+class Machine(Furnished):
+    """Mounts of its own, of which nothing is shared, and where no command of fsage has run yet."""
+
+    def __init__(self, start: Callable[..., subprocess.Popen]) -> None:
+        self.first = start("unshare", "--mount", "--propagation", "private", "sleep", "600")
+        self.others: list[subprocess.Popen] = []
+        wait_for(lambda: os.readlink(f"/proc/{self.first.pid}/exe").endswith("/sleep"))
+        self.run("mount", "-t", "tmpfs", "fsage", PLACE)
+
+    def words(self, *words: str) -> list[str]:
+        """A command there."""
+        return ["nsenter", f"--mount=/proc/{self.first.pid}/ns/mnt", *words]
+
+    def agent(self, verb: str, spec: dict[str, Any], request: dict | None = None) -> dict:
+        """One verb of the agent, as Ansible runs it."""
+        given = json.dumps({"target": spec, "request": request or {}})
+        done = self.run(*AGENT, verb, input=given, check=False, env={**os.environ, "PYTHONPATH": LIBRARY})
+        return json.loads(done.stdout)
+
+    def copies(self) -> subprocess.Popen:
+        """A program with a mount namespace of its own, which begins now and stays."""
+        program = subprocess.Popen(self.words("unshare", "--mount", "--propagation", "private", "sleep", "600"))
+        self.others.append(program)
+        wait_for(lambda: os.readlink(f"/proc/{program.pid}/exe").endswith("/sleep"))
+        return program
 
     def mounts(self) -> str:
         """What everybody on the machine sees."""

@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from session import PREFIX
+from states import MIB, bring
+from striped import osts_of, step
 
 from fsage.agent import claim, images
 from fsage.agent.calibrate import amount
-from fsage.agent.cells import commands
+from fsage.agent.cells import commands, measure
 from fsage.agent.errors import Refusal
 from fsage.agent.state import remove_measured
 from fsage.agent.target import open_target
+from fsage.workloads import metadata, netflow, sequential
 from fsage.workloads._shared import mpirun
 
 SOMEBODY = pwd.getpwnam("nobody")
+BOOT = "#!{python}\nimport os, pwd, sys\n{lie}\nexec(sys.argv[-1])\n"
+FIO = '#!/bin/sh\nid -u >>{noted}\nexec {fio} "$@"\n'
+STEP = {"kind": "populate", "generation": 1, "percent": 10, "file_bytes": [MIB], "seed": 1, "method": "fallocate"}
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that everybody can look into."""
+    with tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}", dir="/var/tmp") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def measured(spec: dict[str, Any], workload: Any, params: dict, hosts: dict | None, *steps: dict) -> dict[str, Any]:
+    """What is observed of one cell."""
+    target = open_target(spec)
+    todo = workload.commands(params, target.claim, steps)
+    name = params["workload"]
+    cell = {"name": name, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": todo}
+    asked = {"study": "test", "state": "wanted", "nominal": {"recipe": "paf"}, "steps": list(steps), "reuse": "nested"}
+    request = {**asked, "cells": [cell], **({"hosts": hosts} if hosts else {})}
+    assert measure.measure(spec, request, False)["measured"] == 1
+    return json.loads(next((target.home / "outbox").rglob(f"{name}.1.json")).read_text())
 
 
 @pytest.mark.root
@@ -54,3 +86,68 @@ def test_a_user_who_is_not_there_is_refused_before_the_first_change(
     with pytest.raises(Refusal, match=said):
         claim.claim({**local_target, "run_as": name}, {}, False)
     assert not (Path(local_target["home"]) / local_target["name"] / "claim.json").exists()
+
+
+@pytest.mark.root
+def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted, programs, other = place / "noted", place / "bin", place / "n2"
+    programs.mkdir()
+    noted.touch()
+    os.chown(noted, SOMEBODY.pw_uid, SOMEBODY.pw_gid)
+    (programs / "fio").write_text(FIO.format(noted=noted, fio=shutil.which("fio")))
+    (programs / "fio").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    spec = {"name": "shared", "kind": "directory", "directory": str(place / "target"), "home": str(place / "home")}
+    spec |= {"budget_gib": 0.25, "scale": {"file_size": 0.125, "tasks": 1}, "amount_mib": 8}
+    spec["run_as"] = SOMEBODY.pw_name
+    hosts = {"clients": [{"name": "n1"}, {"name": "n2", "python": str(other), "local": True}], "servers": []}
+
+    def is_there(lie: str = "") -> None:
+        other.write_text(BOOT.format(python=sys.executable, lie=lie))
+        other.chmod(0o755)
+
+    for lie, why in (
+        (
+            "pwd.getpwnam = {}.__getitem__",
+            "n2 lacks user nobody: fsage_target.run_as names him, .*; nothing was touched",
+        ),
+        (
+            "real = pwd.getpwnam; pwd.getpwnam = lambda name: pwd.struct_passwd((name, 'x', 77, *real(name)[3:]))",
+            f"clients differ in the number of the user who measures: n1: {SOMEBODY.pw_uid}; n2: 77",
+        ),
+    ):
+        is_there(lie)
+        with pytest.raises(Refusal, match=why):
+            images.create(spec, {"hosts": hosts}, False)
+        assert not (place / "target").exists()
+    is_there()
+    images.create(spec, {"hosts": hosts}, False)
+    claim.claim(spec, {"hosts": hosts}, False)
+    bring(spec, STEP)
+    for workload, phases, params in (
+        (sequential, 2, {"workload": "sequential", "transfer_size": 4 * MIB}),
+        (metadata, 3, {"workload": "metadata", "files_per_task": 20}),
+    ):
+        noted.write_text("")
+        outcome = workload.read(measured(spec, workload, {**params, "tool": "fio", "iteration": 1}, hosts, STEP))
+        assert (outcome.status, outcome.why) == ("valid", None)
+        assert noted.read_text().split() == [str(SOMEBODY.pw_uid)] * phases * 2, "on each client"
+    bring(spec, {**STEP, "seed": 2})
+    claim.release(spec, {}, False)
+    images.remove(spec, {}, False)
+    assert not (place / "target").exists()
+
+
+@pytest.mark.root
+def test_a_program_of_the_agents_own_runs_as_him(local_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent's code and a job's files are root's, wherever they are; he gets copies."""
+    del local_target["mount_dir"]
+    python = shutil.which("python3", path="/usr/bin")
+    if not python:
+        pytest.skip("needs /usr/bin/python3: this environment's lies where only root can look")
+    spec = osts_of({**local_target, "run_as": SOMEBODY.pw_name}, amount_mib=32)
+    bring(spec, step("netflow.6"))
+    monkeypatch.setattr(sys, "executable", python)
+    params = {"workload": "netflow", "models_read": 64, "iteration": 1}
+    outcome = netflow.read(measured(spec, netflow, params, None, step("netflow.6")))
+    assert (outcome.status, outcome.why) == ("valid", None)

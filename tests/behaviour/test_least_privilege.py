@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import uuid
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,7 +71,7 @@ def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Pa
     spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "scale": {"file_size": 1}}
     del spec["mount_dir"]
     project = make_project(user / "clone", spec)
-    project.write_study(states__capacity=[30], cells__iterations=1, headline=[])
+    project.write_study(states__capacity=[30], cells__transfer_size=["4M"], cells__iterations=1, headline=[])
     programs, asked = user / "bin", user / "who"
     programs.mkdir()
     (programs / "fio").write_text(f'#!/bin/sh\nid -u >>{asked}\nexec {shutil.which("fio")} "$@"\n')
@@ -87,7 +89,7 @@ def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Pa
     inventory = f"inventories/{spec['name']}"
     run("snakemake", "--omit-from", "report_small", "--", "small")
     records = project.records().values()
-    assert len(records) == 4 and {record["status"] for record in records} == {"valid"}
+    assert len(records) == 2 and {record["status"] for record in records} == {"valid"}
     assert {record["conditions"]["uid"] for record in records} == {UID}
     assert set(asked.read_text().split()) == {str(UID)}, "all of fio ran as the user"
     assert "filler" in run("fsage", "enter", "ls", f"/run/fsage/mnt/{spec['name']}/0")
@@ -98,6 +100,7 @@ def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Pa
 
 
 @pytest.mark.root
+@pytest.mark.long
 @needs_sudo
 def test_a_user_has_xfs_tunables_evidence_and_cold_caches_too(machine: Machine, user: Path, local_target: dict) -> None:
     spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "filesystem": "xfs"}
@@ -200,6 +203,42 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
     for verb, given in (("unmount", {"point": mount_point}), ("detach", {"image": image_at(mine)})):
         assert ask(machine, verb, **given) == (0, "None")
     assert not Path(mount_point).parent.exists()
+
+
+@pytest.mark.root
+@needs_sudo
+def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path, local_target: dict) -> None:
+    subprocess.run(["chown", "-R", f"{UID}:{UID}", user], check=True)
+    theirs = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state")}
+    place = {"name": "place", "kind": "directory", "directory": str(user / "target"), "home": str(user / "state")}
+    place |= {"amount_mib": 8, "budget_gib": 0.25, "scale": {"file_size": 0.125, "tasks": 1}}
+    library = {"PATH": os.environ["PATH"], "PYTHONPATH": LIBRARY, "HOME": str(user)}
+
+    def refused(verb: str, spec: dict) -> str:
+        words = as_user(machine, *AGENT, verb)
+        given = json.dumps({"target": spec, "request": {}})
+        ran = subprocess.run(words, input=given, env=library, capture_output=True, text=True, cwd="/", check=False)
+        answer = json.loads(ran.stdout)
+        return answer["msg"] if answer.get("failed") else ""
+
+    assert not refused("create", place) and not refused("claim", place)
+    with zipfile.ZipFile(io.BytesIO(sudoers.program())) as present:
+        modules = {path: present.read(path) for path in present.namelist()}
+    assert {f"{path}.py" for path in privilege.CODE} == {
+        path.removeprefix("fsage/agent/") for path in modules if not path.endswith("__.py")
+    }
+    modules["fsage/agent/shell.py"] += b"# of yesterday\n"
+    other = io.BytesIO()
+    with zipfile.ZipFile(other, "w") as archive:
+        for path, text in modules.items():
+            archive.writestr(path, text)
+    program = b"#!/usr/bin/python3 -IS\n" + other.getvalue()
+    machine.run("install", "-m", "0755", "/dev/stdin", str(privilege.HELPER), input=program, text=False)
+    for verb, spec in (("create", theirs), ("claim", theirs), ("claim", place)):
+        said = refused(verb, spec)
+        assert "belongs to another version of fsage; nothing was touched" in said
+        assert said.endswith(f": {privilege.INSTALL}") and "./run fsage site --helper | sudo install" in said
+    assert not (user / "images").exists()
 
 
 @pytest.mark.skipif(not shutil.which("visudo"), reason="needs visudo (package sudo)")

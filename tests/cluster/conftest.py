@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import testbed as testbeds
@@ -16,13 +17,13 @@ from project import make_project
 
 
 @contextlib.contextmanager
-def bed(**options: bool) -> Iterator[testbeds.Testbed]:
+def bed(accounting: bool = False, **options: Any) -> Iterator[testbeds.Testbed]:
     """A testbed; the test is skipped, with the reason, where its programs are not."""
-    if lacking := testbeds.missing(**options):
+    if lacking := testbeds.missing(accounting):
         pytest.skip(f"a testbed needs {', '.join(lacking)}")
     # A short path: the names of Ansible's sockets below $HOME may have 108 characters.
     place = tempfile.TemporaryDirectory(prefix="fsage-bed-", dir="/tmp")
-    with place as folder, testbeds.Testbed(Path(folder), **options) as made:
+    with place as folder, testbeds.Testbed(Path(folder), accounting=accounting, **options) as made:
         yield made
 
 

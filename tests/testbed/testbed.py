@@ -23,7 +23,7 @@ PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch", "sshd", "ssh-keygen
 SSHD = """\
 HostKey {folder}/ssh/host_key
 PidFile none
-AuthorizedKeysFile {folder}/ssh/key.pub
+AuthorizedKeysFile {folder}/ssh/%u.pub
 StrictModes no
 PasswordAuthentication no
 PermitRootLogin prohibit-password
@@ -119,8 +119,16 @@ class Testbed:
 
     __test__ = False  # not a test, whatever its name begins with
 
-    def __init__(self, folder: Path, hosts: int = 4, accounting: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        hosts: int = 4,
+        accounting: bool = False,
+        furnish: Callable[[Testbed], None] = lambda _: None,
+    ) -> None:
+        """`furnish`: called when there is `login` and no host yet; what it mounts there, hosts have too."""
         self.folder = folder
+        self.furnish = furnish
         self.accounting = accounting
         self.hosts = [f"n{number + 1}" for number in range(hosts)]
         self.daemons: dict[str, subprocess.Popen] = {}
@@ -157,6 +165,7 @@ class Testbed:
         for name in ("key", "host_key"):
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / "ssh" / name]
             subprocess.run(command, check=True)
+        (self.folder / "ssh/root.pub").write_bytes((self.folder / "ssh/key.pub").read_bytes())
         public = (self.folder / "ssh/host_key.pub").read_text()
         (self.folder / "ssh/known_hosts").write_text("".join(f"{name} {public}" for name in self.hosts))
         (self.folder / "ssh/config").write_text(SSH.format(**values))
@@ -181,6 +190,7 @@ class Testbed:
         assert self.login.stdout
         if self.login.stdout.readline().strip() != "ready":
             raise RuntimeError("the testbed's namespaces could not be made")
+        self.furnish(self)
         munge = [f"--key-file={self.folder}/munge.key", f"--seed-file={self.folder}/munge.seed"]
         self.daemon("munged", "munged", "--foreground", *munge, f"--log-file={self.folder}/log/munged.log")
         if self.accounting:

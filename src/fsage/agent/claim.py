@@ -352,6 +352,8 @@ def _clear_directory(known: dict[str, Any]) -> list[str]:
         directories.verify(place, known, lustre.identity if known["kind"] == "lustre" else directories.identity)
     except Refusal as why:
         return [f"left {place} as it is: {why}"]
+    if os.geteuid() == 0 and known.get("uid"):  # run_as
+        directories.take(place / "measured")
     others = directories.clear(place, keep_mark=False, threads=lustre.THREADS if known["kind"] == "lustre" else 1)
     return [f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")]
 

@@ -36,7 +36,7 @@ def create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         raise Refusal(f"{why}; declare a fsage_target.directory on another file system")
     changed = not place.is_dir()
     if changed and not check:
-        places.make(place)
+        places.make(place, places.PASSABLE if spec["run_as"] else places.PRIVATE)
     return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
 
 
@@ -57,6 +57,12 @@ def remove(spec: dict[str, Any], check: bool, released: dict[str, Any]) -> dict[
             }
         proof.append(f"{place} is gone")
     return {"changed": True, "msg": f"{'would remove' if check else 'removed'} {place}", "proof": proof}
+
+
+def take(place: Path) -> None:
+    """Have root own, again, what a user was given in one of our directories."""
+    if os.path.lexists(place):
+        os.lchown(place, 0, 0)
 
 
 def budget_bytes(spec: dict[str, Any]) -> int:

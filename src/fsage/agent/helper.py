@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, files, filesystems, namespace
+from fsage.agent import caches, files, filesystems, namespace, privilege
 from fsage.agent.device import loops, queue
 from fsage.agent.errors import Failure, Refusal
 
@@ -200,8 +200,8 @@ def set_tunable(caller: Caller, given: Given) -> None:
 
 
 def hello(caller: Caller, given: Given) -> str:
-    """That the user may call."""
-    return caller.user.pw_name
+    """That the user may call, and whom: the version of this helper."""
+    return privilege.version()
 
 
 VERBS: dict[str, Callable[[Caller, Given], Any]] = {

@@ -7,9 +7,11 @@ The helper (fsage.agent.helper) does for a user what it can prove to concern his
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,10 +21,16 @@ from typing import Any, TypeVar, cast
 from fsage.agent.errors import Failure, Refusal
 
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
+INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
 ENTER = ["sudo", "-n", str(HELPER), "enter"]
 INSIDE = "--inside"  # tells the agent that the helper has started it where targets are mounted
 PACKAGE = str(Path(__file__).parents[2])  # a folder, or a zip in this process's memory, which lives as long
 MAIN = "sys.exit(agent.main(sys.argv[1:]))"
+CODE = (
+    *("caches", "errors", "files", "filesystems", "helper", "holders", "message", "namespace", "places", "privilege"),
+    *("shell", "device/loops", "device/queue"),
+)
+"""Modules of the agent that the helper is made of; root runs no others of them."""
 UNMOUNTS = ("release", "remove", "recover")  # verbs of the agent after which nothing may be mounted any more
 _granted = False
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -43,6 +51,21 @@ def privileged(verb: str) -> Callable[[Function], Function]:
         return cast(Function, call)
 
     return decorate
+
+
+def texts() -> dict[str, bytes]:
+    """The modules of CODE, by their paths in the agent."""
+    found = {f"{name}.py": pkgutil.get_data("fsage.agent", f"{name}.py") for name in CODE}
+    return {path: text for path, text in found.items() if text is not None}
+
+
+@functools.cache
+def version() -> str:
+    """Which helper belongs to this agent, and which version a helper is."""
+    whole = hashlib.sha256()
+    for path, text in texts().items():
+        whole.update(f"{path} {len(text)}\n".encode() + text)
+    return whole.hexdigest()
 
 
 def ask(verb: str, given: dict[str, Any]) -> Any:
@@ -72,15 +95,23 @@ def is_granted() -> None:
 
 @functools.cache
 def why_not() -> str | None:
-    """Why this process may not do what needs root; None when it may."""
+    """Why this process may not do what needs root; None when it may.
+
+    Raises Refusal where the helper is of another version: it might do what is asked otherwise.
+    """
     if os.geteuid() == 0 or _granted:
         return None
     if not HELPER.exists():  # not asked: sudo would report it
         return _unheard("it is not installed")
     try:
-        ask("hello", {})
+        found = ask("hello", {})
     except (Refusal, Failure) as why:
         return str(why)
+    if found != version():
+        raise Refusal(
+            f"{HELPER} on {os.uname().nodename} belongs to another version of fsage; nothing was touched. The "
+            f"administrator installs the present one: {INSTALL}"
+        )
     return None
 
 

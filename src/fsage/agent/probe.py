@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers, declaration, files, privilege, space
+from fsage.agent import containers, declaration, files, privilege, run_as, space
 from fsage.agent.declaration import GIB
 from fsage.agent.device import iocost, models
 from fsage.agent.errors import Refusal
@@ -48,6 +48,8 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     found = versions(spec["containers"])
     if not found["fio"] and not missing:
         missing.append("fio: nothing can be measured without it; install the package fio")
+    if run_as.why_not(spec):
+        missing.append(f"user {spec['run_as']}: fsage_target.run_as names him, and the agent must be root or he")
     if spec["launcher"] == "srun" and not found["srun"]:
         missing.append(NO_SRUN)
     good: list[Any] = []

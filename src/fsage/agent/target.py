@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claims, declaration, directories, files, filesystems, frozen, places, privilege, xfs
+from fsage.agent import claims, declaration, directories, files, filesystems, frozen, places, privilege, run_as, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -39,21 +39,11 @@ class Target:
     @property
     def uid(self) -> int:
         """Who runs what is measured. Raises Refusal."""
-        return self._user.pw_uid if self._user else os.geteuid()
+        return run_as.uid(self.spec)
 
     @property
     def _user(self) -> pwd.struct_passwd | None:
-        """The user whom root becomes for what is measured; None: nobody else than who we are."""
-        name, host = self.spec["run_as"], os.uname().nodename
-        if name is None:
-            return None
-        try:
-            user = pwd.getpwnam(name)
-        except KeyError:
-            raise Refusal(f"fsage_target.run_as is {name!r}, whom {host} does not know; nothing was touched") from None
-        if os.geteuid() not in (0, user.pw_uid):
-            raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot become him")
-        return user if os.geteuid() == 0 else None
+        return run_as.user(self.spec)
 
     def as_user(self) -> list[str]:
         """The front of a command that is measured as `run_as`; empty where that is who we are. Raises Refusal."""
@@ -64,13 +54,19 @@ class Target:
 
     def take(self, place: Path) -> None:
         """Take such a directory back, which lies in one of ours: what is in it is then nobody else's to change."""
-        if self._user and os.path.lexists(place):
-            os.lchown(place, 0, 0)
+        if self._user:
+            directories.take(place)
 
     def give(self, place: Path) -> None:
         """Let whoever runs what is measured make files in this directory. Raises Refusal."""
-        if (user := self._user) and os.stat(place).st_uid != user.pw_uid:
-            os.chown(place, user.pw_uid, user.pw_gid)
+        if not (user := self._user):
+            return
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # it may lie in one that is his
+        try:
+            if os.fstat(descriptor).st_uid != user.pw_uid:
+                os.fchown(descriptor, user.pw_uid, user.pw_gid)
+        finally:
+            os.close(descriptor)
 
     @property
     def model(self) -> Model:
@@ -103,6 +99,7 @@ class Target:
         """Make every store's file system anew, with UUIDs that are in the claim before; a directory is only emptied."""
         if self.kind != "loop":
             self.verify_directory()
+            self.take(self.mounts[0] / "measured")
             if self.kind == "lustre":
                 lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known)
             else:
@@ -263,6 +260,7 @@ def open_target(spec: dict[str, Any]) -> Target:
     with files.locked(home / "open.lock"):
         if target.kind != "loop":
             target.verify_directory()
+            privilege.why_not()  # a helper of another version is refused before anything is measured
             return target
         privilege.need(target.name)
         for store in claim["stores"]:

@@ -6,18 +6,20 @@ import io
 import zipfile
 
 from fsage.agent import helper
-from fsage.agent.hosts.library import packed
-from fsage.agent.privilege import HELPER
+from fsage.agent.privilege import HELPER, INSTALL, texts
 
 RULES = "/etc/sudoers.d/fsage"
 MAIN = "import sys\nfrom fsage.agent.helper import main\nsys.exit(main(sys.argv[1:]))\n"
 
 
 def program() -> bytes:
-    """The helper: the agent as a zip that Python runs, alone: no variables, no packages (-IS)."""
-    buffer = io.BytesIO(packed())
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo("__main__.py"), MAIN)
+    """The helper: some of the agent as a zip that Python runs, alone: no variables, no packages (-IS)."""
+    packages = dict.fromkeys(("fsage/__init__.py", "fsage/agent/__init__.py", "fsage/agent/device/__init__.py"), b"")
+    modules = {f"fsage/agent/{path}": text for path, text in texts().items()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in {**packages, **modules, "__main__.py": MAIN.encode()}.items():
+            archive.writestr(zipfile.ZipInfo(path), text)
     return b"#!/usr/bin/python3 -IS\n" + buffer.getvalue()
 
 
@@ -26,7 +28,7 @@ def rules(user: str) -> str:
     commands = ", \\\n    ".join(f"{HELPER} {verb}" for verb in [helper.ENTER, *helper.VERBS])
     return f"""\
 # What fsage may ask of root for user {user}. On each host the administrator installs the helper and these rules by
-#   ./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}
+#   {INSTALL}
 #   ./run fsage site --sudoers | sudo install -o root -g root -m 0440 /dev/stdin {RULES}
 Cmnd_Alias FSAGE = {commands}
 {user} ALL = (root) NOPASSWD: FSAGE

@@ -7,17 +7,17 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
-from fsage.agent import caches, places
+from fsage.agent import caches
 from fsage.agent.cells import commands, shares
 from fsage.agent.cells.trace import tracing
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import layout_of
 from fsage.agent.hosts.attend import measured_files
-from fsage.agent.hosts.library import PACKAGE
+from fsage.agent.hosts.library import in_memory, packed, path_of
 from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import placement, servercache
 from fsage.agent.target import Target
@@ -32,8 +32,6 @@ class Phases:
 
     def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, attend: Callable[[], None]) -> None:
         self.target, self.hosts, self.slurm_job, self.attend = target, hosts, slurm_job, attend
-        self.folder = target.home / "phase"
-        places.remove(self.folder)  # of a killed command
 
     def run(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
         """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell.
@@ -61,6 +59,7 @@ class Phases:
             phase = {"timeout_s": limit_s(cell), **planned}
             for folder in phase.get("folders", ()):  # before caches are dropped, for to look whether it is there reads
                 Path(folder).mkdir(exist_ok=True)
+                self.target.give(Path(folder))
             try:
                 dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
             except Lost:
@@ -119,13 +118,10 @@ class Phases:
         return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
 
     def argv(self, phase: dict) -> list[str]:
-        """A phase's command; what it reads past the file system is the first store's device.
-
-        A program of the agent's own is `env PYTHONPATH={agent} {python} -m ...`.
-        """
+        """A phase's command; what it reads past the file system is the first store's device."""
         device = self.target.devices[0] if self.target.devices else "no device"
         words = list(phase["argv"])
-        for name, value in (("{device}", device), ("{python}", sys.executable), ("{agent}", str(PACKAGE.parent))):
+        for name, value in (("{device}", device), ("{python}", sys.executable)):
             words = [word.replace(name, value) for word in words]
         return words
 
@@ -162,31 +158,36 @@ class Phases:
         return {**dropped, "seconds": time.monotonic() - began}
 
     def served(self, phase: dict) -> dict:
-        """What a phase's command gave, its files in a folder of their own ({files}); with `jobs` on every client."""
-        if "files" in phase:
-            places.make(self.folder)
-            for name, text in phase["files"].items():
-                (self.folder / name).write_text(text)
-        argv = [word.replace("{files}", str(self.folder)) for word in phase["argv"]]
+        """What a phase's command gave; with `jobs` on every client.
+
+        {files}/NAME is one of its files; a program of the agent's own is `env PYTHONPATH={agent} {python} -m ...`.
+        Whoever runs it can read both.
+        """
+        texts = {f"{{files}}/{name}": text.encode() for name, text in phase.get("files", {}).items()}
+        if any("{agent}" in word for word in phase["argv"]):
+            texts["{agent}"] = packed()
+        argv, numbers = phase["argv"], list[int]()
         try:
-            if "shares" in phase:
-                return shares.run(self.target, phase, self.attend)
-            if "jobs" in phase:
-                timeout_s = phase["timeout_s"]
-                return self.hosts.together(argv, phase["jobs"], self.target, self.attend, timeout_s)
-            return self.call({**phase, "argv": argv})
+            with ExitStack() as opened:
+                for name, content in texts.items():
+                    numbers.append(opened.enter_context(in_memory(content)))
+                    argv = [word.replace(name, path_of(numbers[-1])) for word in argv]
+                if "shares" in phase:
+                    return shares.run(self.target, phase, self.attend)
+                if "jobs" in phase:
+                    timeout_s = phase["timeout_s"]
+                    return self.hosts.together(argv, phase["jobs"], self.target, self.attend, timeout_s)
+                return self.call({**phase, "argv": argv}, numbers)
         except Lost:
             raise
         except (Failure, Refusal) as why:
             return {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
-        finally:
-            places.remove(self.folder)
 
     def allocation(self, argv: list[str]) -> dict[str, str]:
         """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
         return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and "srun" in argv else {}
 
-    def call(self, phase: dict) -> dict:
+    def call(self, phase: dict, inherited: Sequence[int] = ()) -> dict:
         """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
 
         What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
@@ -199,6 +200,7 @@ class Phases:
             cwd=self.target.mounts[0] / "measured",
             env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
             front=self.target.front(phase["argv"]),
+            pass_fds=inherited,
         )
         first["cpu_s"] = _used_by_children() - before
         if others:

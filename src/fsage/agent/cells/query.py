@@ -21,7 +21,6 @@ from typing import Any
 
 from fsage.agent import caches
 from fsage.agent.errors import Failure
-from fsage.agent.hosts import library
 
 SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
 """It goes through the whole table, each page of which holds what is asked for."""
@@ -39,11 +38,6 @@ def why_not() -> str | None:
 def argv(asked: dict[str, Any]) -> list[str]:
     """The command that asks."""
     return [sys.executable, "-B", "-m", "fsage.agent.cells.query", json.dumps(asked)]
-
-
-def environment() -> dict[str, str]:
-    """Where that Python finds this agent, a folder or a zip."""
-    return {"PYTHONPATH": str(library.PACKAGE.parent)}
 
 
 class Asked:

@@ -23,6 +23,7 @@ from fsage.agent.cells import groups, query
 from fsage.agent.cells.groups import Counted
 from fsage.agent.device import iocost, scheduler
 from fsage.agent.errors import Failure
+from fsage.agent.hosts import library
 from fsage.agent.shell import stop
 from fsage.agent.target import Target
 from fsage.agent.undo import undo
@@ -78,7 +79,8 @@ def run(target: Target, phase: dict, attend: Callable[[], None]) -> dict[str, An
         zero = _counted(target, places)
         for one, group in zip(asked["groups"], places):  # noqa: B905 (hosts: Python 3.9)
             if "query" in one:
-                asking = query.Asked(_start(target, query.argv(one["query"]), group, query.environment()))
+                with library.in_memory(library.packed()) as code:
+                    asking = query.Asked(_start(target, query.argv(one["query"]), group, code))
             else:
                 running.append(_start(target, one["argv"], group))
         busy = [number for number, one in enumerate(asked["groups"]) if "argv" in one]
@@ -160,17 +162,18 @@ def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
     return (sum(one.cost_us for one in last) - sum(one.cost_us for one in first)) / 1e6
 
 
-def _start(target: Target, argv: list[str], group: Path, env: dict[str, str] | None = None) -> subprocess.Popen:
+def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen:
     try:
         return subprocess.Popen(
             [*iocost.within(group), *target.as_user(), *argv],
-            stdin=subprocess.DEVNULL if env is None else subprocess.PIPE,
+            stdin=subprocess.DEVNULL if code is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             cwd=target.mounts[0] / "measured",
-            env={**os.environ, "LC_ALL": "C", **(env or {})},
+            env={**os.environ, "LC_ALL": "C", **({"PYTHONPATH": library.path_of(code)} if code else {})},
+            pass_fds=[code] if code else [],
             start_new_session=True,
         )
     except OSError as error:

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers
+from fsage.agent import containers, run_as
 from fsage.agent.lustre import params
 
 SKEW_S = 2.0
 """Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""
 ALIKE = {
     "kernel": "kernel",
+    "uid": "the number of the user who measures",
     "memory_bytes": "memory, GiB",
     "network_mbit_s": "network, Mbit/s",
     "tools": "versions of tools",
@@ -30,6 +31,7 @@ def facts(spec: dict[str, Any]) -> dict[str, Any]:
     uname = os.uname()
     return {
         "root": os.geteuid() == 0,
+        "uid": None if run_as.why_not(spec) else run_as.uid(spec),
         "host": uname.nodename,
         "kernel": uname.release,
         "memory_bytes": memory_bytes(),

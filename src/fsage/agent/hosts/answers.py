@@ -45,6 +45,7 @@ def _numbers(value: Any) -> bool:
 
 TYPES: dict[str, Callable[[Any], bool]] = {
     "root": _truth,
+    "uid": lambda value: value is None or _count(value),
     "time": _number,
     "memory_bytes": _count,
     "network_mbit_s": _numbers,

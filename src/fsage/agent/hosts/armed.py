@@ -13,12 +13,12 @@ import os
 import termios
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from fsage.agent.cells.commands import Command, too_late, wait
 from fsage.agent.errors import Failure
 from fsage.agent.shell import stop
+from fsage.agent.target import Target
 
 IGNORED = b";\n"  # a comment in a job file
 PATIENCE_S = 60.0  # of a container, from a disk that is cold
@@ -29,12 +29,12 @@ CLOSED = -1
 class Armed:
     """A command that reads its job from standard input, and has begun to. Raises Failure if it does not."""
 
-    def __init__(self, argv: Sequence[str], folder: Path) -> None:
+    def __init__(self, argv: Sequence[str], target: Target) -> None:
         here = os.uname().nodename
         theirs, self.ours = os.pipe()
-        how = {"stdin": theirs, "cwd": folder, "env": {**os.environ, "LC_ALL": "C"}}
+        how = {"stdin": theirs, "cwd": target.mounts[0] / "measured", "env": {**os.environ, "LC_ALL": "C"}}
         try:
-            self.command = Command(argv, time.monotonic(), how)
+            self.command = Command([*target.front(argv), *argv], time.monotonic(), how)
         except OSError as error:
             os.close(self.ours)
             raise Failure(f"{argv[0]} does not start on {here}: {error.strerror}") from error

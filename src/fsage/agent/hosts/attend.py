@@ -39,6 +39,8 @@ class Attendant:
 
     def __init__(self, given: dict[str, Any]) -> None:
         spec, claim, client = given["target"], given["claim"], given["role"] == "client"
+        if not client:  # nothing is measured there
+            spec = {**spec, "run_as": None}
         self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
         self.armed: Armed | None = None
         self.spec = {} if client else spec
@@ -83,7 +85,7 @@ class Attendant:
         """Have fio wait here for its job."""
         self.end()
         assert self.target  # clients only
-        self.armed = Armed(argv, self.target.mounts[0] / "measured")
+        self.armed = Armed(argv, self.target)
         return {}
 
     def clock(self) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).absolute().parents[2]  # not resolved: a file without a name has no other path than this
@@ -15,6 +18,26 @@ BOOT = (
     "sys.path.insert(0, f'/proc/{os.getpid()}/fd/{fd}'); "
 )
 """What `python3 -c` runs on another host, followed by what it shall do: the agent is read from standard input."""
+
+
+@contextlib.contextmanager
+def in_memory(content: bytes) -> Iterator[int]:
+    """A file without a name; a program that inherits its number (`pass_fds`) finds it at `path_of`, whoever runs it.
+
+    It is a copy of its own for each program: who runs that may write to it, and the agent's own code is root's.
+    """
+    number = os.memfd_create("fsage")
+    try:
+        with open(number, "wb", closefd=False) as file:
+            file.write(content)
+        yield number
+    finally:
+        os.close(number)
+
+
+def path_of(number: int) -> str:
+    """Where it is for who has inherited it."""
+    return f"/proc/self/fd/{number}"
 
 
 def sent(code: bytes) -> bytes:

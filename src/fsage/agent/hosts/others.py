@@ -235,7 +235,7 @@ class Hosts:
         for host in self.clients:
             host.tell({"do": "arm", "argv": list(argv)})
         try:
-            here: Armed | None = Armed(argv, target.mounts[0] / "measured")
+            here: Armed | None = Armed(argv, target)
         except Failure as why:
             here, failed = None, why
         try:
