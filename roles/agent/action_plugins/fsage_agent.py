@@ -21,6 +21,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from fsage.agent import lease
 from fsage.agent.hosts.library import packed
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
@@ -66,6 +67,11 @@ class ActionModule(ActionBase):
                 "fsage_target is not defined for this host; an inventory declares it in group_vars/all/target.yml"
             )
         answer = self._ask(given["verb"], question, task_vars)
+        if answer["failed"] and (holder := answer.get("held_by")) and lease.dead_here(holder):
+            # The host that keeps the lease cannot look up a process of this machine; a run that was killed holds nothing.
+            request = question["request"]
+            gone = {"gone": [*request.get("gone", ()), holder["run"]]}
+            answer = self._ask(given["verb"], {**question, "request": {**request, **gone}}, task_vars)
         if not answer["failed"]:
             for line in (answer["msg"], *answer.get("proof", ())):
                 self._display.display(f"{task_vars['inventory_hostname']}: {line}")

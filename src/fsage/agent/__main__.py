@@ -63,6 +63,7 @@ VERBS: dict[str, Verb] = {
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,
+    "restore_tunables": tune.restore,
     "prealloc_osts": prealloc.prealloc_osts,
     "prealloc": prealloc.prealloc,
     "scrub": state.scrub,
@@ -112,6 +113,8 @@ def main(arguments: list[str]) -> int:
             answer = of_step(verb, given, request, check)
         else:
             answer = VERBS[verb](given["target"], request, check)
+    except lease.Held as held:
+        answer, code = {"failed": True, "changed": False, "msg": str(held), "held_by": held.holder}, 1
     except Refusal as refusal:
         answer, code = {"failed": True, "changed": False, "msg": str(refusal)}, 1
     except Failure as failure:

@@ -104,7 +104,7 @@ def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
             raise Refusal(f"{tree} is a symbolic link, which fsage never makes; nothing below it was touched")
         if name != ".fsage":
             with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(os.unlink, _files(tree)))
+                list(pool.map(os.unlink, files_in(tree)))
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(tree)
     marks = place / ".fsage"
@@ -124,7 +124,8 @@ def anything_ours(place: Path) -> bool:
     return any(os.path.lexists(place / name) for name in OURS)
 
 
-def _files(tree: Path) -> list[str]:
+def files_in(tree: Path) -> list[str]:
+    """Paths of all files below a directory."""
     return [os.path.join(folder, name) for folder, _, names in os.walk(tree) for name in names]
 
 

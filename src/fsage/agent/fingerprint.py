@@ -9,18 +9,24 @@ from pathlib import Path
 
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.lustre import space as lustre
 from fsage.agent.structure import fillers
+
+
+STAT_BLOCK_BYTES = 512
 
 
 def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
     """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
 
-    Returns {"hash", "files", "bytes", "free_bytes", "seconds"}. btrfs' statfs lags behind its
-    transactions, and a plain directory's file system belongs to others too: there free space does not count.
+    Returns {"hash", "files", "bytes", "blocks_bytes", "free_bytes", "seconds"}, on Lustre also "osts", the used bytes
+    of each. btrfs' statfs lags behind its transactions, and a plain directory's file system belongs to others too:
+    there free space does not count. On Lustre it does, but not to the byte (fsage.agent.lustre.space.as_left).
     """
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
-    files = total = free = 0
+    files = total = blocks = free = 0
+    osts = [lustre.osts(mount) for mount in mounts] if filesystem == "lustre" else []
     for mount in mounts:
         for entry in fillers(mount):
             stat = entry.stat()
@@ -28,16 +34,22 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
             digest.update(f"{seen}\n".encode())
             files += 1
             total += stat.st_size
+            blocks += stat.st_blocks * STAT_BLOCK_BYTES
+        if filesystem == "lustre":
+            continue
         space = os.statvfs(mount)
-        # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
-        free += (space.f_bavail if filesystem == "lustre" else space.f_bfree) * space.f_frsize
+        free += space.f_bfree * space.f_frsize
         if filesystem in ("ext4", "xfs"):
             digest.update(f"{space.f_bfree}|{space.f_ffree if filesystem == 'ext4' else ''}\n".encode())
+    # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
+    free += sum(ost.available_bytes for found in osts for ost in found)
     return {
         "hash": digest.hexdigest(),
         "files": files,
         "bytes": total,
+        "blocks_bytes": blocks,
         "free_bytes": free,
+        **({"osts": lustre.used(osts[0])} if osts else {}),
         "seconds": time.monotonic() - began,
     }
 

@@ -11,6 +11,7 @@ from fsage.agent import declaration, directories, files, filesystems, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import servers
 from fsage.agent.lustre import target as lustre
 
 
@@ -28,6 +29,7 @@ class Target:
         self.mounts: list[Path] = [Path(store["mount"]) for store in claim["stores"]]
         self.devices: list[str] = []
         self.notes: list[str] = []  # what opening it had to do
+        self.servers: list[dict[str, Any]] = []  # of Lustre, as the request has them: they are made to free what went
 
     @property
     def capacity_bytes(self) -> int:
@@ -66,7 +68,7 @@ class Target:
         if self.kind != "loop":
             self.verify_directory()
             if self.kind == "lustre":
-                lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known)
+                lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.sync_servers)
             else:
                 directories.clear(self.mounts[0], keep_mark=True)
             return
@@ -99,6 +101,15 @@ class Target:
             lustre.verify(self.spec, self.claim)
         else:
             directories.verify(self.mounts[0], self.claim)
+
+    def sync_servers(self) -> int | None:
+        """Have Lustre's servers commit; how many objects they have still to destroy, None where none can be asked."""
+        return servers.sync(self.spec["lustre"]["fsname"], self.servers)
+
+    @property
+    def tolerance_bytes(self) -> int:
+        """By how much others may change the used space of each OST of a Lustre target."""
+        return int(self.spec["lustre"]["tolerance_mib"]) << 20
 
     def under_model(self) -> list[str]:
         """The front of a command that is measured under the device model; empty where that needs nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,33 @@ def stats(lustre: dict[str, Any]) -> Counted:
     with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
         said = pool.map(lambda host: run([*KEPT, host, asked], timeout=ANSWER_S).stdout, lustre["oss"])
     return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
+
+
+def sync(fsname: str, hosts: Sequence[dict[str, Any]]) -> int | None:
+    """Have every target on these servers commit now; how many objects the MDTs among them have still to destroy.
+
+    None where there is no server to ask. An MDT counts them only once it has committed the unlinks. Raises Failure.
+    """
+    if not hosts:
+        return None
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        return sum(pool.map(lambda host: _sync(fsname, host), hosts))
+
+
+def _sync(fsname: str, host: dict[str, Any]) -> int:
+    asked = (
+        f"lctl set_param -n 'osd-*.{fsname}-*.force_sync=1' && "
+        f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true"
+    )
+    # Neither a server of nothing nor an OSS has all of these.
+    said = run(["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked], timeout=ANSWER_S).stdout
+    return sum(int(word) for word in said.split())
+
+
+def hang_up(hosts: Iterable[str]) -> None:
+    """Close the connections that were kept to these hosts."""
+    for host in hosts:
+        run([*KEPT, "-O", "exit", host], ok=(0, 255))
 
 
 def reach(lustre: dict[str, Any], osts: Iterable[space.Ost]) -> None:
