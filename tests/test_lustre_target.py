@@ -147,9 +147,27 @@ def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site
 def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:
     found = probe.probe(spec, {}, False)["probe"]
     assert (found["lustre"], found["missing"]) == ("2.17.57_62_gc881f8ebcb", [])
+    assert found["places"] == [{"directory": str(root_of(spec)), "free_gib": 13.8}]
     other = {**spec, "lustre": {**spec["lustre"], "fsname": "home"}}
     (missing,) = probe.probe(other, {}, False)["probe"]["missing"]
     assert "10.0.2.15@tcp:/home is declared" in missing
+
+
+def test_who_launches_tries_every_other_host(spec: dict, site: Site) -> None:
+    """In the way that it reaches them while cells are measured; another host does not try."""
+    hosts = {
+        "clients": [{"name": name, "python": "python3", "local": False} for name in ("n1", "n2")],
+        "servers": [{"name": name, "python": "python3", "local": False} for name in ("oss1", "oss2")],
+    }
+    front = "ssh -o BatchMode=yes -o ConnectTimeout=10"
+    site.answer(f"{front} n2 true")
+    site.answer(f"{front} oss1 true", stderr="oss1: Permission denied (publickey).\n", rc=255)
+    site.answer(f"{front} oss2 true")
+    (why,) = probe.probe(spec, {"hosts": hosts, "launches": True}, False)["probe"]["unreached"].items()
+    assert why[0] == "oss1" and why[1].endswith("Permission denied (publickey).")
+    site.commands()
+    assert probe.probe(spec, {"hosts": hosts}, False)["probe"]["unreached"] == {}
+    assert site.commands("ssh") == []
 
 
 def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
