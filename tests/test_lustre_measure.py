@@ -172,7 +172,9 @@ def test_what_others_wrote_between_visits_is_noticed(spec: dict, site: Site) -> 
 
 def test_of_a_file_system_of_its_own_nothing_is_tolerated(tmp_path: Path, site: Site) -> None:
     spec = lustre_target(tmp_path, site, capacity_gib="all")
-    target = Target(complete(spec), {"stores": [{"filesystem": "lustre", "mount": "/"}], "filesystem_state_known": True})
+    target = Target(
+        complete(spec), {"stores": [{"filesystem": "lustre", "mount": "/"}], "filesystem_state_known": True}
+    )
     assert target.tolerance_bytes == 0
     spec["lustre"]["tolerance_mib"] = 5
     with pytest.raises(Refusal, match=r"tolerance_mib is 5, and capacity_gib all: .* leave it out"):
@@ -201,7 +203,7 @@ def test_a_table_that_an_ost_lost_stops_the_visit_and_fails_the_cell(
     assert said in measured(spec)["why"]
     answers[:] = [lost]
     request = {"state": "1.00", "steps": STEPS, "study": "test", "cells": [{**CELL, "name": "w_2"}]}
-    with pytest.raises(Failure, match="no cell of state 1.00 was measured: lustre-OST0001 has prealloc_table"):
+    with pytest.raises(Failure, match=r"no cell of state 1\.00 was measured: lustre-OST0001 has prealloc_table"):
         measure.measure(spec, request, False)
 
 
@@ -211,12 +213,14 @@ def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
     step = {"kind": "intermingle", "generation": 1, "files": 2, "granularity_bytes": MIB, "method": "together"}
     request = {"state": "1M.clean", "steps": [step], "study": "test"}
     state.scrub(spec, request, False)
-    with pytest.raises(Refusal, match=r"in pieces of 1MiB, and tune_prealloc.yml set nothing: give tune_prealloc_size=1"):
+    with pytest.raises(
+        Refusal, match=r"in pieces of 1MiB, and tune_prealloc.yml set nothing: run it with tune_prealloc_size=1"
+    ):
         state.begin("intermingle", spec, request, False)
     now = {f"lustre-OST000{number}": {"prealloc_table": "32 64 128"} for number in (0, 1)}
     path = Path(spec["home"]) / "scratch" / "tunables.json"
     path.write_text(json.dumps({"preallocation": {"asked": {"size": "8MiB"}, "now": now}}))
-    with pytest.raises(Refusal, match=r"set {'size': '8MiB'}: give tune_prealloc_size=1MiB first"):
+    with pytest.raises(Refusal, match=r"set {'size': '8MiB'}: run it with tune_prealloc_size=1MiB first"):
         state.begin("intermingle", spec, request, False)
     path.write_text(json.dumps({"preallocation": {"asked": {"size": "1MiB"}, "now": now}}))
     tables = {"oss1": {"tables": dict.fromkeys(now, "256 512 1024 2048")}}

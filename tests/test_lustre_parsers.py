@@ -56,7 +56,9 @@ def test_what_a_server_has_still_to_destroy_is_waited_for(site: Site, monkeypatc
 
 def test_what_never_comes_free_ends_the_waiting(site: Site) -> None:
     site.answer("lfs df /mnt/lustre", LOOKS[1])
-    with pytest.raises(Failure, match=r"after deleting: lustre-OST0000 holds 7269\.3 MiB, where 1\.4 MiB were left; .*: some"):
+    with pytest.raises(
+        Failure, match=r"after deleting: lustre-OST0000 holds 7269\.3 MiB, where 1\.4 MiB were left; .*: some"
+    ):
         space.await_frees(PLACE, lambda: 0, space.as_left(EMPTY, 0))
 
 

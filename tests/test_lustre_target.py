@@ -10,8 +10,12 @@ import pytest
 from lustre_site import Site, lustre_target, recorded, session
 
 from fsage.agent import claim, images, probe, state, structure
+from fsage.agent.__main__ import hold
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.leave import leave
+from fsage.agent.lustre import servers
 from fsage.agent.target import open_target
+from fsage.runs import identity
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -67,7 +71,15 @@ def test_a_second_target_on_the_file_system_is_refused_from_anywhere(spec: dict,
     with pytest.raises(Refusal, match=r"target scratch has claimed .* two targets on one file system"):
         claim.claim(other, {}, False)
     assert list(Path(other["directory"]).iterdir()) == []
+    Path(other["directory"]).rmdir()
+    run = {"holder": {**identity("test"), "run": "2"}}
+    hold(other, run, False)  # as a study begins, which then claims
+    with pytest.raises(Refusal, match=r"target scratch has claimed .* two targets on one file system"):
+        images.create(other, {}, False)
+    hold(other, {**run, "release": True}, False)
+    assert not Path(other["directory"]).exists() and not (tmp_path / "another_host" / "other").exists()
     claim.release(spec, {}, False)
+    images.create(other, {}, False)
     assert "would claim" in claim.claim(other, {}, True)["msg"]
 
 
@@ -229,3 +241,19 @@ def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> Non
     with pytest.raises(Failure, match="asked for 1 stripes of 1 MiB from OST -1 on, `lfs getstripe -d` shows 2 of"):
         claim.claim(spec, {}, False)
     shutil.rmtree(Path(spec["directory"]) / "measured")
+
+
+def test_a_target_that_is_removed_leaves_no_agent_and_no_connection(spec: dict, site: Site, tmp_path: Path) -> None:
+    library, spec["lustre"]["oss"] = tmp_path / "home" / "lib" / "fsage-0123456789ab.zip", ["oss1"]
+    library.parent.mkdir(parents=True)
+    library.touch()
+    front = f"{' '.join(servers.KEPT)} -O exit"
+    site.answer(f"{front} oss1")
+    site.answer(f"{front} mds1", stderr="Control socket connect: No such file\n", rc=255)
+    request = {"hosts": {"servers": [{"name": "mds1"}]}}
+    (tmp_path / "home" / "another").mkdir()
+    assert leave(spec, request, False)["msg"].endswith("target another is here") and library.exists()
+    (tmp_path / "home" / "another").rmdir()
+    assert leave(spec, request, True)["changed"] and library.exists()
+    assert leave(spec, request, False)["proof"] == ["the connection to oss1 is closed"]
+    assert not (tmp_path / "home").exists()

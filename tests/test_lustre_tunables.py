@@ -151,7 +151,9 @@ def test_tunables_are_put_back_without_a_release_and_preallocation_stays(spec: d
     assert tune.restore(spec, {}, True)["proof"] == [wanted]
     assert set(json.loads(path.read_text())) == {"max_rpcs_in_flight", "preallocation"}
     looks = json.loads((site.place / "answers.json").read_text())[asked("max_rpcs_in_flight")]
-    site.answers({asked("max_rpcs_in_flight"): [looks[-1], {**looks[-1], "stdout": looks[-1]["stdout"].replace("256", "8")}]})
+    site.answers(
+        {asked("max_rpcs_in_flight"): [looks[-1], {**looks[-1], "stdout": looks[-1]["stdout"].replace("256", "8")}]}
+    )
     site.commands()
     assert tune.restore(spec, {}, False)["proof"] == [wanted]
     assert site.commands("lctl set_param") == ["lctl set_param -n " + " ".join(both).format(8)]

@@ -89,6 +89,10 @@ class LustreProject(Project):
         path.write_text(ran.stdout)
         return path
 
+    def cells(self, state: str) -> list[str]:
+        """The names of the cells of a state that have a record."""
+        return [name.rpartition("/")[2] for name in self.record_files() if name.startswith(f"{state}/")]
+
     def why(self) -> dict[str, str | None]:
         """state/cell -> why it failed."""
         return {name: record["why"] for name, record in self.records().items()}

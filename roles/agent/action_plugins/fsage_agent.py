@@ -68,7 +68,7 @@ class ActionModule(ActionBase):
             )
         answer = self._ask(given["verb"], question, task_vars)
         if answer["failed"] and (holder := answer.get("held_by")) and lease.dead_here(holder):
-            # The host that keeps the lease cannot look up a process of this machine; a run that was killed holds nothing.
+            # The host that keeps the lease cannot look up a process of this machine.
             request = question["request"]
             gone = {"gone": [*request.get("gone", ()), holder["run"]]}
             answer = self._ask(given["verb"], {**question, "request": {**request, **gone}}, task_vars)

@@ -20,6 +20,7 @@ from fsage.agent import claim, images, lease, prealloc, probe, recover, state, s
 from fsage.agent.cells import measure, outbox, shares
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.leave import leave
 from fsage.agent.lustre import osts, servercache
 from fsage.agent.lustre.format import format_osts
 
@@ -35,7 +36,10 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
         if shares.left_over(home):  # as it was found, at the end of each run
             with lease.held(home, request):
                 recover.put_back(home)
-        return {"changed": lease.drop(home, request), "msg": f"target {home.name} is free"}
+        changed = lease.drop(home, request)
+        if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):
+            claim.forget(complete(spec))  # it was never claimed, because that was refused for one
+        return {"changed": changed, "msg": f"target {home.name} is free"}
     with lease.held(home, request):
         return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'])}"}
 
@@ -63,6 +67,7 @@ VERBS: dict[str, Verb] = {
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,
+    "leave": leave,
     "restore_tunables": tune.restore,
     "prealloc_osts": prealloc.prealloc_osts,
     "prealloc": prealloc.prealloc,

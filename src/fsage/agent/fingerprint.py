@@ -12,7 +12,6 @@ from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.lustre import space as lustre
 from fsage.agent.structure import fillers
 
-
 STAT_BLOCK_BYTES = 512
 
 
@@ -58,7 +57,7 @@ def digest(mounts: list[Path]) -> dict:
     """Where every filler file lies: {"hash", "files", "extents", "seconds"}.
 
     The same hash means the same layout instance, extent by extent. A file system that cannot say (no
-    FIEMAP) gives the hash None.
+    FIEMAP) gives the hash None, and under "error" what it said.
     """
     began = time.monotonic()
     whole = hashlib.blake2b(digest_size=16)
@@ -67,8 +66,9 @@ def digest(mounts: list[Path]) -> dict:
         for entry in fillers(mount):
             try:
                 pieces = fiemap.extents(Path(entry.path))
-            except OSError:
-                return {"hash": None, "files": files, "extents": None, "seconds": time.monotonic() - began}
+            except OSError as error:
+                taken_s = time.monotonic() - began
+                return {"hash": None, "files": files, "extents": None, "seconds": taken_s, "error": error}
             whole.update(f"{entry.path[len(str(mount)) :]} {[piece[:3] for piece in pieces]}\n".encode())
             files += 1
             count += len(pieces)

@@ -31,9 +31,12 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     """Make the image files of a loop target (each written once) and attach loop devices; idempotent."""
     spec = declaration.complete(spec)
     containers.check(spec["containers"])
+    claimed = (declaration.home_of(spec) / "claim.json").exists()
     if spec["kind"] == "lustre":
-        lustre.mount_of(spec)  # refuses where another file system would get it
-    if not (declaration.home_of(spec) / "claim.json").exists():
+        mount = lustre.mount_of(spec).point  # refuses where another file system would get it
+        if not claimed:
+            lustre.refuse_second(mount)
+    if not claimed:
         meet(spec, request)
     if spec["kind"] != "loop":
         return directories.create(spec, check)

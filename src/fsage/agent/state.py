@@ -13,7 +13,7 @@ from typing import Any
 from fsage.agent import caches, filesystems, structure, token
 from fsage.agent.cells import shares
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence.layout import layout
+from fsage.agent.evidence.layout import layout, why_no_extents
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held, lost
 from fsage.agent.lustre import osts, placement, space, tuned
@@ -195,7 +195,11 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
     if not token.path_of(mount).exists():  # its blocks belong to the empty state
         token.write(mount, {"claim": target.claim["id"], "phase": token.BUILDING, **now})
     settle(target, _accounted(target, now))
-    layout = digest(target.mounts)
+    lie = digest(target.mounts)
+    notes = {key: value for key, value in now.get("notes", {}).items() if key != "digest"}
+    if "error" in lie:
+        why = why_no_extents(target.filesystem, lie["error"])
+        notes["digest"] = {"absent": f"{why}: where its files lie is not compared, only names, sizes and free space"}
     return token.write(
         mount,
         {
@@ -207,10 +211,10 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
             "phase": token.READY,
             "state": name,
             "done": done,
-            "digest": layout["hash"],
-            "extents": layout["extents"],
+            "digest": lie["hash"],
+            "extents": lie["extents"],
             "achieved": structure.achieved(done, target.capacity_bytes),
-            "notes": now.get("notes", {}),
+            "notes": notes,
             **_books(target),
         },
     )
@@ -287,7 +291,8 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
             raise Failure(f"{kind}: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)")
         return {
             "changed": True,
-            "msg": f"{kind}: {ready['files']} files, digest {ready['digest']}",
+            "msg": f"{kind}: {ready['files']} files, "
+            + (f"digest {ready['digest']}" if ready["digest"] else f"no digest: {ready['notes']['digest']['absent']}"),
             "token": ready,
         }
 

@@ -22,7 +22,8 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
         path = target.home / "tunables.json"
         noted = read_json(path) or {}
         model = target.model_in_place()
-        changed, proof = False, []
+        changed = False
+        proof: list[str] = []
         if target.kind == "lustre":
             changed, proof = tunables.tune(target.spec["lustre"]["fsname"], wanted, noted, check)
             wanted = {}

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from fsage.agent.errors import Failure
 from fsage.agent.shell import run
@@ -39,7 +39,7 @@ class Ost(NamedTuple):
 
 
 Wrong = Callable[[Sequence[Ost]], list[str]]  # sentences; empty when all is as it should be
-Sync = Callable[[], Optional[int]]
+Sync = Callable[[], int | None]
 
 
 def parse(text: str) -> list[Ost]:

@@ -40,7 +40,7 @@ def look(spec: dict[str, Any]) -> Found:
     if os.geteuid() != 0:
         raise Refusal(f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param")
     mount = mount_of(spec).point
-    _refuse_second(mount, spec)
+    refuse_second(mount)
     osts = space.osts(mount)
     usable_bytes = _usable_bytes(lustre, osts)
     servers.reach(lustre, osts)
@@ -201,7 +201,8 @@ def _usable_bytes(lustre: dict[str, Any], osts: list[space.Ost]) -> int:
     return min(ost.available_bytes for ost in used) * count
 
 
-def _refuse_second(mount: Path, spec: dict[str, Any]) -> None:
+def refuse_second(mount: Path) -> None:
+    """`Refusal` where a target has claimed the file system mounted at `mount`."""
     if found := files.read_json(mount / MARK):
         raise Refusal(
             f"target {found['target']} has claimed {mount} (from {found['host']}, {found['created']}), and two targets "

@@ -48,7 +48,8 @@ def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> No
 def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
     """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported.
 
-    Returns whether anything changed (or would), and a sentence for each. In alphabetical order, by which max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
+    Returns whether anything changed (or would), and a sentence for each. In alphabetical order, by which
+    max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
     """
     changed, said = False, []
     for name, value in sorted(wanted.items()):

@@ -13,11 +13,12 @@ from typing import Any
 from fsage.agent import files
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre.servercache import Servers
-from fsage.agent.prealloc_ask import TABLES, read, size_words
+from fsage.agent.prealloc_ask import read, size_words
 from fsage.agent.target import Target
 
 NOTE = "preallocation"  # its key in tunables.json
 TABLE = "prealloc_table"
+SHOWN = 3
 
 
 def why_not(servers: Servers, noted: Mapping[str, Any] | None) -> str | None:
@@ -28,17 +29,14 @@ def why_not(servers: Servers, noted: Mapping[str, Any] | None) -> str | None:
     there: dict[str, str] = {}
     for answer in servers.ask_servers(do="prealloc").values():
         there.update(answer["tables"])
-    other = [
-        f"{ost} has {TABLE} {there.get(ost, 'of no server')!r}"
-        for ost, table in sorted(wanted.items())
-        if there.get(ost) != table
-    ]
+    other = [ost for ost, table in sorted(wanted.items()) if there.get(ost) != table]
     if not other:
         return None
+    said = "; ".join(f"{ost} has {TABLE} {there.get(ost)!r}" for ost in other[:SHOWN])
+    more = f"; {len(other) - SHOWN} more have others" if len(other) > SHOWN else ""
     return (
-        f"{'; '.join(other[:3])}{f' and {len(other) - 3} more' if len(other) > 3 else ''}, and tune_prealloc.yml had set "
-        f"{wanted[other[0].split()[0]]!r}: an OST loses its table when it is mounted anew. tune_prealloc.yml without a "
-        "size sets again what was asked for last"
+        f"{said}{more}, and tune_prealloc.yml had set {wanted[other[0]]!r}: an OST loses its table when it is mounted "
+        "anew. tune_prealloc.yml without a size sets again what was asked for last"
     )
 
 
@@ -52,11 +50,10 @@ def verify_step(target: Target, request: dict[str, Any], step: dict[str, Any]) -
     noted = (files.read_json(target.home / "tunables.json") or {}).get(NOTE)
     size = read(noted["asked"]).size_bytes if noted else None
     if not noted or (size != wanted and "table" not in noted["asked"]):
-        names = [size_words(one) for one in TABLES]
-        asked = f"tune_prealloc.yml set {noted['asked']}" if noted else "tune_prealloc.yml set nothing"
         raise Refusal(
-            f"target {target.name}: the state's files are laid out by the servers in pieces of {size_words(wanted)}, and "
-            f"{asked}: give tune_prealloc_size={size_words(wanted)} first (there are {', '.join(names)})"
+            f"target {target.name}: the state's files are laid out by the servers, in pieces of {size_words(wanted)}, "
+            f"and tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
+            f"tune_prealloc_size={size_words(wanted)} first"
         )
     hosts = of(request)
     only_servers = {"clients": hosts["clients"][:1], "servers": hosts["servers"]}
