@@ -6,10 +6,13 @@ that is missed: the tests claim it, fill a part of it, remount its OSTs and form
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
+import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ WHY_NOT = "FSAGE_LUSTRE_SSH names no host with a real Lustre (docs/lustre.md)"
 MOUNT = "/mnt/lustre"
 FSNAME = "lustre"
 MIB = 1 << 20
+OWN_TABLE = "4 8 16 32 64 128 256 512 1024 2048"
 ALL = ("--omit-from", "report_small", "--", "small")
 
 
@@ -107,7 +111,7 @@ def declaration(**more: object) -> dict[str, Any]:
         "lustre": {"fsname": FSNAME, "mgs": mgs(), "capacity_gib": "all", "oss": [HOST], **more},
         "scale": {"file_size": 1, "tasks": 2},
         "launcher": "openmpi",
-        "launcher_options": ["--allow-run-as-root", "--oversubscribe"],
+        "launcher_options": [],
         "amount_mib": 32,
         "home": "/var/lib/fsage",
     }
@@ -130,3 +134,21 @@ def project_in(folder: Path, spec: dict[str, Any]) -> LustreProject:
     hosts.write_text(yaml.safe_dump({"all": {"vars": variables, "children": groups}}))
     env = {**made.env, "ANSIBLE_SSH_CONTROL_PATH_DIR": f"/tmp/fsage-lvm-{os.getpid()}"}
     return LustreProject(made.root, made.spec, env)
+
+
+@contextlib.contextmanager
+def at_work(folder: Path) -> Iterator[LustreProject]:
+    """A project whose target is claimed; released in the end, which leaves nothing on the file system nor its hosts."""
+    made = project_in(folder / "clone", declaration())
+    before = used_mib()
+    try:
+        made.done(*made.playing("local_target.yml", "claim.yml"))
+        yield made
+    finally:
+        made.done(*made.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
+        shutil.rmtree(made.env["ANSIBLE_SSH_CONTROL_PATH_DIR"], ignore_errors=True)
+    assert ssh(f"ls -A {MOUNT}").split() == []
+    after = used_mib()
+    assert all(abs(after[ost] - before[ost]) < 1 for ost in before), (before, after)
+    assert ssh("ls -d /var/lib/fsage /run/fsage-ssh-* 2>/dev/null", check=False).split() == []
+    assert set(tables().values()) == {OWN_TABLE}

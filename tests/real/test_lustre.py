@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,26 +25,14 @@ PAF = {
     "headline": [],
 }
 FULL, HALF = "10.00@64M", "10.50@64M"
-OWN_TABLE = "4 8 16 32 64 128 256 512 1024 2048"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
-    """A target on all of the file system; released in the end, which leaves nothing on it nor on its hosts."""
-    made = real.project_in(tmp_path_factory.mktemp("lustre") / "clone", real.declaration())
-    made.write_study(**PAF)
-    before = real.used_mib()
-    try:
-        made.done(*made.playing("local_target.yml", "claim.yml"))
+    """A target on all of the file system, with a study of two states."""
+    with real.at_work(tmp_path_factory.mktemp("lustre")) as made:
+        made.write_study(**PAF)
         yield made
-    finally:
-        made.done(*made.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
-        shutil.rmtree(made.env["ANSIBLE_SSH_CONTROL_PATH_DIR"], ignore_errors=True)
-    assert ssh(f"ls -A {real.MOUNT}").split() == []
-    after = real.used_mib()
-    assert all(abs(after[ost] - before[ost]) < 1 for ost in before), (before, after)
-    assert ssh("ls -d /var/lib/fsage /run/fsage-ssh-* 2>/dev/null", check=False).split() == []
-    assert set(real.tables().values()) == {OWN_TABLE}
 
 
 def test_the_readmes_third_step_is_enough_for_a_request(project: LustreProject) -> None:
@@ -117,13 +104,13 @@ def test_a_table_that_a_remount_takes_is_noticed(project: LustreProject) -> None
     project.done("fsage", "remeasure", "small", "--state", HALF, "--cell", sorted(project.cells(HALF))[0])
     ssh("umount /mnt/ost0 && mount -t lustre /dev/vdc /mnt/ost0 && sleep 5")
     said = project.fails("snakemake", *real.ALL)
-    assert f"lustre-OST0000 has prealloc_table '{OWN_TABLE}', and tune_prealloc.yml had set '256 512 1024'" in said
+    assert f"lustre-OST0000 has prealloc_table '{real.OWN_TABLE}', and tune_prealloc.yml had set '256 512 1024'" in said
     project.done(*project.playing("tune_prealloc.yml"))
     assert set(real.tables().values()) == {"256 512 1024"}
     project.done("snakemake", *real.ALL)
     assert not any(project.why().values()), project.why()
     project.done(*project.playing("tune_prealloc.yml", "-e", "tune_prealloc_state=restored"))
-    assert set(real.tables().values()) == {OWN_TABLE}
+    assert set(real.tables().values()) == {real.OWN_TABLE}
 
 
 def test_tunables_are_said_set_and_put_back(project: LustreProject) -> None:

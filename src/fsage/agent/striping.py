@@ -100,8 +100,8 @@ def scaled(step: Mapping[str, Any], osts: int, most_bytes: int) -> list[Segment]
     """The nominal segments of a step on so many OSTs, as a file of at most `most_bytes`.
 
     One factor serves all stripe counts of a pattern's set (`largest_count` is its largest; never above 1), one the file
-    and its watermarks. Stripe sizes stay, as transfer sizes do; a segment is of whole stripes of every size in the pattern.
-    Raises Refusal where different counts become the same, or a segment nothing.
+    and its watermarks. Stripe sizes stay, as transfer sizes do; a segment is of whole stripes of every size in the
+    pattern. Raises Refusal where different counts become the same, or a segment nothing.
     """
     whole = max(stripe_bytes for _, _, stripe_bytes in step["segments"])
     size = most_bytes // whole * whole
