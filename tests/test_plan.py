@@ -221,7 +221,7 @@ def test_progress_is_not_made_up_where_the_cells_are_elsewhere(
         f"tiny: 0 of {total} cells are home, state {state}: {there.here} to come when the visit ends; ab"
     )
     now[0] = there.left_s + 60
-    assert re.search(r"; \d+ s since it began, longer than the \d+ s that were estimated$", there())
+    assert re.search(r"; 2 min since it began, longer than the \d+ s that were estimated$", there())
     (tmp_path / "home" / "here" / "outbox").mkdir(parents=True)
     here = progress.Progress(plan, state)
     observation = here.folder / "one.json"
