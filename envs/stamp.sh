@@ -23,6 +23,13 @@ wanted_environment() {
     echo "$1 ${digest%% *}"
 }
 
+# What development wants beside it, as text.
+wanted_development() {
+    local digest
+    digest=$(sha256sum <envs/development.lock)
+    echo "development ${digest%% *}"
+}
+
 # What could not be had (argument: the missing programs). It is part of the stamp, so that who starts again as root
 # after a set-up that could not install gets another one, and who has what can be had does not.
 wanted_programs() {

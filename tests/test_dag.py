@@ -95,6 +95,29 @@ def test_a_part_of_a_study(tmp_path):
     assert "plan series1: 70 cells, 2 states, 1 populates" in said and jobs["measure"] == 2
 
 
+def test_a_part_of_a_study_by_a_file_of_it(tmp_path):
+    page = tmp_path / "results/report/local/series1/index.html"
+    said, jobs = dry_run(tmp_path, str(page), only="{capacity: 80, fragmentation: [0, 70]}")
+    assert "plan series1: 70 cells, 2 states, 1 populates" in said and jobs["measure"] == 2
+    with pytest.raises(AssertionError, match=r"series1: only: capacty: unknown key; did you mean 'capacity'"):
+        dry_run(tmp_path, str(page), only="{capacty: 80}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"taget": "seek"}, "--config taget=…: unknown key; did you mean 'target'?"),
+        ({"untill": "18:00"}, "--config untill=…: unknown key; did you mean 'until'?"),
+        ({"onyl": "{capacity: 80}"}, "--config onyl=…: unknown key; did you mean 'only'?"),
+        ({"until": "soon"}, "until: 'soon' is no time; write 18:00"),
+        ({"batch_states": 0}, "batch_states is 0; a job visits 1 state or more"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(tmp_path, settings, why):
+    with pytest.raises(AssertionError, match=re.escape(why)):
+        dry_run(tmp_path, "series1", **settings)
+
+
 def test_preallocation_and_defragmentation(tmp_path):
     """Their counts, on the targets that they name themselves."""
     said, jobs = dry_run(tmp_path, "prealloc", target=None)

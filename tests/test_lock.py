@@ -1,4 +1,4 @@
-"""envs/requirements.lock: complete for pyproject.toml, every package pinned with hashes, and bound to no index."""
+"""The locks: complete for pyproject.toml, every package pinned with hashes, bound to no index; development apart."""
 
 from __future__ import annotations
 
@@ -10,21 +10,35 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import fsage
+
 ROOT = Path(__file__).resolve().parents[1]
-LOCK = (ROOT / "envs/requirements.lock").read_text()
+LOCKS = [(ROOT / f"envs/{name}.lock").read_text() for name in ("requirements", "development")]
+LOCK = "".join(LOCKS)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS = PROJECT["dependency-groups"]
-#: Name to version and hashes.
-ENTRIES = {
-    name: (version, re.findall(r"--hash=sha256:[0-9a-f]{64}\b", rest))
-    for name, version, rest in re.findall(r"^([a-z0-9-]+)==(\S+)(.*(?:\n[ #].*)*)", LOCK, re.MULTILINE)
-}
+#: Name to version and hashes, of each lock.
+RUN_TIME, DEVELOPMENT = (
+    {
+        name: (version, re.findall(r"--hash=sha256:[0-9a-f]{64}\b", rest))
+        for name, version, rest in re.findall(r"^([a-z0-9-]+)==(\S+)(.*(?:\n[ #].*)*)", lock, re.MULTILINE)
+    }
+    for lock in LOCKS
+)
+ENTRIES = RUN_TIME | DEVELOPMENT
 
 
 @pytest.mark.parametrize("text", [*PROJECT["project"]["dependencies"], *GROUPS["dev"], *GROUPS["build"]])
 def test_every_requirement_is_locked_to_a_version_it_allows(text: str) -> None:
     requirement = Requirement(text)
     assert Version(ENTRIES[requirement.name][0]) in requirement.specifier
+
+
+def test_what_is_for_development_is_not_installed_for_a_run() -> None:
+    assert not RUN_TIME.keys() & DEVELOPMENT.keys()
+    asked = {Requirement(text).name for text in [*PROJECT["project"]["dependencies"], *GROUPS["build"]]}
+    assert asked <= RUN_TIME.keys()
+    assert {Requirement(text).name for text in GROUPS["dev"]} <= DEVELOPMENT.keys()
 
 
 def test_every_entry_has_a_hash_and_no_line_is_anything_else() -> None:
@@ -39,3 +53,7 @@ def test_no_index_and_no_host_is_named() -> None:
 
 def test_builds_with_what_is_locked() -> None:
     assert PROJECT["build-system"]["requires"][0] in GROUPS["build"]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert f"version: {fsage.__version__}\n" in (ROOT / "CITATION.cff").read_text()

@@ -163,7 +163,7 @@ def test_a_bundle_that_was_cut_short_is_fetched_again(plan):
 
 def test_what_is_missing_is_decided_once(plan, tmp_path):
     plans = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
-    noted = runs.note(plans, runs.identity("snakemake tiny"), tmp_path / "notes")
+    noted = runs.note(plans, runs.Run(runs.identity("snakemake tiny")), tmp_path / "notes")
     cell = plan.cells["30.00@8M"][0]
     results.write(plan.results.record("30.00@8M", cell.name), {})
     later = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
@@ -177,10 +177,10 @@ def test_what_is_missing_is_decided_once(plan, tmp_path):
 def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_is_kept(plan, tmp_path, monkeypatch):
     plans, notes = {"tiny": plan}, tmp_path / "notes"
     me = runs.identity("snakemake tiny")
-    killed = runs.note(plans, {**me, "run": "killed", "pid_start": 1}, notes)
-    alive = runs.note(plans, {**me, "run": "alive"}, notes)
-    far = runs.note(plans, {**me, "run": "far", "host": "elsewhere", "pid_start": 1}, notes)
-    monkeypatch.setenv(runs.NOTE, str(runs.note(plans, me, notes)))
+    killed = runs.note(plans, runs.Run({**me, "run": "killed", "pid_start": 1}), notes)
+    alive = runs.note(plans, runs.Run({**me, "run": "alive"}), notes)
+    far = runs.note(plans, runs.Run({**me, "run": "far", "host": "elsewhere", "pid_start": 1}), notes)
+    monkeypatch.setenv(runs.NOTE, str(runs.note(plans, runs.Run(me), notes)))
     state = "30.00@8M"
     for number in range(len(plan.missing[state])):  # the killed run's job goes on and hands over
         record.unpack(bundle(plan, observation(plan, state, number)), plan.results.root, "here")

@@ -23,7 +23,7 @@ from fsage.agent.lease import machine, start_of
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
-PLAYBOOKS = sorted(path.name for path in ROOT.glob("*.yml"))
+PLAYBOOKS = sorted(path.name for path in ROOT.glob("[a-z]*.yml"))
 SHARED = {"fsage_target", "fsage_request"}  # every role's inputs: from the inventory and from the command line
 NO_REQUEST = "vars_files: [roles/agent/vars/no_request.yml]"
 MIB = 1 << 20

@@ -87,6 +87,7 @@ class Clone:
             "envs/system-packages.txt",
             "envs/testbed-packages.txt",
             "envs/requirements.lock",
+            "envs/development.lock",
         ):
             shutil.copy(ROOT / name, root / name)
         self.stubs.mkdir()
@@ -164,6 +165,22 @@ def test_packages_come_with_hashes_and_none_chooses_another(clone: Clone) -> Non
     assert own.endswith("--no-index --no-deps --no-build-isolation --editable .")
     tools = {line.split("==")[0] for line in (clone.venv / "build.txt").read_text().splitlines() if "==" in line}
     assert tools == {"pip", "setuptools", "flit-core"}
+
+
+def test_what_tests_need_comes_when_they_are_asked_for_and_once(clone: Clone) -> None:
+    clone.run("true")
+    assert not clone.recorded("python", "development.lock")
+    clone.stub("pytest", "#!/bin/sh\n")
+    assert clone.run("pytest").returncode == 0
+    assert len(clone.recorded("python", "-r envs/development.lock")) == 1
+    for environment in ({"FSAGE_DEVELOP": "1"}, {}):
+        assert clone.run("true", **environment).stderr == ""
+    assert clone.recorded() == []
+    with (clone.root / "envs/development.lock").open("a") as file:
+        file.write("# another\n")
+    assert clone.run("true").stderr == "", "a run does not care"
+    clone.run("pytest")
+    assert len(clone.recorded("python", "pip install")) == 1
 
 
 def test_second_call_does_nothing(clone: Clone) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from fsage.statistics import (
     adjust_exploratory,
@@ -172,6 +173,12 @@ def test_what_has_no_p_counts_in_a_declared_family_only():
 
 
 @settings(deadline=None, max_examples=25)  # statsmodels collects garbage at each call
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_procedures_agree_with_those_of_statsmodels(ps):
+    assert adjust_primary(ps) == pytest.approx(list(multipletests(ps, 0.05, "holm")[1]))
+    assert adjust_exploratory(ps) == pytest.approx(list(multipletests(ps, 0.05, "fdr_bh")[1]))
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_adjusting_never_lowers_a_p_and_holm_is_the_stricter(ps):
     for p, loose, strict in zip(ps, adjust_exploratory(ps), adjust_primary(ps), strict=True):

@@ -5,7 +5,6 @@ may miss its claim by what the simulation itself leaves open, which for a run of
 that a wrong level is caught: the last tests show it.
 """
 
-import gc
 import math
 
 import numpy as np
@@ -32,12 +31,6 @@ from fsage.statistics import (
     summarise,
     trend,
 )
-
-
-@pytest.fixture(autouse=True)
-def no_garbage_collection(monkeypatch):
-    """Of the whole heap, by statsmodels, at each of the thousands of calls of Holm's procedure."""
-    monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
 def covered(intervals, truth):

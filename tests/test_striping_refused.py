@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fsage import runs
 from fsage.cli import main
 from fsage.results import Results
 
@@ -87,8 +88,11 @@ def test_a_study_that_cannot_be_is_refused(ran: Any, name: str, was: str, now: s
     assert code == 1 and why in said, said
 
 
-def test_the_part_of_it_that_a_site_has_nodes_for_is_planned(ran: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_part_of_it_that_a_site_has_nodes_for_is_planned(
+    ran: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clients = [f"n{number}" for number in range(40)]
-    monkeypatch.setenv("FSAGE_ONLY", json.dumps({"striping_scaling": {"nodes": ["16", "32"]}}))
+    part = runs.Run(runs.identity("snakemake"), only={"striping_scaling": {"nodes": ["16", "32"]}})
+    monkeypatch.setenv(runs.NOTE, str(runs.note({}, part, tmp_path / "runs")))
     code, said = ran("striping_scaling", "", "", clients)
     assert code == 0 and "30 cells, 5 states" in said, said

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from fsage import window
+from fsage import runs, window
 from fsage.agent.cells.measure import too_late
 from fsage.study import StudyError
 
@@ -34,13 +34,14 @@ def test_what_is_no_time_is_refused(text):
         window.read(text, NOW)
 
 
-def test_what_would_not_end_in_time_is_not_begun(monkeypatch):
+def test_what_would_not_end_in_time_is_not_begun(monkeypatch, tmp_path):
     soon = datetime.now().astimezone() + timedelta(seconds=90)
-    monkeypatch.setenv(window.UNTIL, soon.isoformat())
+    me = runs.identity("snakemake tiny")
+    monkeypatch.setenv(runs.NOTE, str(runs.note({}, runs.Run(me, until=soon), tmp_path)))
     window.check("state 80.50", 30)
     with pytest.raises(window.WindowClosed, match=r"state 80.50 takes about 120 s and would not end before 20..-"):
         window.check("state 80.50", 120)
-    monkeypatch.setenv(window.UNTIL, "")
+    monkeypatch.setenv(runs.NOTE, str(runs.note({}, runs.Run(me), tmp_path)))
     window.check("state 80.50", 10**9)
 
 

@@ -49,7 +49,7 @@ class Where:
 
     def plan(self, study: str) -> Plan:
         """The plan of a study. Raises StudyError."""
-        return load_plan(self.study_file(study), self.of(study).inventory, self.results)
+        return load_plan(self.study_file(study), self.of(study).inventory, self.results, runs.current().only)
 
     def study_file(self, study: str) -> Path:
         """Where a study is written down."""
@@ -136,7 +136,7 @@ def claim(
     place.claim.parent.mkdir(parents=True, exist_ok=True)
     once = ": making and writing its image takes a moment, once" if target.kind == "loop" else ""
     print(f"fsage: claiming target {target.name}{once}", file=sys.stderr)
-    variables = {"claim_copy": str(place.claim.absolute()), "fsage_request": {"holder": requests.holder()}}
+    variables = {"claim_copy": str(place.claim.absolute()), "fsage_request": {"holder": runs.current().holder}}
     log = context.obj.results / "logs" / target.name / "claim.log"
     play(["local_target.yml", "claim.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
 
@@ -149,7 +149,7 @@ def hold(
     target = context.obj.target()
     killed = runs.gone()
     variables = {
-        "fsage_request": {"holder": requests.holder(), "gone": sorted(killed)},
+        "fsage_request": {"holder": runs.current().holder, "gone": sorted(killed)},
         "hold_state": "absent" if release else "present",
     }
     log = context.obj.results / "logs" / target.name / "hold.log"

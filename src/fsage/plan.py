@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
 from fsage.results import Results
@@ -16,7 +14,7 @@ from fsage.statistics import reachable, smallest_p
 from fsage.study import Cell, Study, StudyError, load_study, means
 from fsage.target import Target, load_claim, load_target
 
-ONLY = "FSAGE_ONLY"  # JSON, study -> an entry of `only`: set by the Snakefile from --config only=
+WHOLE: Mapping[str, Any] = {}  # no study is narrowed
 STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
 CELL_S = 3.0  # a pair before the target was claimed and calibrated: two samples of a second and their fio processes
 
@@ -166,19 +164,19 @@ class Plan:
         )
 
 
-def load_plan(study_file: Path, inventory: Path, results_root: Path) -> Plan:
+def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> Plan:
     """Read a study and a target and lay out the plan. Raises StudyError for whatever is wrong in either.
 
-    The environment variable ONLY narrows studies, for a run that is to do a part of them.
+    `only` narrows studies, by name, for a run that is to do a part of them.
     """
     study = load_study(study_file)
-    if only := json.loads(os.environ.get(ONLY, "{}")).get(study.name):
-        study = study.narrowed(only)
+    if study.name in only:
+        study = study.narrowed(only[study.name])
     target = load_target(inventory)
     where = Results(results_root, target.name, study.name)
     return Plan(study, target, where, load_claim(where.claim))
 
 
-def load_plans(studies: Path, inventory: Path, results_root: Path) -> dict[str, Plan]:
+def load_plans(studies: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> dict[str, Plan]:
     """Plans of all studies in a folder, by name. Raises StudyError."""
-    return {path.stem: load_plan(path, inventory, results_root) for path in sorted(studies.glob("*.yaml"))}
+    return {path.stem: load_plan(path, inventory, results_root, only) for path in sorted(studies.glob("*.yaml"))}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Iterable
 
-from fsage import results, window, workloads
+from fsage import results, runs, workloads
 from fsage.plan import Plan
 from fsage.study import Cell, StudyError
 
-HOLDER = "FSAGE_HOLDER"  # environment variable: the run on whose behalf jobs work, set by the Snakefile
 SCHEMA = 1
 
 
@@ -26,12 +24,6 @@ def seed_of(plan: Plan) -> int:
     return noted["seed"]
 
 
-def holder() -> dict | None:
-    """The run that this process belongs to."""
-    text = os.environ.get(HOLDER)
-    return json.loads(text) if text else None
-
-
 def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
     """The request for a state with `cells` to measure in it (none: only bring the state about).
 
@@ -40,7 +32,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
     if state_name not in plan.states:
         raise StudyError(f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}")
     state = plan.states[state_name]
-    run, end = holder(), window.closes()
+    run = runs.current()
     steps = state.steps(plan.target.scale.file_size, seed_of(plan))
     return {
         "fsage_request": {
@@ -48,11 +40,11 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
             "study": plan.study.name,
             "state": state_name,
             "nominal": state.nominal,
-            "run": run["run"] if run else None,
-            "holder": run,
+            "run": run.holder["run"] if run.holder else None,
+            "holder": run.holder,
             "slurm_job": os.environ.get("SLURM_JOB_ID"),  # of which what srun launches is a step
             "claim": plan.claim["id"] if plan.claim else None,
-            "until": end.timestamp() if end else None,
+            "until": run.until.timestamp() if run.until else None,
             "tuning": plan.study.tuning,
             "reuse": plan.study.states.reuse,
             "steps": steps,

@@ -1,15 +1,20 @@
-"""Runs of Snakemake in one folder: what each has still to measure, and which of them have gone.
+"""Runs of Snakemake in one folder: who each is, what it has still to measure, and which of them have gone.
 
-A run notes once, before its first job, what was missing: a job that parses the Snakefile again must see the same DAG.
-The note is also its jobs' licence. A run that was killed leaves its note, and its jobs on a cluster go on or still
-wait; the next run in this folder takes the target over, takes the note away, and those jobs can do nothing any more.
+A run notes once, before its first job, in one file: who it is (`holder`), to what it narrows its studies (`only`),
+when its window closes (`until`), and what was missing: a job that parses the Snakefile again must see the same DAG.
+Jobs find the file by an environment variable. It is also their licence. A run that was killed leaves it, and its jobs
+on a cluster go on or still wait; the next run in this folder takes the target over, takes the note away, and those jobs
+can do nothing any more.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from fsage import results
 from fsage.agent.lease import machine, start_of
@@ -29,6 +34,35 @@ class Superseded(Exception):
         )
 
 
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run before anything is planned. `only`: study -> an entry of its `only`."""
+
+    holder: dict[str, Any] | None = None
+    only: dict[str, Any] = field(default_factory=dict)
+    until: datetime | None = None
+
+
+NO_RUN = Run()
+"""For a command that somebody gives by hand: it narrows nothing, and no window closes."""
+
+
+def current() -> Run:
+    """The run that this process belongs to. Raises Superseded when it has lost its licence."""
+    if NOTE not in os.environ:
+        return NO_RUN
+    noted = _noted(Path(os.environ[NOTE]))
+    until = noted["until"]
+    return Run(noted["holder"], noted["only"], datetime.fromisoformat(until) if until else None)
+
+
+def _noted(path: Path) -> dict[str, Any]:
+    noted = results.read(path)
+    if noted is None:
+        raise Superseded
+    return noted
+
+
 def identity(command: str) -> dict:
     """This process as the holder of a target: see fsage.agent.lease."""
     return {
@@ -42,23 +76,24 @@ def identity(command: str) -> dict:
     }
 
 
-def note(plans: dict[str, Plan], holder: dict, folder: Path) -> Path:
-    """Note what is missing now, in a file of this run; return it."""
-    path = folder / f"{holder['run']}.json"
+def note(plans: dict[str, Plan], run: Run, folder: Path) -> Path:
+    """Note a run and what is missing now; return the file."""
+    assert run.holder
+    path = folder / f"{run.holder['run']}.json"
     missing = {
         name: {state: [cell.name for cell in cells] for state, cells in plan.missing.items()}
         for name, plan in plans.items()
     }
     unreached = {name: sorted(plan.unreached) for name, plan in plans.items()}
-    results.write(path, {"holder": holder, "missing": missing, "unreached": unreached})
+    until = run.until.isoformat() if run.until else None
+    noted = {"holder": run.holder, "only": run.only, "until": until, "missing": missing, "unreached": unreached}
+    results.write(path, noted)
     return path
 
 
 def as_noted(plans: dict[str, Plan], path: Path) -> dict[str, Plan]:
     """The plans with what was missing when `path` was written, whatever has come about since. Raises Superseded."""
-    noted = results.read(path)
-    if noted is None:
-        raise Superseded
+    noted = _noted(path)
     for name, plan in plans.items():
         vars(plan)["missing"] = {
             state: tuple(cell for cell in plan.cells[state] if cell.name in set(names))

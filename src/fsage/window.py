@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta
 
+from fsage import runs
 from fsage.study import StudyError
-
-UNTIL = "FSAGE_UNTIL"  # environment variable; `snakemake --config until=TIME` sets it for its jobs
 
 
 class WindowClosed(Exception):
     """What comes next would not end in time; the message says what, and when it would have to."""
-
-
-def closes(now: datetime | None = None) -> datetime | None:
-    """When the window closes, local time; None: never. Raises StudyError."""
-    text = os.environ.get(UNTIL, "").strip()
-    return read(text, now or datetime.now().astimezone()) if text else None
 
 
 def read(text: str, now: datetime) -> datetime:
@@ -35,7 +27,7 @@ def read(text: str, now: datetime) -> datetime:
 
 def check(what: str, needed_s: float) -> None:
     """Raises WindowClosed when `what`, which takes `needed_s` seconds, would not end before the window closes."""
-    end, now = closes(), datetime.now().astimezone()
+    end, now = runs.current().until, datetime.now().astimezone()
     if end and now + timedelta(seconds=needed_s) > end:
         raise WindowClosed(
             f"{what} takes about {needed_s:.0f} s and would not end before {end:%Y-%m-%d %H:%M}, when the window "

@@ -2,49 +2,51 @@
 
 import atexit
 import difflib
-import json
 import logging
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fsage import complaints, runs, window
-from fsage.plan import ONLY, load_plans
-from fsage.request import HOLDER
+from fsage import complaints, runs, settings, window
+from fsage.plan import load_plans
 from fsage.study import StudyError
 from fsage.target import load_target, target_of
 
-# Also read by the `fsage` commands that the jobs call. A job that parses this file again has them already.
-DEFAULTS = {
-    "results": "results",
-    "studies": "config",
-    "inventories": "inventories",
-    "until": "",
-    "target": "",
-}
-for name, default in DEFAULTS.items() if workflow.is_main_process else ():
-    os.environ[f"FSAGE_{name.upper()}"] = str(config.get(name, os.environ.get(f"FSAGE_{name.upper()}", default)))
-
-RESULTS, STUDIES = os.environ["FSAGE_RESULTS"], Path(os.environ["FSAGE_STUDIES"])
-
-if workflow.is_main_process and "only" in config:
-    os.environ[ONLY] = json.dumps(
-        {path.stem: config["only"] for path in STUDIES.glob("*.yaml") if path.stem in sys.argv}
-    )
-
 try:
-    if not os.environ["FSAGE_TARGET"]:
-        os.environ["FSAGE_TARGET"] = target_of(sorted(path for path in STUDIES.glob("*.yaml") if path.stem in sys.argv))
-    if end := window.closes():
-        os.environ[window.UNTIL] = end.isoformat()  # "18:00" said today is not tomorrow's for a job that waited
+    if workflow.is_main_process:  # a job that parses this file again has these already
+        settings.check(config)
+        os.environ |= settings.places(config, os.environ)
+    RESULTS, STUDIES = os.environ["FSAGE_RESULTS"], Path(os.environ["FSAGE_STUDIES"])
+    FILES = {path.stem: path for path in sorted(STUDIES.glob("*.yaml"))}
+    if workflow.is_main_process:
+        asked = settings.asked_for(sys.argv[1:], FILES)
+        if not os.environ["FSAGE_TARGET"]:
+            os.environ["FSAGE_TARGET"] = target_of([FILES[name] for name in asked])
+        until = str(config.get("until", "")).strip()
+        RUN = runs.Run(
+            holder=runs.identity(" ".join(["snakemake", *sys.argv[1:]])),
+            only=settings.narrowed(config, asked),
+            until=window.read(until, datetime.now().astimezone()) if until else None,
+        )
+    else:
+        asked, RUN = [], runs.current()
     INVENTORY = Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"]
     TARGET = load_target(INVENTORY)
-    PLANS = load_plans(STUDIES, INVENTORY, Path(RESULTS))
-    for name in PLANS.keys() & set(sys.argv):
+    PLANS = load_plans(STUDIES, INVENTORY, Path(RESULTS), RUN.only)
+    for name in asked:
         PLANS[name].seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
-except StudyError as error:
+
+    # What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
+    if workflow.is_main_process:
+        os.environ[runs.NOTE] = str(runs.note(PLANS, RUN, Path(".snakemake/fsage")))
+        atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
+        logging.getLogger(complaints.LOGGER).addHandler(complaints.Complaints())
+    else:
+        PLANS = runs.as_noted(PLANS, Path(os.environ[runs.NOTE]))
+except (StudyError, runs.Superseded) as error:
     raise WorkflowError(str(error)) from None
 
 # Snakemake itself says only that no rule produces it.
@@ -53,22 +55,7 @@ for word in set(sys.argv[1:]) - PLANS.keys() if workflow.is_main_process else ()
         print(f"fsage: no study is called {word!r}; did you mean {near!r}?", file=sys.stderr)
 
 # How many states one job visits, one after another: many where starting a job costs much.
-BATCH_STATES = int(config.get("batch_states", 1))
-if BATCH_STATES < 1:
-    raise WorkflowError(f"batch_states is {BATCH_STATES}; a job visits 1 state or more")
-
-# What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
-if workflow.is_main_process:
-    holder = runs.identity(" ".join(["snakemake", *sys.argv[1:]]))
-    os.environ[HOLDER] = json.dumps(holder)
-    os.environ[runs.NOTE] = str(runs.note(PLANS, holder, Path(".snakemake/fsage")))
-    logging.getLogger(complaints.LOGGER).addHandler(complaints.Complaints())
-    atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
-else:
-    try:
-        PLANS = runs.as_noted(PLANS, Path(os.environ[runs.NOTE]))
-    except runs.Superseded as superseded:
-        raise WorkflowError(str(superseded)) from None
+BATCH_STATES = config.get("batch_states", 1)
 
 ASKED = {}  # study -> plan, filled when Snakemake asks for a study's records: so in dry runs too
 

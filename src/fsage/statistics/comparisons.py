@@ -67,9 +67,14 @@ def adjust_primary(ps: Sequence[float | None]) -> list[float | None]:
 
     At or below ALPHA they are significant, with a chance of ALPHA at most that any of them is a false alarm. A
     comparison without p counts in the family, so that what could not be measured makes no other look better.
+    Source: Holm, A simple sequentially rejective multiple test procedure, 1979.
     """
-    adjusted = _adjusted([1.0 if p is None else p for p in ps], "holm")
-    return [None if p is None else new for p, new in zip(ps, adjusted, strict=True)]
+    family = np.array([1.0 if p is None else p for p in ps])
+    order = np.argsort(family, kind="stable")
+    stepped = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
+    adjusted = np.empty_like(family)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return [None if p is None else float(new) for p, new in zip(ps, adjusted, strict=True)]
 
 
 def adjust_exploratory(ps: Sequence[float | None]) -> list[float | None]:
@@ -77,14 +82,11 @@ def adjust_exploratory(ps: Sequence[float | None]) -> list[float | None]:
 
     Of those at or below ALPHA a share of ALPHA is expected to be false. What has no p was not tested.
     """
-    adjusted = iter(_adjusted([p for p in ps if p is not None], "fdr_bh"))
-    return [None if p is None else next(adjusted) for p in ps]
+    from scipy import stats
 
-
-def _adjusted(ps: list[float], method: str) -> list[float]:
-    from statsmodels.stats.multitest import multipletests
-
-    return [float(p) for p in multipletests(ps, ALPHA, method)[1]] if ps else []
+    tested = [p for p in ps if p is not None]
+    adjusted = iter(stats.false_discovery_control(tested) if tested else ())
+    return [None if p is None else float(next(adjusted)) for p in ps]
 
 
 @cache

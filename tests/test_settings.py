@@ -1,0 +1,42 @@
+"""What `--config` may say, and of which studies a command line is."""
+
+from __future__ import annotations
+
+import pytest
+
+from fsage import settings
+from fsage.study import StudyError
+
+STUDIES = ("quickstart", "series1", "striping")
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["-n", "series1"], ["series1"]),
+        (["series1", "quickstart"], ["quickstart", "series1"]),
+        (["results/report/local/series1/index.html"], ["series1"]),
+        (["--config", "target=series1", "--", "quickstart"], ["quickstart"]),
+        (["--report", "series1.html"], []),
+        (["-n"], []),
+    ],
+)
+def test_which_studies_are_asked_for(words, asked):
+    assert settings.asked_for(words, STUDIES) == asked
+
+
+def test_only_narrows_what_is_asked_for_and_nothing_else():
+    assert settings.narrowed({}, []) == {}
+    assert settings.narrowed({"only": {"capacity": 80}}, ["series1"]) == {"series1": {"capacity": 80}}
+    with pytest.raises(StudyError, match="narrows the studies that are asked for, and none is: name one"):
+        settings.narrowed({"only": {"capacity": 80}}, [])
+
+
+def test_where_things_are():
+    given = settings.places({"target": "seek"}, {"FSAGE_RESULTS": "/r", "FSAGE_TARGET": "local"})
+    assert given == {
+        "FSAGE_RESULTS": "/r",
+        "FSAGE_STUDIES": "config",
+        "FSAGE_INVENTORIES": "inventories",
+        "FSAGE_TARGET": "seek",
+    }
