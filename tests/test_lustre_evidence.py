@@ -84,7 +84,7 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     ran = subprocess.run(
         [*argv, *playbooks, "-e", json.dumps({"fsage_request": request})],
         cwd=ROOT,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "FSAGE_RESULTS": str(tmp_path / "results")},
         capture_output=True,
         text=True,
         timeout=200,
