@@ -29,22 +29,23 @@ def stats(lustre: dict[str, Any]) -> Counted:
 def sync(fsname: str, hosts: Sequence[dict[str, Any]]) -> int | None:
     """Have every target on these servers commit now; how many objects the MDTs among them have still to destroy.
 
-    None where there is no server to ask. An MDT counts them only once it has committed the unlinks. Raises Failure.
+    None where no MDT can be asked. An MDT counts them only once it has committed the unlinks. Raises Failure.
     """
     if not hosts:
         return None
     with ThreadPoolExecutor(len(hosts)) as pool:
-        return sum(pool.map(lambda host: _sync(fsname, host), hosts))
+        counts = [count for one in pool.map(lambda host: _sync(fsname, host), hosts) for count in one]
+    return sum(counts) if counts else None
 
 
-def _sync(fsname: str, host: dict[str, Any]) -> int:
+def _sync(fsname: str, host: dict[str, Any]) -> list[int]:
+    """How many objects are still to be destroyed on each OST, by each MDT of this host: of an OSS nothing."""
     asked = (
         f"lctl set_param -n 'osd-*.{fsname}-*.force_sync=1' && "
         f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true"
     )
-    # Neither a server of nothing nor an OSS has all of these.
     said = run(["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked], timeout=ANSWER_S).stdout
-    return sum(int(word) for word in said.split())
+    return [int(word) for word in said.split()]
 
 
 def hang_up(hosts: Iterable[str]) -> list[str]:
