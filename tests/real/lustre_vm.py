@@ -45,6 +45,12 @@ def ssh(*words: str, stdin: str | None = None, check: bool = True) -> str:
     return ran.stdout
 
 
+def once_written(then: str, patience_s: int = 250) -> None:
+    """Run a shell line on the Lustre host as soon as a cell has written something."""
+    written = f"find {MOUNT}/fsage/measured -type f -size +0 2>/dev/null | grep -q ."
+    ssh(f"timeout {patience_s} sh -c 'until {written}; do sleep 0.2; done' && {then}")
+
+
 def used_mib() -> dict[str, float]:
     """What each OST holds, when all that was deleted is gone."""
     ssh("lctl set_param -n 'osd-*.*.force_sync=1'; sleep 3; lctl set_param -n 'osd-*.*.force_sync=1'; sleep 1.2")

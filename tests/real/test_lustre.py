@@ -69,12 +69,9 @@ def test_a_file_of_somebody_else_is_noticed(project: LustreProject) -> None:
     finally:
         ssh(f"rm -f {foreign}")
         real.used_mib()
-    writing = (
-        f"until [ -s {real.MOUNT}/fsage/measured/* ]; do sleep 0.1; done; dd if=/dev/zero of={foreign} bs=1M count=20"
-    )
     started = project.start("snakemake", *real.ALL)
     try:
-        ssh(f"timeout 240 sh -c '{writing} oflag=direct status=none 2>/dev/null'", check=False)
+        real.once_written(f"dd if=/dev/zero of={foreign} bs=1M count=20 oflag=direct status=none")
         started.wait(timeout=900)
     finally:
         ssh(f"rm -f {foreign}")

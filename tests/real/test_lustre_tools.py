@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import lustre_vm as real
 import pytest
-from lustre_vm import LustreProject, ssh
+from lustre_vm import LustreProject
 
 pytestmark = [
     pytest.mark.long,
@@ -69,11 +69,9 @@ def test_a_file_lies_in_its_stripes(project: LustreProject, realisation: str) ->
 def test_an_evicted_client_fails_its_cell_and_the_next_is_valid(project: LustreProject) -> None:
     project.write_study(**ONE, cells__iterations=2, cells__transfer_size=["64K"])
     started = project.start("snakemake", *real.ALL)
-    writing = f"timeout 400 sh -c 'until [ -s {real.MOUNT}/fsage/measured/* ]; do sleep 0.1; done 2>/dev/null'"
-    ssh(
-        f"{writing}; uuid=$(lctl get_param -n llite.*.uuid | head -n 1); "
-        "for ost in 0 1 2 3 4 5; do lctl set_param obdfilter.lustre-OST000$ost.evict_client=$uuid; done",
-        check=False,
+    real.once_written(
+        "uuid=$(lctl get_param -n llite.*.uuid | head -n 1); "
+        "for ost in 0 1 2 3 4 5; do lctl set_param obdfilter.lustre-OST000$ost.evict_client=$uuid; done"
     )
     started.wait(timeout=1500)
     why = project.why()
