@@ -51,11 +51,11 @@ def measure(testbed: Testbed, place: Path) -> None:
     asked = project.fsage("request", "small", "30.00@8M", "--cells")
     assert asked.returncode == 0, asked.stderr
     (project.root / "request.json").write_text(asked.stdout)
-    done(project, "scrub.yml", "populate.yml", "-e", "@request.json")
+    done(project, "scrub.yml", "populate.yml", "-e", "fsage_request=request.json")
     began = time.monotonic()
-    done(project, "measure.yml", "-e", "@request.json")
+    done(project, "measure.yml", "-e", "fsage_request=request.json")
     play_s = time.monotonic() - began
-    with tarfile.open(json.loads(asked.stdout)["fsage_request"]["bundle"]) as bundle:
+    with tarfile.open(json.loads(asked.stdout)["bundle"]) as bundle:
         cells = [json.load(bundle.extractfile(one)) for one in bundle if one.name != "INDEX.json"]
     assert len(cells) == CELLS and {cell["status"] for cell in cells} == {"done"}
     own = [cell["seconds"] for cell in cells]

@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,21 +19,24 @@ from typing import Any
 import pytest
 import yaml
 from lustre_site import Site, site_in
+from machine import Machine
 from session import PREFIX
 
-from fsage.agent import claim, files, filesystems, images, journal
+from fsage.agent import claim, files, filesystems, images, journal, namespace
 from fsage.agent.device import iocost, loops, seek
 from fsage.study import Study, StudyError, load_study
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
+OUTSIDE = pytest.StashKey[int]()
 _numbers = itertools.count(1)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Move into a private mount namespace, and give up its copies of other targets' mounts at once.
+    """Move into a private mount namespace, and from there into fsage's, as its commands do.
 
-    A copy of a mount in a namespace pins the file system: its owner could neither format nor remount it.
+    Copies of other targets' mounts are given up at once: a copy in a namespace pins the file system, so that its owner
+    could neither format nor remount it. Where fsage keeps its namespace there is a tmpfs of this session's own.
     """
     if os.geteuid() != 0:
         return
@@ -42,6 +46,31 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     for mount in reversed(filesystems.mounts()):
         if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
             filesystems.unmount(Path(mount.point))
+    namespace.PLACE.mkdir(parents=True, exist_ok=True)
+    filesystems.mount_call("fsage", str(namespace.PLACE), "tmpfs", 0, "mode=755")
+    session.stash[OUTSIDE] = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+    namespace.enter()
+
+
+@pytest.fixture
+def outside(request: pytest.FixtureRequest) -> Callable[..., subprocess.Popen]:
+    """Start a command in the namespace in which the session began: among what everybody on the machine sees."""
+    descriptor = request.session.stash[OUTSIDE]
+
+    def start(*words: str, **how: Any) -> subprocess.Popen:
+        command = ["nsenter", f"--mount=/proc/self/fd/{descriptor}", *words]
+        return subprocess.Popen(command, pass_fds=[descriptor], **how)
+
+    return start
+
+
+@pytest.fixture
+def machine(outside: Callable[..., subprocess.Popen], local_target: dict[str, Any]) -> Iterator[Machine]:
+    """A machine of its own; the target is released on it before `local_target` looks whether anything is left."""
+    there = Machine(outside)
+    yield there
+    there.agent("remove", local_target)
+    there.end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,20 +90,34 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The table of the simulated estimators: whatever tests recorded as a row `simulated`."""
-    rows = [
-        row
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        for key, row in getattr(report, "user_properties", ())
-        if key == "simulated" and report.when == "call"
-    ]
+    """The tables of the simulated estimators and of the fuzzed readers: whatever tests recorded as such a row."""
+    rows = recorded(terminalreporter, "simulated")
     if rows:
         rows = [("estimator", "case", "printed", "simulated (2 standard errors)", "trials"), *rows]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         terminalreporter.section("estimators by simulation")
         for row in rows:
             terminalreporter.line("  ".join(map(str.ljust, row, widths)).rstrip())
+    fuzzed = recorded(terminalreporter, "fuzzed")
+    if fuzzed:
+        terminalreporter.section("readers on bent samples")
+        for one in fuzzed:
+            terminalreporter.line(
+                f"{one['reader']:14} {one['accepted']:5} taken {one['refused']:5} refused, "
+                f"the slowest in {one['slowest_s']:.2f} s, {one['mib']} MiB"
+            )
+        terminalreporter.line(f"{sum(one['accepted'] + one['refused'] for one in fuzzed)} inputs, no traceback")
+
+
+def recorded(terminalreporter: Any, name: str) -> list[Any]:
+    """What tests recorded under a name."""
+    return [
+        row
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for key, row in getattr(report, "user_properties", ())
+        if key == name and report.when == "call"
+    ]
 
 
 @pytest.fixture
@@ -164,7 +207,7 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
 def alone_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One module of this session at a time has the machine's control groups: they move, and look at, what is shared."""
     workers = tmp_path_factory.getbasetemp().parent
-    with files.locked(workers / "controllers.lock"):
+    with files.locked(workers / "controllers.lock", patience_s=3600):
         yield
 
 

@@ -1,4 +1,4 @@
-"""320 recorded runs of fio, IOR and mdtest with what is right to say of each (data/corpus/README.md)."""
+"""348 recorded runs of fio, IOR and mdtest with what is right to say of each (data/corpus/README.md)."""
 
 from __future__ import annotations
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import claim, images, space
-from fsage.agent.declaration import GIB
+from fsage.agent import calibrate, claim, images, space
+from fsage.agent.declaration import GIB, MIB, complete
 from fsage.agent.errors import Refusal
 from fsage.agent.target import open_target
+from fsage.workloads import sequential
 
 Spec = dict[str, Any]
 SOURCE = Path(__file__).parents[1] / "src"
@@ -128,3 +129,26 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
         assert code == 0 and answer["changed"], answer
     assert not Path(directory_target["directory"]).exists()
     assert (home / ".local/state/fsage").is_dir()
+
+
+@pytest.mark.parametrize("amount", [100, 96, 1000, 7])
+def test_any_amount_that_fits_can_be_declared(directory_target: Spec, amount: int) -> None:
+    """Then studies are for the transfer sizes that divide it; others are refused with what would do."""
+    directory_target |= {"amount_mib": amount, "budget_gib": 1.5}
+    images.create(directory_target, {}, False)
+    ours = claim.claim(directory_target, {}, False)["claim"]
+    assert (ours["amount_mib"], ours["passes"], ours["amount_source"]) == (amount, 1, "declared")
+    fits = {"transfer_size": MIB, "iteration": 1}
+    assert f"--size={amount * MIB}" in sequential.commands(fits, ours)[0]["argv"]
+    with pytest.raises(ValueError, match=f"does not divide the {amount * MIB} bytes .* declare another amount_mib"):
+        sequential.commands({**fits, "transfer_size": 64 * MIB}, ours)
+
+
+def test_the_amounts_of_all_clients_are_within_the_budget(directory_target: Spec) -> None:
+    images.create(directory_target, {}, False)
+    spec = complete({**directory_target, "amount_mib": None, "budget_gib": 2})
+    assert calibrate.room(spec, GIB, 1) == 128 and calibrate.room(spec, GIB, 2) == 64
+    with pytest.raises(Refusal, match="does not hold 64 MiB for each of 3 tasks"):
+        calibrate.room(spec, GIB, 3)
+    with pytest.raises(Refusal, match=r"amount_mib is 600 for each of 2 tasks, and target .* has 1024 MiB"):
+        calibrate.room({**spec, "amount_mib": 600}, GIB, 2)

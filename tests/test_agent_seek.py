@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import random
@@ -19,6 +20,7 @@ from fsage.agent import calibrate, claim, files, filesystems, images, journal
 from fsage.agent.declaration import MIB
 from fsage.agent.device import loops, seek, seekdisk
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts.library import BOOT, packed, sent
 from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
@@ -109,6 +111,21 @@ def test_a_disk_that_was_killed_is_started_again_and_what_was_synced_is_there(sp
     assert any("attached" in note for note in again.notes) and kept.read_bytes() == b"x" * MIB
     assert again.model_in_place() is not None and len(again.devices) == 1
     kept.unlink()
+
+
+def test_a_disk_outlives_an_agent_that_runs_from_memory(spec: Spec) -> None:
+    """As on a host to which the agent comes over the connection."""
+    target = open_target(spec)
+    image = target.claim["stores"][0]["image"]
+    os.kill(server(target), signal.SIGKILL)
+    while seek.server_of(image):
+        time.sleep(0.01)
+    start = BOOT + "from fsage.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    argv = [sys.executable, "-I", "-S", "-c", start, "diagnose"]
+    said = sent(packed()) + json.dumps({"target": spec}).encode()
+    done = subprocess.run(argv, input=said, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert seek.server_of(image) and open_target(spec).notes == []
 
 
 def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import selectors
 import sys
 import time
 
@@ -52,3 +53,32 @@ def test_none_is_left() -> None:
     with pytest.raises(KeyboardInterrupt):
         commands.run([FOREVER, FOREVER], lose, 60)
     assert children() == before
+
+
+# Its pipes end a moment before it does, as those of a program do that has much to give back.
+LINGERS = ["sh", "-c", "exec >&- 2>&-; sleep 0.05"]
+
+
+def test_the_wait_ends_with_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interval to look in that none of them reaches: whoever slept it would end by it, not by the process."""
+    monkeypatch.setattr(commands, "LOOK_EVERY_S", 30.0)
+    idle = []
+
+    class Counted(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> list:
+            seen = super().select(timeout)
+            idle.append(not seen)
+            return seen
+
+    monkeypatch.setattr(commands.selectors, "DefaultSelector", Counted)
+    for _ in range(3):
+        assert [one["rc"] for one in commands.run([LINGERS, ["true"]], nothing, 60)] == [0, 0]
+    assert idle and not any(idle), "it was woken by what happened each time, never by the end of the interval"
+
+
+def test_the_wait_ends_with_the_process_on_a_kernel_that_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "LOOK_EVERY_S", 30.0)
+    monkeypatch.delattr(os, "pidfd_open")
+    began = time.monotonic()
+    assert [one["rc"] for one in commands.run([LINGERS, ["sh", "-c", "exit 3"]], nothing, 60)] == [0, 3]
+    assert time.monotonic() - began < 30

@@ -9,7 +9,8 @@ import zipfile
 import pytest
 from records import CONFIG, make_evidence, make_records, store
 
-from fsage.export import ExportError, export, remake
+from fsage.crate import CrateError
+from fsage.export import export, remake
 from fsage.plan import load_plan
 
 STUDY = CONFIG / "quickstart.yaml"
@@ -70,16 +71,16 @@ def test_a_record_changed_by_hand_shows(crate, tmp_path) -> None:
 
 def test_what_cannot_be_exported_or_made_again_is_refused(plan, tmp_path) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(ExportError, match=r"there exists: name a folder or a \.zip that does not"):
+    with pytest.raises(CrateError, match=r"there exists: name a folder or a \.zip that does not"):
         export(plan, STUDY, INVENTORY, tmp_path / "there")
-    with pytest.raises(ExportError, match="has no record in"):
+    with pytest.raises(CrateError, match="has no record in"):
         export(load_plan(STUDY, INVENTORY, tmp_path / "none"), STUDY, INVENTORY, tmp_path / "crate")
-    with pytest.raises(ExportError, match="not an RO-Crate"):
+    with pytest.raises(CrateError, match="not an RO-Crate"):
         remake(tmp_path / "there", tmp_path / "again")
     torn = tmp_path / "torn.zip"
     whole = export(plan, STUDY, INVENTORY, tmp_path / "whole.zip", raw=False)
     assert not any("results/raw" in name for name in zipfile.ZipFile(whole).namelist())
     torn.write_bytes(whole.read_bytes()[:5000])
-    with pytest.raises(ExportError, match="neither a folder nor a zip that can be read"):
+    with pytest.raises(CrateError, match="neither a folder nor a zip that can be read"):
         remake(torn, tmp_path / "again")
     assert {path.name for path in tmp_path.iterdir()} == {"there", "torn.zip", "whole.zip"}, "nothing half-made"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from fsage.agent import claim, images
+from fsage.agent.declaration import complete
 from fsage.agent.errors import Refusal
-from fsage.agent.hosts import alike
+from fsage.agent.hosts import alike, attend, others
+from fsage.agent.hosts.others import Hosts
 
 # Another host is a Python of this machine that was told something else than the truth.
 BOOT = "#!{python}\nimport os, sys, time\n{lie}\nexec(sys.argv[-1])\n"
@@ -66,6 +69,27 @@ def test_a_launcher_that_is_not_there_is_missed_before_the_first_change(tmp_path
         with pytest.raises(Refusal, match=r"lacks srun: fsage_target.launcher names it; .*; nothing was touched"):
             verb({**spec, "directory": str(tmp_path / "t"), "amount_mib": 8}, {}, False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_srun_starts_would_not_see_a_loop_target(tmp_path, monkeypatch):
+    (tmp_path / "srun").write_text("#!/bin/sh\n")
+    (tmp_path / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    spec = {"name": "t", "kind": "loop", "launcher": "srun", "home": str(tmp_path / "home")}
+    with pytest.raises(Refusal, match=r"launcher is srun and kind is loop: .* declare launcher: openmpi or mpich"):
+        images.create(spec, {}, False)
+
+
+def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_path, monkeypatch):
+    """An agent that hears nothing for an hour ends; what it hears meanwhile is answered by nothing."""
+    assert others.SAY_EVERY_S < attend.SILENCE_S / 2
+    monkeypatch.setattr(others, "SAY_EVERY_S", 0.0)
+    spec = {"name": "t", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
+    clients = [{"name": "n1"}, another(tmp_path, "n2", TRUTH)]
+    with closing(Hosts(complete(spec), None, {"clients": clients, "servers": []})) as hosts:
+        for _ in range(3):
+            hosts.alive()
+        assert hosts._all(hosts.clients, lambda _: {"do": "end"}) == {"n2": {}}
 
 
 def test_a_slow_answer_is_no_wrong_clock():

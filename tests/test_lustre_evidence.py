@@ -79,10 +79,11 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     (inventory / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     file = tmp_path / "state.json"
     request = {"study": "test", "state": "1.00", "steps": STEPS, "evidence": str(file), "tuning": {}}
+    (tmp_path / "request.json").write_text(json.dumps(request))
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory)]
     playbooks = ["claim.yml", "scrub.yml", "populate.yml", "evidence.yml"]
     ran = subprocess.run(
-        [*argv, *playbooks, "-e", json.dumps({"fsage_request": request})],
+        [*argv, *playbooks, "-e", f"fsage_request={tmp_path / 'request.json'}"],
         cwd=ROOT,
         env={**os.environ, "ANSIBLE_NOCOLOR": "1", "FSAGE_RESULTS": str(tmp_path / "results")},
         capture_output=True,

@@ -59,6 +59,7 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
         f"lfs getstripe -y -d {place}/filler",
         f"lfs setstripe -c 1 -S 1M -i -1 {place}/measured",
         f"lfs getstripe -y -d {place}/measured",
+        f"lfs df {place}",
     ]
     assert json.loads((root_of(spec) / ".fsage-target.json").read_text())["id"] == ours["id"]
     assert not claim.claim(spec, {}, False)["changed"]
@@ -243,17 +244,15 @@ def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> Non
     shutil.rmtree(Path(spec["directory"]) / "measured")
 
 
-def test_a_target_that_is_removed_leaves_no_agent_and_no_connection(spec: dict, site: Site, tmp_path: Path) -> None:
-    library, spec["lustre"]["oss"] = tmp_path / "home" / "lib" / "fsage-0123456789ab.zip", ["oss1"]
-    library.parent.mkdir(parents=True)
-    library.touch()
+def test_a_target_that_is_removed_leaves_no_connection_and_no_empty_home(spec: dict, site: Site) -> None:
+    home, spec["lustre"]["oss"] = Path(spec["home"]), ["oss1"]
+    (home / "another").mkdir(parents=True)
     front = f"{' '.join(servers.KEPT)} -O exit"
     site.answer(f"{front} oss1")
     site.answer(f"{front} mds1", stderr="Control socket connect: No such file\n", rc=255)
     request = {"hosts": {"servers": [{"name": "mds1"}]}}
-    (tmp_path / "home" / "another").mkdir()
-    assert leave(spec, request, False)["msg"].endswith("target another is here") and library.exists()
-    (tmp_path / "home" / "another").rmdir()
-    assert leave(spec, request, True)["changed"] and library.exists()
+    assert leave(spec, request, True)["proof"] == [] and site.commands(front) == []
     assert leave(spec, request, False)["proof"] == ["the connection to oss1 is closed"]
-    assert not (tmp_path / "home").exists()
+    (home / "another").rmdir()
+    assert leave(spec, request, False)["proof"] == ["the connection to oss1 is closed", f"{home} is gone"]
+    assert not home.exists()

@@ -13,7 +13,7 @@ from threading import Event, Thread
 import pytest
 
 from fsage.agent import caches, claim, images, lease, state
-from fsage.agent.cells import measure
+from fsage.agent.cells import measure, phases
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence import fiemap
 from fsage.agent.target import open_target
@@ -79,6 +79,8 @@ def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
         "remaining": 0,
         "lost": None,
         "stopped": None,
+        "kinds": ["populate"],
+        "undone": None,
     }
     seen, path = observed(spec, "one")
     raw = tmp_path / "one.1.json"
@@ -140,10 +142,32 @@ def test_a_missing_program_and_a_late_one_fail(spec):
     gone, late = cell(spec, "gone"), cell(spec, "late")
     gone["phases"][0]["argv"] = ["no-such-program"]
     late["phases"][0].update(argv=["sleep", "60"], timeout_s=0.5)
+    late["estimate_s"] = 7.25
     measure.measure(spec, asked([gone, late]), False)
     assert observed(spec, "gone")[0]["phases"][0]["rc"] == 127
     seen = observed(spec, "late")[0]
     assert seen["status"] == "failed" and seen["phases"][0]["timed_out"] and seen["phases"][0]["wall_s"] < 20
+    assert seen["why"] == (
+        "write: it had not ended after 0.5 s, its limit; the whole cell was estimated to take 7.2 s, and a phase may "
+        "take 10 times that, at least 900 s"
+    )
+
+
+@pytest.mark.root
+def test_a_phase_may_take_as_long_as_its_estimate_wants(spec, monkeypatch):
+    """A file of 4 TB is estimated at hours, and what is estimated at a second has a quarter of an hour."""
+    hours, quick = {**cell(spec, "hours"), "estimate_s": 5000.0}, {**cell(spec, "quick"), "estimate_s": 1.0}
+    given = []
+
+    def run(commands, attend, timeout_s, **how):
+        given.append(timeout_s)
+        return [{"argv": list(argv), "rc": 0, "line_s": [], "timed_out": False, "wall_s": 0.0} for argv in commands]
+
+    monkeypatch.setattr(phases.commands, "run", run)
+    measure.measure(spec, asked([hours, quick]), False)
+    assert given == [50_000.0, 50_000.0, 900.0, 900.0]
+    limits = [phase["limit_s"] for name in ("hours", "quick") for phase in observed(spec, name)[0]["phases"]]
+    assert limits == given, "on record"
 
 
 @pytest.mark.root
@@ -151,8 +175,8 @@ def test_many_files_leave_the_state_as_it_was(spec):
     """A directory of ext4 does not shrink again: what made it large must not be in the state."""
     claimed = open_target(spec).claim
     params = {"workload": "metadata", "tool": "fio", "files_per_task": 5000, "iteration": 1}
-    phases = metadata.commands(params, claimed)
-    cells = [{**cell(spec, name), "params": params, "phases": phases} for name in ("first", "second")]
+    commands = metadata.commands(params, claimed)
+    cells = [{**cell(spec, name), "params": params, "phases": commands} for name in ("first", "second")]
     done = measure.measure(spec, asked(cells), False)
     assert (done["measured"], done["lost"]) == (2, None)
     outcome = metadata.read(observed(spec, "second")[0])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 import re
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from sent import CLAIM, STUDY, bundle, observation
 
 from fsage import progress, record, request, results, runs
 from fsage.plan import Plan, load_plan, load_plans
@@ -19,21 +18,6 @@ from fsage.study import StudyError
 from fsage.target import load_target
 
 ROOT = Path(__file__).resolve().parents[1]
-STUDY = {
-    "name": "tiny",
-    "title": "t",
-    "question": "q",
-    "states": {"recipe": "paf", "capacity": [30, 60], "fragmentation": [0, 50], "file_size": ["8M"]},
-    "cells": {"workload": "sequential", "transfer_size": ["4M"], "iterations": 2, "tool": "fio"},
-}
-CLAIM = {
-    "id": "c1",
-    "stores": [{"mount": "/m"}],
-    "amount_mib": 64,
-    "tasks": 1,
-    "tools": {"fio": "3.33", "ior": None, "mdtest": None, "mpirun": None},
-    "calibration": {"cell_overhead_s": 0.5, "write_mib_s": 64.0, "read_mib_s": 32.0},
-}
 
 
 @pytest.fixture
@@ -51,34 +35,6 @@ def plan(tmp_path: Path) -> Plan:
 def again(plan: Plan) -> Plan:
     """The plan as the next command sees it."""
     return Plan(plan.study, plan.target, plan.results, plan.claim)
-
-
-def bundle(plan: Plan, *observations: dict) -> Path:
-    path = plan.results.bundle(observations[0]["state"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as tar:
-        for number, one in enumerate(observations):
-            content = json.dumps(one).encode()
-            entry = tarfile.TarInfo(f"c1/tiny/x/{number}.json")
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-    return path
-
-
-def observation(plan: Plan, state: str, number: int, **changes: object) -> dict:
-    made = request.make(plan, state, plan.cells[state])["fsage_request"]
-    cell = made["cells"][number]
-    return {
-        **{key: made[key] for key in ("study", "state", "nominal")},
-        **{key: cell[key] for key in ("kind", "order", "attempt", "params")},
-        "id": f"{state}{number}",
-        "cell": cell["name"],
-        "status": "failed",
-        "why": "write: exit code 1",
-        "layout": {"steps": made["steps"], "capacity_bytes": 1 << 30},
-        "phases": [],
-        **changes,
-    }
 
 
 def test_the_line_counts_and_estimates(plan):
@@ -112,9 +68,9 @@ def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes
 
 
 def test_a_seed_is_drawn_once_and_recorded(plan):
-    first = request.make(plan, "30.50@8M")["fsage_request"]
+    first = request.make(plan, "30.50@8M")
     assert json.loads(plan.results.seed.read_text())["seed"] == first["steps"][0]["seed"] == first["steps"][1]["seed"]
-    assert request.make(again(plan), "60.00@8M")["fsage_request"]["steps"][0]["seed"] == first["steps"][0]["seed"]
+    assert request.make(again(plan), "60.00@8M")["steps"][0]["seed"] == first["steps"][0]["seed"]
     assert first["steps"][0]["file_bytes"] == [4 << 20], "the target's scale"
     assert first["claim"] == "c1" and first["cells"] == []
 
@@ -129,7 +85,7 @@ def test_unknown_states_and_unclaimed_targets_are_refused(plan):
 
 def test_records_are_handed_over_when_all_are_there(plan):
     state = "30.00@8M"
-    assert record.unpack(bundle(plan, observation(plan, state, 0)), plan.results.root, "here") == 1
+    assert record.unpack(bundle(plan, observation(plan, state, 0)), plan.results.root, "here") == (1, [])
     assert [cell.name for cell in record.hand_over(plan, state)] == [plan.cells[state][1].name]
     assert not plan.results.records(state).exists(), "Snakemake would delete them with the failed job"
     assert [cell.name for cell in request.to_measure(again(plan), state)] == [plan.cells[state][1].name]
@@ -144,21 +100,14 @@ def test_records_are_handed_over_when_all_are_there(plan):
 def test_an_observation_comes_home_once_and_never_over_another(plan):
     state = "30.00@8M"
     one = observation(plan, state, 0)
-    assert record.unpack(bundle(plan, one), plan.results.root, "here") == 1
-    assert record.unpack(bundle(plan, one), plan.results.root, "here") == 0
+    assert record.unpack(bundle(plan, one), plan.results.root, "here") == (1, [])
+    assert record.unpack(bundle(plan, one), plan.results.root, "here") == (0, [])
     other = {**copy.deepcopy(one), "id": "another"}
-    assert record.unpack(bundle(plan, other), plan.results.root, "here") == 1
+    assert record.unpack(bundle(plan, other), plan.results.root, "here") == (1, [])
     assert [path.name for path in sorted((plan.results.root / "raw").rglob("*.json"))] == [
         f"{one['cell']}.1.json",
         f"{one['cell']}.2.json",
     ]
-
-
-def test_a_bundle_that_was_cut_short_is_fetched_again(plan):
-    path = bundle(plan, observation(plan, "30.00@8M", 0))
-    path.write_bytes(path.read_bytes()[:600])
-    assert record.unpack(path, plan.results.root, "here") == 0
-    assert not path.exists()
 
 
 def test_what_is_missing_is_decided_once(plan, tmp_path):

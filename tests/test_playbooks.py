@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,14 +20,14 @@ import pytest
 import yaml
 
 from fsage.agent import structure, token
+from fsage.agent.hosts.library import packed
 from fsage.agent.lease import machine, start_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
 PLAYBOOKS = sorted(path.name for path in ROOT.glob("[a-z]*.yml"))
-SHARED = {"fsage_target", "fsage_request"}  # every role's inputs: from the inventory and from the command line
-NO_REQUEST = "vars_files: [roles/agent/vars/no_request.yml]"
+TAKERS = {role for role in ROLES if "| `fsage_request` |" in (ROOT / "roles" / role / "README.md").read_text()}
 MIB = 1 << 20
 
 POPULATE = {
@@ -49,7 +51,7 @@ def specification(role: str) -> dict[str, Any]:
 def test_defaults_and_specification_say_the_same(role: str) -> None:
     path = ROOT / "roles" / role / "defaults" / "main.yml"
     defaults = yaml.safe_load(path.read_text()) if path.exists() else {}
-    own = {key: option for key, option in specification(role).items() if key not in SHARED}
+    own = {key: option for key, option in specification(role).items() if key != "fsage_target"}
     assert defaults == {key: option["default"] for key, option in own.items() if not option.get("required")}
     assert all(key.startswith(f"{role}_") for key in own)
 
@@ -116,8 +118,8 @@ def request(path: Path, steps: list[dict] | None = None, **more: Any) -> str:
     asked = {"schema": 1, "study": "test", "state": "50.30", "nominal": {}, "tuning": {}, "reuse": "nested", **more}
     if steps is not None:
         asked["steps"] = steps
-    path.write_text(json.dumps({"fsage_request": asked}))
-    return f"@{path}"
+    path.write_text(json.dumps(asked))
+    return f"fsage_request={path}"
 
 
 def mount_of(spec: dict[str, Any]) -> Path:
@@ -166,16 +168,53 @@ def test_all_playbooks_are_well_formed() -> None:
     assert all(f"playbook: {name}" in ran.stdout for name in PLAYBOOKS)
 
 
-@pytest.mark.parametrize("playbook", [name for name in PLAYBOOKS if NO_REQUEST in (ROOT / name).read_text()])
+def test_root_is_asked_for_task_by_task() -> None:
+    """And by every task on servers, which read and write what is root's; no play is root's as a whole."""
+    plays = [play for name in PLAYBOOKS for play in yaml.safe_load((ROOT / name).read_text())]
+    assert not [play["name"] for play in plays if "become" in play]
+    of_servers = [play for play in plays if play["hosts"].split(":")[0] in ("servers", "oss")]
+    assert len(of_servers) == 5
+    for play in of_servers:
+        roles = [ROOT / "roles" / role["role"] / "tasks/main.yml" for role in play.get("roles", ())]
+        tasks = [*play.get("tasks", ()), *(task for path in roles for task in yaml.safe_load(path.read_text()))]
+        asking = [task for task in tasks if "fsage_agent" in task and "clients" not in str(task.get("when"))]
+        assert asking and all(task["become"] for task in asking), play["name"]
+
+
+@pytest.mark.parametrize(
+    "playbook", [name for name in PLAYBOOKS if TAKERS & set(re.findall(r"role: (\w+)", (ROOT / name).read_text()))]
+)
 def test_a_step_without_a_request_says_how_to_make_one(playbook: str, tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})
     assert "`fsage request STUDY STATE > request.json`" in refused(ansible(inventory, playbook))
 
 
-def test_the_playbooks_that_take_a_request_are_those_that_say_so() -> None:
-    takers = {role for role in ROLES if specification(role).get("fsage_request", {}).get("required")}
-    saying = {name for name in PLAYBOOKS if NO_REQUEST in (ROOT / name).read_text()}
-    assert saying == {name for name in PLAYBOOKS if takers & set(re.findall(r"role: (\w+)", (ROOT / name).read_text()))}
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("@{file}", "(not -e @request.json)"),  # as it was once given
+        ('{{"fsage_request": {{"steps": "{{{{ lookup(\'pipe\', \'touch {ran}\') }}}}"}}}}', "(not -e @request.json)"),
+        ("fsage_request={{{{ lookup('pipe', 'touch {ran}') }}}}", "the path of a request's file is wanted"),
+        ("fsage_request=/dev/zero", "is no regular file"),
+        ("fsage_request={fifo}", "is no regular file"),
+        ("fsage_request={none}", "cannot be read: No such file or directory"),
+        ("fsage_request={deep}", "is nested deeper than 32 levels"),
+        ("fsage_request={list}", "holds no request"),
+    ],
+)
+def test_a_request_is_a_file_and_never_a_template(given: str, said: str, tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})
+    place = {name: tmp_path / name for name in ("file", "ran", "fifo", "none", "deep", "list")}
+    place["file"].write_text(
+        json.dumps({"fsage_request": {"state": f"{{{{ lookup('pipe', 'touch {place['ran']}') }}}}"}})
+    )
+    os.mkfifo(place["fifo"])
+    place["deep"].write_text("[" * 10**6)
+    place["list"].write_text("[]")
+    sentence = refused(ansible(inventory, "scrub.yml", "-e", given.format(**place)))
+    assert said in sentence and "`fsage request STUDY STATE > request.json`" in sentence
+    assert sentence.endswith("nothing was touched")
+    assert not place["ran"].exists()
 
 
 def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:
@@ -383,7 +422,9 @@ def processes_with(mark: str) -> list[int]:
 
 
 @pytest.mark.root
-def test_another_connection_gets_the_agent_once(claimed: dict[str, Any], tmp_path: Path) -> None:
+def test_another_connection_brings_the_agent_and_runs_nothing_that_lies_there(
+    claimed: dict[str, Any], tmp_path: Path
+) -> None:
     """Over ssh's own protocol of words: a stand-in for the ssh program that runs the last word here."""
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\nfor word; do :; done\nexec /bin/sh -c "$word"\n')
@@ -393,10 +434,14 @@ def test_another_connection_gets_the_agent_once(claimed: dict[str, Any], tmp_pat
     host["ansible_python_interpreter"] = sys.executable
     groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"one": host}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
-    copy = tmp_path / "claim.json"
+    copy, ran, library = tmp_path / "claim.json", tmp_path / "ran", Path(claimed["spec"]["home"]) / "lib"
+    library.mkdir()  # where earlier versions kept the agent: one that somebody put there was run as root
+    with zipfile.ZipFile(library / f"fsage-{hashlib.sha256(packed()).hexdigest()[:12]}.zip", "w") as planted:
+        planted.writestr("fsage/__init__.py", f"open({str(ran)!r}, 'w')")
+    (tmp_path / "json.py").write_text(f"open({str(ran)!r}, 'w')")  # and a module in the current directory
+    ssh.write_text(ssh.read_text().replace("exec", f"cd {tmp_path} && exec"))
     assert done(ansible(inventory, "claim.yml", "claim.yml", claim_copy=str(copy))) == 0
-    libraries = list((Path(claimed["spec"]["home"]) / "lib").iterdir())
-    assert [re.sub("[0-9a-f]{12}", "…", path.name) for path in libraries] == ["fsage-….zip"]
+    assert not ran.exists() and len(list(library.iterdir())) == 1
     assert json.loads(copy.read_text())["target"] == claimed["spec"]["name"]
 
 
@@ -412,10 +457,10 @@ def test_who_asks_looks_up_a_killed_run_that_the_host_cannot(directory_target: d
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
     lease = Path(directory_target["home"]) / directory_target["name"] / "lease.json"
     lease.parent.mkdir(parents=True)
-    asked = {"fsage_request": {"holder": living_holder("mine")}}
+    asked = request(tmp_path / "request.json", holder=living_holder("mine"))
     living = {**living_holder("other"), "host": "elsewhere", "renewed": time.time()}
     lease.write_text(json.dumps(living))
-    assert "is held by run other" in refused(ansible(inventory, "hold_target.yml", **asked))
+    assert "is held by run other" in refused(ansible(inventory, "hold_target.yml", "-e", asked))
     lease.write_text(json.dumps({**living, "pid_start": 1}))  # its number is another process's by now
-    done(ansible(inventory, "hold_target.yml", **asked))
+    done(ansible(inventory, "hold_target.yml", "-e", asked))
     assert json.loads(lease.read_text())["run"] == "mine"

@@ -258,6 +258,14 @@ def test_page_without_records_names_them_all_as_missing(quickstart, tmp_path):
     assert "No cell has a valid record yet" in text
 
 
+def test_page_of_a_study_all_of_whose_cells_failed_says_why(quickstart, tmp_path):
+    records = make_records(quickstart)
+    for record in records:
+        record.update(status="failed", why="write: IOR ended with code 1: There are not enough slots", metrics={})
+    text = words(build(quickstart, records, tmp_path))
+    assert "20 failed" in text and "There are not enough slots" in text
+
+
 def test_page_of_another_recipe_and_workload_is_generic(quickstart, tmp_path):
     records = make_records(quickstart)
     for record in records:

@@ -249,3 +249,12 @@ def test_page_of_a_netflow_study_has_both_phases_and_both_distributions(tmp_path
     assert "static, distribution asynchronous" in page and "static, 1 MiB" not in page, "what all have is in no legend"
     assert "at netflow.4 indexes reach" in page and "at netflow.4 models reach" in page
     assert len({record["metrics"]["models_checksum"] for record in records}) == 1
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in TAKEN.glob("*.jsonl")))
+def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
+    records = taken(name)
+    for record in records:
+        record.update(status="failed", why="write: IOR ended with code 1: There are not enough slots", metrics={})
+    page = build(load_study(CONFIG / f"{name}.yaml"), records, tmp_path)
+    assert "There are not enough slots" in page and "No cell has a valid record yet" in page

@@ -45,7 +45,7 @@ def test_every_cell_can_be_asked_for(study: str, tmp_path: Path, monkeypatch: py
     playbooks = {path.name for path in ROOT.glob("*.yml")}
     cells = 0
     for name, state in plan.states.items():
-        asked = request.make(plan, name, plan.cells[name])["fsage_request"]
+        asked = request.make(plan, name, plan.cells[name])
         assert set(state.playbooks) <= playbooks
         assert len(asked["cells"]) == len(plan.cells[name])
         for cell in asked["cells"]:

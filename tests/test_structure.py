@@ -72,13 +72,15 @@ def test_the_same_seed_gives_the_same_files(percent, seed):
 @pytest.mark.parametrize("stores", [1, 3])
 def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
     mounts = [tmp_path / str(store) for store in range(stores)]
+    for mount in mounts:
+        mount.mkdir()
     done = [
         {"kind": "populate", "generation": 1, "percent": 40, "file_bytes": [MIB], "method": "fallocate"},
         {"kind": "fragment", "generation": 1, "percent": 50, "seed": 7},
         {"kind": "populate", "generation": 2, "percent": 30, "file_bytes": [2 * MIB], "method": "write"},
     ]
     capacity = 64 * MIB
-    target = SimpleNamespace(mounts=mounts, capacity_bytes=capacity)
+    target = SimpleNamespace(name="small", kind="loop", mounts=mounts, capacity_bytes=capacity)
     for step in done:
         for shard in ({"index": 0, "count": 2, "threads": 2}, {"index": 1, "count": 2, "threads": 1}):
             structure.of(step).work(target, step, done, shard, lambda: None)

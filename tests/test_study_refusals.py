@@ -25,7 +25,11 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
         ("name", "other", "name: 'other' is not what the file is called; allowed: small"),
         ("title", None, "title: null is not text (quote what looks like a number)"),
         ("order_seed", "x", "order_seed: 'x' is not a whole number"),
-        ("tuning", {"max_dirty_mb": [1]}, "tuning.max_dirty_mb: [1] is not a single value"),
+        (
+            "tuning",
+            {"max_dirty_mb": [1]},
+            "tuning.max_dirty_mb: is [1]: a whole number, or words of letters, digits, '_' and '-', is wanted",
+        ),
         ("states", 5, "states: 5 is not a block of keys"),
         (
             "states.recipe",
@@ -243,7 +247,7 @@ def test_a_study_that_is_not_there_names_those_that_are():
     assert str(caught.value) == (
         f"{CONFIG}/serie1.yaml: there is no study 'serie1' in {CONFIG}; did you mean 'series1'? there are: {every}"
     )
-    with pytest.raises(StudyError, match="cannot be read: Is a directory"):
+    with pytest.raises(StudyError, match="cannot be read: it is a folder, where a file is expected"):
         load_study(CONFIG)
 
 

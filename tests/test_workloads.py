@@ -14,7 +14,7 @@ from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
 from fsage import workloads
 from fsage.agent import containers
-from fsage.parse import MIB
+from fsage.parse import MIB, BadOutput
 from fsage.workloads import _shared, metadata, sequential
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
@@ -77,6 +77,7 @@ def test_fio_writes_and_reads_in_processes_of_their_own():
         ({"direct": False}, {}, "--end_fsync=1", "--rw=read"),
         ({"passes": 3}, {}, "--loops=3", "--loops=3"),
         ({}, {"passes": 4}, "--loops=4", "--loops=4"),
+        ({"passes": 3}, {"tools": ALL}, "--loops=3", "--loops=3"),  # IOR goes over a file once, so auto is fio
         ({}, {"tools": ALL}, "mpirun --allow-run-as-root --oversubscribe -np 2 ior ", " -r -k "),
         ({}, {"tools": ALL}, " -t 4194304 -b 33554432 -w -k --posix.odirect -o ", " --posix.odirect "),
         ({}, {"tools": {**ALL, "ior": "IOR-4.1.0+dev"}}, " --posix.odirect ", " --posix.odirect "),
@@ -122,7 +123,8 @@ def test_ior_and_mdtest_are_launched_on_all_clients(claim, launched):
     assert [line.partition(" mdtest ")[0] for line in arguments({**METADATA, "files_per_task": 5}, claim)] == [
         launched
     ] * 3
-    assert _shared.launched_tasks(read.split()) == int(launched.replace("=", " ").split()[-1])
+    nodes, each = len(claim.get("hosts", ["here"])), claim["tasks"]
+    assert _shared.launched(read.split()) == (int(launched.replace("=", " ").split()[-1]), nodes, each)
 
 
 def test_fio_is_a_client_of_its_servers_on_all_clients():
@@ -156,7 +158,7 @@ def test_a_cell_that_only_reads_prepares_its_files():
         ({"tool": "ior"}, {"tools": {**ALL, "mpirun": None}}, "needs mpirun, not found"),
         ({"tool": "ior"}, {"tools": ALL, "launcher": "srun"}, "needs srun, not found when the target was claimed"),
         ({}, {"tools": {"fio": None}}, "tool: auto needs fio, not found .*there are none"),
-        ({"passes": 2}, {"tools": ALL}, "passes: 2 needs fio"),
+        ({"passes": 2, "tool": "ior"}, {"tools": ALL}, "passes: 2 needs fio"),
         ({}, {"stores": [{"mount": "/m:0"}]}, "/m:0/measured holds ':'"),
         ({}, {"stores": [{"mount": "/m@0"}], "tools": ALL}, "/m@0/measured holds '@'"),
     ],
@@ -316,6 +318,21 @@ def test_a_phase_that_went_wrong(observed, change, reason):
     outcome = sequential.read(observation)
     assert (outcome.status, outcome.metrics) == ("failed", {})
     assert re.search(reason, outcome.why)
+
+
+def test_another_fio_or_blastn_than_the_claims(observed):
+    ours = re.search(r'"fio version" : "fio-(.*)"', observed["phases"][0]["stdout"])[1]
+    for claimed, status, why in (
+        (ours, "valid", None),
+        ("9.99", "failed", f"write: fio {ours} ran, and the target was claimed with fio 9.99: put that one back"),
+    ):
+        outcome = sequential.read({**observed, "conditions": {"tools": {"fio": claimed}}})
+        assert outcome.status == status and str(outcome.why).startswith(str(why))
+    first = {"argv": ["blastn"], "stdout": "# BLASTN 2.12.0+\n"}
+    other = {"argv": ["mpirun", "-np", "1", "blastn"], "stdout": "# BLASTN 2.9.0+\n"}
+    _shared.check_version(first, {"blastn": "2.12.0+"})
+    with pytest.raises(BadOutput, match=r"blastn 2\.9\.0\+ ran, and the target was claimed with blastn 2\.12\.0\+"):
+        _shared.check_version({**first, "beside": [other]}, {"blastn": "2.12.0+"})
 
 
 @pytest.mark.parametrize(

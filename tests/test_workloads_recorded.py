@@ -1,13 +1,14 @@
-"""Cells of IOR and mdtest, judged from recorded runs: they are not on every machine."""
+"""Cells of IOR and mdtest, judged from recorded runs: they are not on every machine (where they are: tests/real)."""
 
 import re
+import shlex
 
 import pytest
 from corpus import BY_NAME
 from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
 from fsage import workloads
-from fsage.parse import MIB
+from fsage.parse import MIB, launcher
 from fsage.workloads import metadata, sequential
 
 
@@ -16,9 +17,10 @@ def recorded(case_name, name, params, claim, **change):
     case = BY_NAME[case_name]
     module = workloads.load(params["workload"])
     argv = next(p["argv"] for p in module.commands(params, claim) if p["name"] == name)
-    ours = " ".join(argv[argv.index("ior") + 1 :]) if "ior" in argv else ""
+    tool = next(tool for tool in ("ior", "mdtest") if tool in argv)
+    ours = shlex.join([f"/bin/{tool}", *argv[argv.index(tool) + 1 :]])
     lines = [
-        f"Command line        : /bin/ior {ours}" if line.startswith("Command line") and ours else line
+        re.sub(r"^(Command line(?: used)? *: ).*", lambda found: found[1] + ours, line)
         for line in case.stdout.splitlines()
     ]
     return {
@@ -51,7 +53,7 @@ def test_ior(images):
             ior_cell("ior-3.3.0/fail-optB"),
             "write: IOR ended with code 0 but tells of trouble: .*argument: -B",
         ),
-        (ior_cell("ior-3.3.0/multi-dir-at"), "write: 4 tasks of 33554432 bytes ran, not 2 of 33554432"),
+        (ior_cell("ior-3.3.0/multi-dir-at"), "write: 4 tasks ran of 2 asked for"),
         (ior_cell("ior-3.3.0/N2-of-4", {**CLAIM, "tasks": 4}), "write: 2 tasks"),
         (ior_cell("ior-3.3.0/exists-warning"), "IOR reports writes: 1, reads: 1, not one of them"),
         (ior_cell("ior-3.3.0/multiFile-m-i3-keep"), "IOR reports writes: 3"),
@@ -60,6 +62,10 @@ def test_ior(images):
             ior_cell("ior-3.3.0/D1-wearout-statusfile", {**CLAIM, "amount_mib": 600}, transfer_size=65536),
             "moved 92274688 bytes of 1258291200",
         ),
+        (
+            ior_cell("ior-main/fail-unlike-mpi"),
+            "write: 2 processes of IOR ran, each .* was alone: .*launcher that belongs",
+        ),
         (ior_cell("ior-main/fail-jsonfile-enospc"), "code 134: .*No space left on device"),
     ],
 )
@@ -67,6 +73,81 @@ def test_ior_that_did_not_do_as_asked(cell, reason):
     outcome = sequential.read(cell)
     assert outcome.status == "failed"
     assert re.search(reason, outcome.why), outcome.why
+
+
+FOUR = {"hosts": ["c1", "c2", "c3", "c4"], "tasks": 1}
+
+
+def placed(nodes, on_first):
+    """The cell of a run of 4 tasks that says that it ran on so many nodes, with so many tasks on the first."""
+    cell = ior_cell("ior-main/w-192k-np4", {**CLAIM, **FOUR, "amount_mib": 3}, transfer_size=65536)
+    whole = cell["phases"][0]["stdout"].replace(" 196608 ", " 3145728 ").replace(" 0.8 POSIX", "12.0 POSIX")
+    stdout = re.sub(r"(?m)^(nodes +: )1$", rf"\g<1>{nodes}", whole)
+    cell["phases"][0]["stdout"] = re.sub(r"(?m)^(write .* 0 +4 +)4( )", rf"\g<1>{on_first}\2", stdout)
+    return cell
+
+
+def test_tasks_that_ran_elsewhere_than_asked_for():
+    assert sequential.read(placed(4, 1)).status == "valid"
+    assert sequential.read(placed(1, 4)).why == (
+        "write: 4 tasks ran on 1 nodes, 4 of them on the first; asked for were 4 nodes with 1 on each: what launches "
+        "them (a job's nodes, a site's fsage_target.launcher_options) places them otherwise"
+    )
+    assert "ran on 4 nodes, 3 of them on the first" in sequential.read(placed(4, 3)).why
+    cell = mdtest_cell("main")
+    cell["phases"][1]["stdout"] = cell["phases"][1]["stdout"].replace("Nodemap: 11", "Nodemap: 10")
+    assert "stat: 2 tasks ran on 1 nodes, 1 of them on the first; asked for were 1 nodes" in metadata.read(cell).why
+    cell["phases"][1]["stdout"] = cell["phases"][1]["stdout"].replace("on 1 node(s)", "on 2 node(s)")
+    assert "stat: 2 tasks ran on 2 nodes" in metadata.read(cell).why
+
+
+def test_a_tool_of_another_version_than_the_claims():
+    good = {**ior_cell(), "conditions": {"tools": {"fio": "3.33", "ior": "3.3.0"}}}
+    assert sequential.read(good).status == "valid"
+    other = {**good, "conditions": {"tools": {"fio": "3.33", "ior": "4.0.0"}}}
+    assert sequential.read(other).why == (
+        "write: ior 3.3.0 ran, and the target was claimed with ior 4.0.0: put that one back, or release the target and "
+        "claim it again"
+    )
+    cell = {**mdtest_cell("main"), "conditions": {"tools": {"mdtest": "3.3.0"}}}
+    assert "create: mdtest 4.1.0+dev ran, and the target was claimed with mdtest 3.3.0" in metadata.read(cell).why
+
+
+# As Open MPI 4.1 prints it beside a run that goes well; each message's first line is in harmless.yaml.
+OPENFABRICS = """\
+--------------------------------------------------------------------------
+WARNING: There was an error initializing an OpenFabrics device.
+
+  Local host:   c1
+  Local device: mlx5_0
+--------------------------------------------------------------------------
+--------------------------------------------------------------------------
+[[32519,1],0]: A high-performance Open MPI point-to-point messaging module
+was unable to find any relevant network interfaces:
+
+Module: OpenFabrics (openib)
+  Host: c1
+
+Another transport will be used instead, although this may result in
+lower performance.
+--------------------------------------------------------------------------
+[c1:01815] 1 more process has sent help message help-mpi-btl-openib.txt / error in device init
+"""
+
+
+def test_a_warning_that_is_known_to_be_harmless_is_kept_and_fails_no_cell():
+    cell = ior_cell()
+    cell["phases"][0]["stderr"] = OPENFABRICS
+    assert sequential.read(cell).status == "valid"
+    assert launcher.harmless(OPENFABRICS) == [
+        "WARNING: There was an error initializing an OpenFabrics device.",
+        "[[32519,1],0]: A high-performance Open MPI point-to-point messaging module",
+    ]
+    cell["phases"][0]["stderr"] += "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\n"
+    assert sequential.read(cell).why == (
+        "write: IOR ended with code 0 but tells of trouble: "
+        "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This"
+    )
 
 
 def test_ior_of_another_command():
@@ -106,6 +187,9 @@ def test_mdtest(version, create_per_s, images):
         ),
         ({"create": "fail-leftover-second-run"}, "create: .*unable to create tree directory"),
         ({"create": "fail-no-n"}, "create: mdtest measured nothing"),
+        ({"create": "W1-C"}, "create: 1798 files, with 2000 asked for, 1000 by each task"),
+        ({"create": "f1-l2"}, "create: mdtest's output has 2 tables of rates"),
+        ({"create": "fail-unlike-mpi"}, "create: 2 processes of mdtest ran, each of which believed that it was alone"),
         ({"create": "phase-T"}, "create: mdtest did File stat 1 times, not File creation once"),
         ({"create": "C-T-r"}, "File creation, File stat, File removal 3 times"),
         ({"create": "fail-inodes-enospc"}, "No space left on device"),

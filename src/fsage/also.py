@@ -8,7 +8,7 @@ from typing import Any
 
 from fsage.cells import CellAxes, Combination
 from fsage.cells import schema as cells_schema
-from fsage.strict import Problem, block_of, noting, refuse, show
+from fsage.strict import Problem, block_of, names_of, noting, refuse
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,9 @@ class Also:
         """Return what a block asks for; raises ValidationError with everything that is wrong in it."""
         rest = {key: value for key, value in block_of(block).items() if key != "states"}
         problems: list[Problem] = []
-        states: Any = block.get("states", [])
-        if not isinstance(states, list) or not all(isinstance(name, str) for name in states):
-            text = 'is not a list of states, such as ["80.00", "80.50"]'
-            problems.append(Problem(("states",), f"{show(states)} {text}"))
+        states: tuple[str, ...] = ()
+        with noting(problems, "states"):
+            states = names_of(block.get("states", []))
         cells = None
         with noting(problems):
             cells = CellAxes.read(rest)
@@ -34,7 +33,7 @@ class Also:
             problems.append(Problem(("stop",), "stands in 'cells' only"))
         if problems or cells is None:
             refuse(problems)
-        return cls(tuple(states), cells)
+        return cls(states, cells)
 
     @cached_property
     def combinations(self) -> tuple[Combination, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from fsage.strict import (
 _IN_A_NAME = re.compile(r"[A-Za-z0-9.+-]+")
 COUNT = {"type": "integer", "minimum": 1, "maximum": 10_000}  # in JSON schemas, as CLOSED
 CLOSED = {"type": "object", "additionalProperties": False}
+MOST = 50_000
+"""Cells of a study: twenty times our largest one."""
 _ITS_OWN = ("workload", "iteration")  # parameters that a block does not give as such
 
 
@@ -106,6 +109,7 @@ class CellAxes:
         }
         fixed = {key: found[0] for key, found in levels.items() if key not in axes}
         cells = cls(workload, model, iterations, stop, fixed, axes)
+        check_number(cells.count, f"{_product(axes)} x {cells.budget} iterations")
         check_division(cells.levels_of("transfer_size"))
         _ = cells.combinations  # made here, so that what is wrong with one is said here
         return cells
@@ -114,6 +118,11 @@ class CellAxes:
     def budget(self) -> int:
         """Iterations that are planned: with a stop rule, those that it may spare too."""
         return self.stop.iterations_at_most if self.stop else self.iterations
+
+    @property
+    def count(self) -> int:
+        """How many cells a state has, before any filter."""
+        return math.prod(map(len, self.axes.values())) * self.budget
 
     @property
     def keys(self) -> list[str]:
@@ -164,6 +173,16 @@ class CellAxes:
 def of_workload(name: str, **given: Any) -> dict[str, Any]:
     """Return all parameters of a cell of that workload, its defaults filled in; raises ValidationError."""
     return workloads.load(name).Params.model_validate({"workload": name, **given}, strict=True).model_dump(mode="json")
+
+
+def check_number(count: int, how: str, most: int = MOST, what: str = "cells") -> None:
+    """Raise ValueError for more cells, or states, than a study may have, before they are made; `how` they multiply."""
+    if count > most:
+        raise ValueError(f"{how} make {count:,} {what}; allowed are {most:,} at most: give fewer levels")
+
+
+def _product(axes: dict[str, tuple[Any, ...]]) -> str:
+    return " x ".join(f"{len(levels)} of {key}" for key, levels in axes.items()) or "1 cell"
 
 
 def check_division(transfer_sizes: Iterable[int]) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from fsage import job, partitions, results, runs
 from fsage import request as requests
+from fsage.agent.errors import Failure, Refusal
 from fsage.plan import Plan, load_plan
 from fsage.play import PlayFailed, play
+from fsage.printable import lines
 from fsage.study import StudyError
 from fsage.target import Target, load_target, target_of
 from fsage.window import WindowClosed
@@ -83,6 +86,9 @@ def where(
     ),
 ) -> None:
     """Options of all commands; a path is relative to the project's root."""
+    for folder, option in ((results_root, "--results"), (studies, "--studies"), (inventories, "--inventories")):
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{option} {folder} is no folder")
     context.obj = Where(target, inventories, results_root, studies)
 
 
@@ -90,12 +96,12 @@ def where(
 def plan(context: typer.Context, study: StudyName) -> None:
     """Say in one line what a study is and what of it is still to be measured."""
     plan = context.obj.plan(study)
-    print(plan.line(), *plan.notes(), sep="\n")
+    print(lines("\n".join([plan.line(), *plan.notes()])))
 
 
 @app.command()
 def request(context: typer.Context, study: StudyName, state: StateName, cells: bool = True) -> None:
-    """Print the request for a state and its missing cells, to give to playbooks with `-e @file`."""
+    """Print the request for a state and its missing cells, for playbooks: `-e fsage_request=FILE` once it is in one."""
     plan = context.obj.plan(study)
     todo = requests.to_measure(plan, state) if cells else []
     print(json.dumps(requests.make(plan, state, todo), indent=1))
@@ -110,7 +116,9 @@ def play_state(
 ) -> None:
     """Bring the target into a state; with measure.yml, measure its missing cells and hand over their records."""
     do = job.measure if "measure.yml" in playbooks else job.establish
-    do(context.obj.plan(study), state, playbooks, context.obj.of(study).inventory)
+    plan = context.obj.plan(study)
+    plan.check_state(state)
+    do(plan, state, playbooks, context.obj.of(study).inventory)
 
 
 @app.command()
@@ -120,7 +128,10 @@ def visit(
     states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
 ) -> None:
     """Bring about several states one after another and measure the missing cells of each."""
-    job.visit(context.obj.plan(study), states, context.obj.of(study).inventory)
+    plan = context.obj.plan(study)
+    for state in states:
+        plan.check_state(state)
+    job.visit(plan, states, context.obj.of(study).inventory)
 
 
 @app.command()
@@ -135,10 +146,11 @@ def claim(
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)
     once = ": making and writing its image takes a moment, once" if target.kind == "loop" else ""
-    print(f"fsage: claiming target {target.name}{once}", file=sys.stderr)
-    variables = {"claim_copy": str(place.claim.absolute()), "fsage_request": {"holder": runs.current().holder}}
+    _say(f"claiming target {target.name}{once}")
+    file = place.request("claim")
+    results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
     log = context.obj.results / "logs" / target.name / "claim.log"
-    play(["local_target.yml", "claim.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
+    play(["local_target.yml", "claim.yml"], context.obj.inventory, log, None, fsage_request=file)
 
 
 @app.command()
@@ -148,12 +160,11 @@ def hold(
     """Take the target's lease for this run, or refuse naming who holds it. A killed run's is taken over."""
     target = context.obj.target()
     killed = runs.gone()
-    variables = {
-        "fsage_request": {"holder": runs.current().holder, "gone": sorted(killed)},
-        "hold_state": "absent" if release else "present",
-    }
+    file = results.Results(context.obj.results, target.name, "").request("hold")
+    results.write(file, {"holder": runs.current().holder, "gone": sorted(killed)})
+    wanted = "absent" if release else "present"
     log = context.obj.results / "logs" / target.name / "hold.log"
-    play(["hold_target.yml"], context.obj.inventory, ["-e", json.dumps(variables)], log, None)
+    play(["hold_target.yml"], context.obj.inventory, log, None, fsage_request=file, hold_state=wanted)
     if not release:
         runs.supersede(killed, context.obj.results, target.name)
 
@@ -166,8 +177,28 @@ def recover(context: typer.Context) -> None:
     """
     target = context.obj.target()
     log = context.obj.results / "logs" / target.name / "recover.log"
-    play(["recover.yml"], context.obj.inventory, [], log, None)
-    print(f"fsage: nothing is changed outside target {target.name}; {log} says what was put back", file=sys.stderr)
+    play(["recover.yml"], context.obj.inventory, log, None)
+    _say(f"nothing is changed outside target {target.name}; {log} says what was put back")
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def enter(
+    command: Annotated[list[str] | None, typer.Argument(help="command and its words; none: a shell")] = None,
+) -> None:
+    """Run a command where this machine's loop targets are mounted, which nothing else sees: `fsage enter ls MOUNT`."""
+    from fsage.agent.namespace import look_in
+    from fsage.agent.privilege import run_inside
+
+    words = command or [os.environ.get("SHELL", "/bin/sh")]
+    try:
+        if os.geteuid():
+            if not command:
+                raise Refusal("a shell there is for root; name a command: fsage enter COMMAND")
+            raise SystemExit(run_inside(words))
+        look_in()
+        os.execvp(words[0], words)
+    except (Refusal, Failure, OSError) as why:
+        raise ValueError(f"{words[0]}: {why.strerror}" if isinstance(why, OSError) else str(why)) from why
 
 
 @app.command()
@@ -176,7 +207,7 @@ def report(context: typer.Context, study: StudyName) -> None:
     from fsage.conclusion import write_report
 
     where_: Where = context.obj
-    print(f"fsage: report {write_report(where_.plan(study), where_.study_file(study))}", file=sys.stderr)
+    _say(f"report {write_report(where_.plan(study), where_.study_file(study))}")
 
 
 @app.command()
@@ -184,8 +215,8 @@ def conclude(context: typer.Context, study: StudyName) -> None:
     """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
     from fsage.conclusion import conclude
 
-    lines, code = conclude(context.obj.plan(study))
-    print("\n".join(lines))
+    said, code = conclude(context.obj.plan(study))
+    print(lines("\n".join(said)))
     raise SystemExit(code)
 
 
@@ -236,11 +267,20 @@ def site(
     context: typer.Context,
     studies: Annotated[list[str] | None, typer.Argument(help="studies to estimate; none: all there are")] = None,
     html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
+    sudoers: Annotated[bool, typer.Option("--sudoers", help="print the rules with which a user needs no root")] = False,
+    helper: Annotated[bool, typer.Option("--helper", help="print the program that these rules allow")] = False,
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
     from fsage.site import findings, look, page
+    from fsage.site import sudoers as allowed
 
     where_: Where = context.obj.of(None)
+    if helper:
+        sys.stdout.buffer.write(allowed.program())
+        return
+    if sudoers:
+        print(allowed.rules(look.user_of(where_.inventory)), end="")
+        return
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = look.look(where_.inventory)
     found = findings.findings(found_site, target, where_.other_targets())
@@ -260,7 +300,7 @@ def compare(
     """Set two results of the same cells side by side, with differences and intervals."""
     from fsage.report.compare import compare
 
-    print(f"fsage: report {compare(before, after, to, names)}", file=sys.stderr)
+    _say(f"report {compare(before, after, to, names)}")
 
 
 @app.command()
@@ -269,13 +309,19 @@ def export(
     study: StudyName,
     to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
     raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
+    anonymous: Annotated[bool, typer.Option("--anonymous", help="put stand-ins for hosts, users, paths, ids")] = False,
 ) -> None:
-    """Write a study's results as an RO-Crate, from which anybody can make the report again."""
+    """Write a study's results as an RO-Crate, from which anybody can make the report again; say what it discloses."""
+    from fsage.anonymous import disclosed
     from fsage.export import export
 
     where_: Where = context.obj
-    written = export(where_.plan(study), where_.study_file(study), where_.of(study).inventory, to, raw)
-    print(f"fsage: wrote {written}; `./run fsage remake {written} FOLDER` makes its report again", file=sys.stderr)
+    asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
+    written = export(*asked, to, raw, anonymous)
+    said = disclosed(*asked)
+    _say(f"{written} {'holds stand-ins for' if anonymous else 'discloses'}:\n  " + "\n  ".join(said[:-1]))
+    _say(f"it holds as they are {said[-1]}" + ("" if anonymous else "; --anonymous puts stand-ins for the others"))
+    _say(f"wrote {written}; `./run fsage remake {written} FOLDER` makes its report again")
 
 
 @app.command()
@@ -288,7 +334,7 @@ def remake(
 
     made = remake(crate, to)
     verdict = "byte for byte the one" if made.same else f"not byte for byte the one (made by {made.made_by})"
-    print(f"fsage: {made.page} is {verdict} in {crate}", file=sys.stderr)
+    _say(f"{made.page} is {verdict} in {crate}")
 
 
 @app.command()
@@ -374,7 +420,16 @@ def remeasure(
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, place)
         moved += 1
-    print(f"fsage: {moved} records set aside in {aside}; `snakemake {study}` measures those cells again")
+    print(lines(f"fsage: {moved} records set aside in {aside}; `snakemake {study}` measures those cells again"))
+
+
+def _say(text: str) -> None:
+    print(lines(f"fsage: {text}"), file=sys.stderr)
+
+
+def _complain(text: str) -> NoReturn:
+    _say(text)
+    sys.exit(1)
 
 
 def main() -> None:
@@ -382,8 +437,9 @@ def main() -> None:
     try:
         app()
     except (StudyError, PlayFailed, WindowClosed, runs.Superseded, ValueError) as error:
-        print(f"fsage: {error}", file=sys.stderr)
-        sys.exit(1)
+        _complain(str(error))
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
         print("fsage: stopped; what was measured is kept and the same command goes on", file=sys.stderr)
         sys.exit(130)

@@ -9,6 +9,8 @@ import logging
 import sys
 from pathlib import Path
 
+from fsage.printable import printable
+
 LOGGER = "snakemake.logging"
 
 
@@ -19,9 +21,9 @@ class Complaints(logging.Handler):
         """Print the complaint of one record; all other records are left to Snakemake."""
         if said := getattr(record, "rule_msg", None):
             text = " ".join(said.partition("\n    sbatch call:")[0].split())
-            print(f"fsage: {record.__dict__['rule_name']}: {text}", file=sys.stderr)
+            print(printable(f"fsage: {record.__dict__['rule_name']}: {text}"), file=sys.stderr)
             for log in map(Path, record.__dict__["log"]):
-                print(f"fsage: its log is {log}{last_words(log)}", file=sys.stderr)
+                print(printable(f"fsage: its log is {log}{last_words(log)}"), file=sys.stderr)
 
 
 def last_words(log: Path) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,18 +19,15 @@ from rocrate.model.softwareapplication import SoftwareApplication
 from rocrate.rocrate import ROCrate
 
 import fsage
-from fsage import dataset
+from fsage import anonymous, dataset, handed
+from fsage import crate as crates
 from fsage.conclusion import write_report
+from fsage.crate import METADATA, CrateError
 from fsage.plan import Plan, load_plan
 from fsage.report.provenance import commit
 
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
-METADATA = "ro-crate-metadata.json"
 SOURCE = "#fsage"
-
-
-class ExportError(ValueError):
-    """A crate cannot be written or read; the message says which, why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +40,26 @@ class Remade:
     """The code that made the report in the crate."""
 
 
-def export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool = True) -> Path:
-    """Write the crate to `to`, a new folder or a new .zip; return it. Raises ExportError.
+def export(
+    plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool = True, without_names: bool = False
+) -> Path:
+    """Write the crate to `to`, a new folder or a new .zip; return it. Raises CrateError.
 
-    Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same.
+    Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same. `without_names`:
+    stand-ins take the place of what tells of people and machines (fsage.anonymous), in the report too.
     """
     if to.exists():
-        raise ExportError(f"{to} exists: name a folder or a .zip that does not")
+        raise CrateError(f"{to} exists: name a folder or a .zip that does not")
+    if not without_names:
+        return _export(plan, study_file, inventory, to, raw)
+    with tempfile.TemporaryDirectory(prefix="fsage-anonymous-") as folder:
+        return _export(*anonymous.copy(plan, study_file, inventory, Path(folder)), to, raw)
+
+
+def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool) -> Path:
     frame = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
     if frame.empty:
-        raise ExportError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")
+        raise CrateError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")
     write_report(plan, study_file)
     crate = ROCrate(version="1.1")
     crate.name = f"{plan.study.title} ({plan.study.name} on {plan.target.name})"
@@ -88,22 +94,29 @@ def export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool = 
 
 
 def remake(crate: Path, to: Path) -> Remade:
-    """Make the report of a crate's records anew, in a new folder `to`. Raises ExportError."""
+    """Make the report of a crate's records anew, in a new folder `to`. Raises CrateError."""
     if to.exists():
-        raise ExportError(f"{to} exists: name a folder that does not")
-    with _unpacked(crate) as folder:
-        found = _metadata(crate, folder)
-        studies = sorted((folder / "results" / "report").glob("*/*/index.html"))
-        if len(studies) != 1:
-            raise ExportError(f"{crate} holds {len(studies)} reports, not one: it was not written by `fsage export`")
-        there = studies[0].parent
-        before = studies[0].read_bytes()
-        target, study = there.parent.name, there.name
+        raise CrateError(f"{to} exists: name a folder that does not")
+    with crates.unpacked(crate) as folder:
+        try:
+            made_by = _made_by(folder)
+            there = _one_report(folder)
+        except FileNotFoundError:
+            raise CrateError(f"{crate} is not an RO-Crate: it has no {METADATA}") from None
+        except handed.NotTaken as error:
+            raise CrateError(f"{crate}: {error}") from None
+        target, study = there.parent.parent.name, there.parent.name
         study_file = folder / "config" / f"{study}.yaml"
-        plan = load_plan(study_file, folder / "inventories" / target, folder / "results")
-        page = write_report(plan, study_file)
+        before = there.read_bytes()
+        try:
+            plan = load_plan(study_file, folder / "inventories" / target, folder / "results")
+            if plan.target.name != target:
+                raise CrateError(f"its target {target!r} is declared as {plan.target.name!r}")
+            page = write_report(plan, study_file)
+        except ValueError as error:
+            raise CrateError(f"{crate}: {str(error).replace(f'{folder}/', '')}") from None
         shutil.copytree(page.parent, to)
-        return Remade(to / page.name, (to / page.name).read_bytes() == before, str(found["softwareVersion"]))
+        return Remade(to / page.name, (to / page.name).read_bytes() == before, made_by)
 
 
 def _studies(plan: Plan, study_file: Path) -> list[Path]:
@@ -147,27 +160,22 @@ def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[Any]:
             yield crate.add_file(path, place, properties={"name": name, "encodingFormat": "application/json"})
 
 
-@contextmanager
-def _unpacked(crate: Path) -> Iterator[Path]:
-    """A copy of the crate that may be written to; a crate itself is never changed."""
-    with tempfile.TemporaryDirectory(prefix="fsage-remake-") as folder:
-        copy = Path(folder) / "crate"
-        try:
-            if crate.is_dir():
-                shutil.copytree(crate, copy)
-            else:
-                shutil.unpack_archive(crate, copy, "zip")
-        except (OSError, shutil.ReadError, ValueError) as error:
-            raise ExportError(f"{crate} is neither a folder nor a zip that can be read: {error}") from None
-        yield copy
+def _made_by(folder: Path) -> str:
+    """The code that wrote the crate, as its metadata names it. Raises NotTaken, OSError."""
+    found = handed.read_json((folder / METADATA).read_bytes())
+    graph = found.get("@graph") if isinstance(found, dict) else None
+    software = [
+        one for one in (graph if isinstance(graph, list) else []) if isinstance(one, dict) and one.get("@id") == SOURCE
+    ]
+    version = software[0].get("softwareVersion") if software else None
+    if not isinstance(version, str):
+        raise handed.NotTaken(f"an RO-Crate, but not one of fsage: its {METADATA} does not name {SOURCE}")
+    return version
 
 
-def _metadata(crate: Path, folder: Path) -> Any:
-    """The crate's entry of the code that wrote it."""
-    try:
-        found = ROCrate(folder).get(SOURCE)
-    except (OSError, ValueError, KeyError) as error:
-        raise ExportError(f"{crate}: {METADATA} is missing or not readable ({error}): not an RO-Crate") from None
-    if found is None:
-        raise ExportError(f"{crate} is an RO-Crate, but not one of fsage: its {METADATA} does not name {SOURCE}")
-    return found
+def _one_report(folder: Path) -> Path:
+    """The page in a crate; its folders name target and study. Raises NotTaken."""
+    pages = sorted((folder / "results" / "report").glob("*/*/index.html"))
+    if len(pages) != 1:
+        raise handed.NotTaken(f"it holds {len(pages)} reports, not one: it was not written by `fsage export`")
+    return pages[0]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from fsage.cells import CLOSED, COUNT, Cell, CellAxes, Combination, check_division, level_text, of_workload, shuffled
-from fsage.strict import Problem, Strict, block_of, count_of, noting, refuse, show, unknown_key
+from fsage.strict import Problem, Strict, block_of, count_of, names_of, noting, refuse, unknown_key
 
 
 class Passes(Strict):
@@ -61,12 +61,11 @@ class Traces:
     def read(cls, block: Any, planned: CellAxes) -> Traces:
         """Return the traces of a block; raises ValidationError with everything that is wrong in it."""
         problems: list[Problem] = []
-        states: Any = block_of(block).get("states")
-        if not isinstance(states, list) or not states or not all(isinstance(name, str) for name in states):
-            text = 'is not a list of states, such as ["80.00", "80.50"]'
-            problems.append(Problem(("states",), f"{show(states)} {text}"))
+        states: tuple[str, ...] = ()
+        with noting(problems, "states"):
+            states = names_of(block_of(block).get("states"), least=1)
         params = _one_cell(block, planned, "states", "traced cells", problems)
-        return cls(tuple(states), {**params, "iteration": 1})
+        return cls(states, {**params, "iteration": 1})
 
     def cell(self) -> tuple[str, str, dict[str, Any]]:
         """Return name, kind and parameters."""

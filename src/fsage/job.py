@@ -9,6 +9,7 @@ from pathlib import Path
 from fsage import record, request, results, runs, stopping, window
 from fsage.plan import STATE_S, Plan
 from fsage.play import PlayFailed, play
+from fsage.printable import lines
 from fsage.progress import Progress
 from fsage.study import Cell
 
@@ -22,7 +23,7 @@ def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> 
     window.check(f"state {state} with a cell in it", STATE_S + first)
     file = _request(plan, state, f"establish_{state}", [])
     plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
-    play(playbooks, inventory, ["-e", f"@{file}"], plan.results.log(f"establish_{state}"), Progress(plan, state))
+    play(playbooks, inventory, plan.results.log(f"establish_{state}"), Progress(plan, state), fsage_request=file)
     _say(f"{plan.study.name}: state {state} reached in {time.monotonic() - began:.0f} s")
 
 
@@ -33,25 +34,27 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
     when cells are left; what was measured then waits in the store for the next run.
     """
     bundle = plan.results.bundle(state)
-    record.unpack(bundle, plan.results.root, plan.target.name)
+    _take(plan, bundle)
     record.forget_handed_over(plan, state)
     bundle.parent.mkdir(parents=True, exist_ok=True)
     progress, failed = Progress(plan, state), None
+    refused: list[str] = []
     asked: list[Cell] = []
     while not failed and (todo := stopping.due(plan, state)) and todo != asked:
         progress, asked = Progress(plan, state), todo
         file = _request(plan, state, f"measure_{state}", todo)
         try:
-            play(playbooks, inventory, ["-e", f"@{file}"], plan.results.log(f"measure_{state}"), progress)
+            play(playbooks, inventory, plan.results.log(f"measure_{state}"), progress, fsage_request=file)
         except PlayFailed as error:
             failed = error
-        record.unpack(bundle, plan.results.root, plan.target.name)
+        refused = _take(plan, bundle) or refused
     runs.check()
     if not failed:
         stopping.spare(plan, state)
     if lacking := record.hand_over(plan, state):
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
-        raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {failed or 'no reason'}")
+        why = failed or next(iter(refused), "no reason")
+        raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {why}")
     _say(progress.done())
 
 
@@ -79,5 +82,15 @@ def _request(plan: Plan, state: str, name: str, cells: list) -> Path:
     return path
 
 
+def _take(plan: Plan, bundle: Path) -> list[str]:
+    """Unpack what a play fetched; what was not taken of it, each said."""
+    refused = record.unpack(bundle, plan.results.root, plan.target.name).refused
+    for sentence in refused[:SHOWN]:
+        _say(sentence)
+    if len(refused) > SHOWN:
+        _say(f"and {len(refused) - SHOWN} more, all below {plan.results.refused('')}")
+    return refused
+
+
 def _say(text: str) -> None:
-    print(f"fsage: {text}", file=sys.stderr)
+    print(lines(f"fsage: {text}"), file=sys.stderr)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
+from fsage.agent.declaration import complete
+from fsage.agent.frozen import as_declared
 from fsage.results import Results
 from fsage.statistics import reachable, smallest_p
 from fsage.study import Cell, Study, StudyError, load_study, means
@@ -59,6 +61,11 @@ class Plan:
     def unreached(self) -> set[str]:
         """States with missing cells that have no evidence yet."""
         return {state for state in self.missing if not self.results.state(state).exists()}
+
+    def check_state(self, name: str) -> None:
+        """Raise StudyError for a state that the study has not."""
+        if name not in self.states:
+            raise StudyError(f"study {self.study.name} has no state {name!r}; it has {', '.join(self.states)}")
 
     def batches(self, size: int) -> list[list[str]]:
         """States with missing cells, in planned order, `size` at a time."""
@@ -174,7 +181,8 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
         study = study.narrowed(only[study.name])
     target = load_target(inventory)
     where = Results(results_root, target.name, study.name)
-    return Plan(study, target, where, load_claim(where.claim))
+    claim = load_claim(where.claim)
+    return Plan(study, target, where, claim and as_declared(claim, complete(target.model_dump())))
 
 
 def load_plans(studies: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> dict[str, Plan]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-from rich.console import Console
+
+from fsage import yaml_text
+from fsage.printable import Terminal, printable
 
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # where the output is no terminal
@@ -22,13 +25,15 @@ class PlayFailed(Exception):
 
 
 def play(
-    playbooks: list[str], inventory: Path, extra: list[str], log: Path, progress: Callable[[], str] | None
+    playbooks: list[str], inventory: Path, log: Path, progress: Callable[[], str] | None, **variables: str | Path
 ) -> None:
     """Run `ansible-playbook` on all `playbooks` in one call, its output in `log`.
 
-    `progress` is asked for a line now and then. Raises PlayFailed with the failed task's own message.
+    `variables` are names of files, words of our own: Ansible takes what stands there for a template. `progress` is
+    asked for a line now and then. Raises PlayFailed with the failed task's own message.
     """
-    command = ["ansible-playbook", "-i", str(inventory), *playbooks, *extra]
+    extra = {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in variables.items()}
+    command = ["ansible-playbook", "-i", str(inventory), *playbooks, *(["-e", json.dumps(extra)] if extra else [])]
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "w") as out:
         out.write("$ " + " ".join(command) + "\n")
@@ -46,7 +51,7 @@ def play(
 
 def follow(process: subprocess.Popen, progress: Callable[[], str] | None) -> int:
     """Wait for a process, showing progress: one changing line on a terminal, else a line every ten seconds."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if progress and console.is_terminal:
         with console.status(progress()) as status:
             while process.poll() is None:
@@ -58,7 +63,7 @@ def follow(process: subprocess.Popen, progress: Callable[[], str] | None) -> int
             time.sleep(LOOK_EVERY_S / 10)
             if progress and time.monotonic() - said > LINE_EVERY_S:
                 said = time.monotonic()
-                print(progress(), file=sys.stderr, flush=True)
+                print(printable(progress()), file=sys.stderr, flush=True)
     return process.wait()
 
 
@@ -67,7 +72,7 @@ def reason(output: str) -> str:
     failures = re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE)
     for host, result in reversed(failures):
         try:
-            message = yaml.safe_load(result)["msg"]
+            message = yaml_text.load(result)["msg"]
         except (yaml.YAMLError, KeyError, TypeError):
             continue
         return f"{host}: {' '.join(str(message).removeprefix('Task failed: ').split())}"

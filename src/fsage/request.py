@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Iterable
 
-from fsage import results, runs, workloads
+from fsage import asked, results, runs, workloads
 from fsage.plan import Plan
 from fsage.study import Cell, StudyError
 
@@ -27,33 +27,33 @@ def seed_of(plan: Plan) -> int:
 def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
     """The request for a state with `cells` to measure in it (none: only bring the state about).
 
-    Raises StudyError when the state is not in the study or a cell cannot be run on this target.
+    What is asked for is noted (fsage.asked): only answers to that are taken. Raises StudyError when the state is not in
+    the study or a cell cannot be run on this target.
     """
-    if state_name not in plan.states:
-        raise StudyError(f"study {plan.study.name} has no state {state_name!r}; it has {', '.join(plan.states)}")
+    plan.check_state(state_name)
     state = plan.states[state_name]
     run = runs.current()
     steps = state.steps(plan.target.scale.file_size, seed_of(plan))
-    return {
-        "fsage_request": {
-            "schema": SCHEMA,
-            "study": plan.study.name,
-            "state": state_name,
-            "nominal": state.nominal,
-            "run": run.holder["run"] if run.holder else None,
-            "holder": run.holder,
-            "slurm_job": os.environ.get("SLURM_JOB_ID"),  # of which what srun launches is a step
-            "claim": plan.claim["id"] if plan.claim else None,
-            "until": run.until.timestamp() if run.until else None,
-            "tuning": plan.study.tuning,
-            "reuse": plan.study.states.reuse,
-            "steps": steps,
-            "first_instance": _first_instance(plan, state_name),
-            "cells": [_cell(plan, state_name, steps, cell) for cell in cells],
-            "bundle": str(plan.results.bundle(state_name).absolute()),
-            "evidence": str(plan.results.state(state_name).absolute()),
-        }
+    made = {
+        "schema": SCHEMA,
+        "study": plan.study.name,
+        "state": state_name,
+        "nominal": state.nominal,
+        "run": run.holder["run"] if run.holder else None,
+        "holder": run.holder,
+        "slurm_job": os.environ.get("SLURM_JOB_ID"),  # of which what srun launches is a step
+        "claim": plan.claim["id"] if plan.claim else None,
+        "until": run.until.timestamp() if run.until else None,
+        "tuning": plan.study.tuning,
+        "reuse": plan.study.states.reuse,
+        "steps": steps,
+        "first_instance": _first_instance(plan, state_name),
+        "cells": [_cell(plan, state_name, steps, cell) for cell in cells],
+        "bundle": str(plan.results.bundle(state_name).absolute()),
+        "evidence": str(plan.results.state(state_name).absolute()),
     }
+    asked.note(plan.results, made)
+    return made
 
 
 def to_measure(plan: Plan, state_name: str) -> list[Cell]:
@@ -75,9 +75,10 @@ def _cell(plan: Plan, state: str, steps: list[dict], cell: Cell) -> dict:
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
             f"`ansible-playbook -i inventories/{plan.target.name} local_target.yml claim.yml` claims it"
         )
-    phases, unsupported = [], None
+    phases, unsupported, makes_bytes, workload = [], None, 0, workloads.load(cell.params["workload"])
     try:
-        phases = workloads.load(cell.params["workload"]).commands(cell.params, plan.claim, steps)
+        phases = workload.commands(cell.params, plan.claim, steps)
+        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(cell.params, plan.claim)
     except workloads.Unsupported as why:
         unsupported = str(why)
     except ValueError as error:
@@ -89,6 +90,7 @@ def _cell(plan: Plan, state: str, steps: list[dict], cell: Cell) -> dict:
         "attempt": plan.results.attempts(state, cell.name) + 1,
         "params": cell.params,
         "estimate_s": plan.cell_seconds(state, cell),
+        "makes_bytes": makes_bytes,
         "phases": phases,
         "unsupported": unsupported,
         "trace": cell.kind == "traced",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsage import handed
+
 
 @dataclass(frozen=True)
 class Results:
@@ -62,6 +64,14 @@ class Results:
         """Log of one job."""
         return self.root / "logs" / self.target / self.study / f"{name}.log"
 
+    def asked(self, state: str) -> Path:
+        """What the target was asked for in a state, by all runs (fsage.asked)."""
+        return self.root / "asked" / self.target / self.study / f"{state}.json"
+
+    def refused(self, name: str) -> Path:
+        """What a host sent and nobody takes, kept as it came."""
+        return self.root / "refused" / self.target / name
+
     def request(self, name: str) -> Path:
         """The request of one job."""
         return self.root / "requests" / self.target / self.study / f"{name}.json"
@@ -87,11 +97,11 @@ class Results:
 def read(path: Path) -> Any:
     """JSON of `path`, or None where there is no such file. Raises ValueError naming the file when it is broken."""
     try:
-        return json.loads(path.read_text())
+        return handed.read_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON ({error}); move it away and give the same command again") from error
+        raise ValueError(f"{path}: {error}; move it away and give the same command again") from error
 
 
 def write(path: Path, value: Any) -> None:

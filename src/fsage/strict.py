@@ -22,6 +22,10 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from fsage.sizes import parse_size
 
+MOST_LEVELS = 1000
+"""On one axis."""
+MOST_NAMES = 100
+"""In a list of states."""
 SIZE_PATTERN = r"^[0-9]+ ?([KMGTkmgt]([iI][bB])?)?$"
 
 
@@ -92,6 +96,15 @@ def scalar_of(value: object) -> Any:
     if not isinstance(value, str | int | float):
         raise ValueError(f"{show(value)} is not a single value")
     return value
+
+
+def names_of(value: object, least: int = 0) -> tuple[str, ...]:
+    """Return `value` if it is a list of names of states, not of very many; raises ValueError if not."""
+    if not isinstance(value, list) or len(value) < least or not all(isinstance(name, str) for name in value):
+        raise ValueError(f'{show(value)} is not a list of states, such as ["80.00", "80.50"]')
+    if len(value) > MOST_NAMES:
+        raise ValueError(f"a list of {len(value):,} states; allowed are {MOST_NAMES} at most")
+    return tuple(value)
 
 
 def choice_of(block: dict, key: str, known: list[str]) -> str:
@@ -213,6 +226,8 @@ def read_levels(value: Any, read: Callable[[Any], Any], least: int = 1) -> tuple
         return (read(value),)
     if len(value) < least:
         raise ValueError("an empty list; allowed: one value or a list of at least one")
+    if len(value) > MOST_LEVELS:
+        raise ValueError(f"a list of {len(value):,} levels; allowed are {MOST_LEVELS:,} at most")
     found: list[Any] = []
     problems: list[Problem] = []
     for index, level in enumerate(value):

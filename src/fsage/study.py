@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationError, field_validator, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
-from fsage import recipes, workloads
+from fsage import handed, recipes, workloads, yaml_text
+from fsage.agent import tuning
 from fsage.also import Also
 from fsage.also import schema as also_schema
-from fsage.cells import Cell, CellAxes, Combination
+from fsage.cells import Cell, CellAxes, Combination, check_number
 from fsage.cells import schema as cells_schema
 from fsage.extras import Extras, Passes, Sentinels, Traces, schemas
 from fsage.filters import Axes, Filter, any_matches, levels_of_states, of_cells, read_axis
@@ -30,12 +32,14 @@ from fsage.strict import (
     noting,
     problems_of,
     refuse,
-    scalar_of,
     show,
     unknown_key,
 )
 
 NAME = r"^[a-z][a-z0-9_]{0,31}$"
+MOST_STATES = 10_000
+MOST_ENTRIES = 100
+"""Of a list that each cell or state is held against."""
 
 
 class StudyError(ValueError):
@@ -64,7 +68,7 @@ class Compare:
         problems: list[Problem] = []
         levels = {}
         study: Any = block_of(block).get("study")
-        if not isinstance(study, str) or not re.match(NAME, study):
+        if not isinstance(study, str) or not re.fullmatch(NAME, study):
             problems.append(Problem(("study",), f"{show(study)} is not the name of a study"))
         for key, value in block.items():
             with noting(problems, key):
@@ -82,9 +86,31 @@ class Compare:
 def _read_states(block: Any) -> BaseModel:
     model = recipes.load(choice_of(block_of(block), "recipe", recipes.names())).States
     try:
-        return model.model_validate(block)
+        states = model.model_validate(block)
     except ValidationError as error:
         refuse(problems_of(error, model))
+    counts = {key: len(levels) for key in model.model_fields if isinstance(levels := getattr(states, key), tuple)}
+    counts["structures"] = getattr(states, "structures", 1)
+    how = " x ".join(f"{count} of {key}" for key, count in counts.items() if count > 1)
+    check_number(math.prod(count for count in counts.values() if count), how, MOST_STATES, "states")
+    return states
+
+
+if TYPE_CHECKING:
+    _Tuning = dict[str, int | str]
+else:
+    _Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]
+
+
+def _read_tuning(block: Any) -> dict[str, Any]:
+    problems = [
+        Problem((str(name),), why)
+        for name, value in block_of(block).items()
+        if (why := tuning.why_not(name, value)) is not None
+    ]
+    if problems:
+        refuse(problems)
+    return dict(block)
 
 
 class Study(Strict):
@@ -108,9 +134,13 @@ class Study(Strict):
     traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
     only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
     exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
-    tuning: dict[str, Annotated[Any, PlainValidator(scalar_of)]] = Field({}, description="client tunables")
+    tuning: Annotated[dict[str, Any], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
+        {}, description="client tunables of the block queue or of Lustre, by name"
+    )
     order_seed: int = Field(1, description="seed of the order of cells within a state")
-    headline: list[Headline] = Field([], description="what the report says first")
+    headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field(
+        [], description="what the report says first"
+    )
     compare: Any = Field(None, description="a study whose records stand beside ours; null: none")
 
     _narrowed: list[Filter] = PrivateAttr([])
@@ -130,6 +160,8 @@ class Study(Strict):
     def _read_filters(cls, block: Any, info: ValidationInfo) -> list[Filter]:
         if not isinstance(block, list):
             raise ValueError(f"{show(block)} is not a list, such as [{{capacity: 80}}]")
+        if len(block) > MOST_ENTRIES:
+            raise ValueError(f"a list of {len(block):,} entries; allowed are at most {MOST_ENTRIES}")
         if not block or not {"states", "cells"} <= info.data.keys():
             return []
         axes = Axes(info.data["states"], info.data["cells"])
@@ -150,6 +182,9 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Study:
+        states = len(recipes.load(self.states.recipe).expand(self.states))
+        a_state = self.cells.count + sum(one.cells.count for one in self.also)
+        check_number(states * a_state, f"{states:,} states of {a_state:,} cells")
         names = [state.name for state in recipes.expand(self)]
         if not names:
             refuse([Problem(("only",), "together with 'exclude' this leaves no cell to measure")])
@@ -189,6 +224,8 @@ class Study(Strict):
 
         Numbers may be text, as a command line gives them.
         """
+        if handed.depth_of(entry) > handed.DEEPEST:
+            raise StudyError(f"study {self.name}: only: its blocks are nested more than {handed.DEEPEST} deep")
         study = self.model_copy()
         try:
             study._narrowed = [Axes(self.states, self.cells).read(_typed(entry))]
@@ -231,7 +268,7 @@ class Study(Strict):
 def load_study(path: Path | str) -> Study:
     """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed."""
     path = Path(path)
-    block = _read_yaml(path)
+    block = _read_study(path)
     try:
         study = Study.model_validate(block)
     except ValidationError as error:
@@ -249,13 +286,18 @@ def _typed(value: Any) -> Any:
         return {key: _typed(one) for key, one in value.items()}
     if isinstance(value, list):
         return [_typed(one) for one in value]
-    return yaml.safe_load(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return yaml_text.load(value)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{show(value)}: {yaml_text.explain(error)}") from None
 
 
 def usual_target(path: Path) -> str | None:
     """The target that a study names, read without the rest of it; None for what is no study."""
     try:
-        block = _read_yaml(path)
+        block = _read_study(path)
     except StudyError:
         return None  # loading it says why
     name = block.get("target") if isinstance(block, dict) else None
@@ -315,33 +357,27 @@ def _no_study(name: str, directory: Path) -> str:
     return f"there is no study {name!r} in {directory};{nearest(name, there)} there are: {known}"
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is ten times faster
-    """PyYAML's safe loader, but a key that is there twice is an error instead of the last one winning."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    text = f"the key {key.value!r} is there twice"
-                    raise yaml.constructor.ConstructorError(problem=text, problem_mark=key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _read_yaml(path: Path) -> Any:
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds. Raises StudyError naming the file and the place in it, and FileNotFoundError."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        return yaml_text.load(handed.read_file(path, yaml_text.MOST_BYTES).decode("utf-8"))
     except FileNotFoundError:
-        raise StudyError(f"{path}: {_no_study(path.stem, path.parent)}") from None
+        raise
     except OSError as error:
         raise StudyError(f"{path}: cannot be read: {error.strerror}") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise StudyError(f"{path}: {where}{error.problem}") from None
-    except (yaml.YAMLError, ValueError) as error:  # characters and dates that YAML does not know
-        raise StudyError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path}: not YAML: {error}") from None
+    except handed.NotTaken as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise StudyError(f"{path}: {yaml_text.explain(error)}") from None
+
+
+def _read_study(path: Path) -> Any:
+    try:
+        return read_yaml(path)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: {_no_study(path.stem, path.parent)}") from None
 
 
 if __name__ == "__main__":  # python -m fsage.study > config/study.schema.json

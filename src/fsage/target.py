@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from fsage import results
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Refusal
-from fsage.strict import Strict
-from fsage.study import StudyError, explain, usual_target
+from fsage.strict import Strict, show
+from fsage.study import StudyError, explain, read_yaml, usual_target
 
 Positive = Annotated[int, Field(gt=0)]
 
@@ -53,6 +52,7 @@ class Target(Strict):
     directory: str | None = None
     budget_gib: Annotated[float, Field(gt=0)] = 2
     containers: str | None = None
+    run_as: str | None = None
     home: str | None = None
     scale: Scale = Scale()
     allocator_reset: Literal["remount", "none"] = "remount"
@@ -99,20 +99,23 @@ def load_target(inventory: Path) -> Target:
     """The declaration in `<inventory>/group_vars/all/target.yml`. Raises StudyError naming file, key and value."""
     path = inventory / "group_vars" / "all" / "target.yml"
     try:
-        declared = yaml.safe_load(path.read_text())
-    except OSError as error:
+        declared = read_yaml(path)
+    except FileNotFoundError as error:
         known = sorted(p.name for p in inventory.parent.glob("*") if (p / "group_vars" / "all" / "target.yml").exists())
         raise StudyError(
             f"target {inventory.name!r}: {path}: {error.strerror}; there are {', '.join(known)}"
         ) from error
-    except yaml.YAMLError as error:
-        raise StudyError(f"{path}: not YAML: {error}") from error
+    if not isinstance(declared, dict) or "fsage_target" not in declared:
+        raise StudyError(f"{path}: {show(declared)} is not a block with the key fsage_target")
     try:
-        return Target.model_validate((declared or {}).get("fsage_target"))
+        return Target.model_validate(declared["fsage_target"])
     except ValidationError as error:
         raise StudyError(explain(path, error, Target)) from error
 
 
 def load_claim(path: Path) -> dict | None:
-    """The copy of the claim, or None before the target was claimed."""
-    return results.read(path)
+    """The copy of the claim, or None before the target was claimed. Raises StudyError for what is no claim."""
+    claim = results.read(path)
+    if claim is not None and not isinstance(claim, dict):
+        raise StudyError(f"{path}: {show(claim)} is no claim; move it away and claim the target again")
+    return claim

@@ -116,6 +116,11 @@ class Project:
     def playbook(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *words)
 
+    def asked(self, **request: object) -> str:
+        """The words that give a playbook a request."""
+        (self.root / "asked.json").write_text(json.dumps(request))
+        return "fsage_request=asked.json"
+
     @property
     def mount(self) -> Path:
         return Path(self.spec["mount_dir"]) / self.spec["name"] / "0"

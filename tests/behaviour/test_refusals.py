@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def test_a_target_whose_uuid_changed_is_not_touched(claimed: Project) -> None:
     subprocess.run(["umount", claimed.mount], check=True)
     subprocess.run(["mkfs.ext4", "-q", "-F", device], check=True, capture_output=True)
     theirs = subprocess.run(["blkid", "-p", "-o", "value", "-s", "UUID", device], capture_output=True, text=True).stdout
-    ran = claimed.playbook("scrub.yml", "-e", json.dumps({"fsage_request": {"steps": [], "state": "empty"}}))
+    ran = claimed.playbook("scrub.yml", "-e", claimed.asked(steps=[], state="empty"))
     assert ran.returncode != 0
     assert theirs.strip() in ran.stdout and "nothing was touched" in " ".join(ran.stdout.split())
     now = subprocess.run(["blkid", "-p", "-o", "value", "-s", "UUID", device], capture_output=True, text=True).stdout
@@ -112,7 +111,7 @@ def test_an_unclaimed_mount_of_somebody_else_is_not_touched(project: Project, tm
 
 def test_steps_without_a_claim_say_what_to_do(project: Project) -> None:
     for playbook in ("fragment.yml", "tune_clients.yml"):
-        ran = project.playbook(playbook, "-e", json.dumps({"fsage_request": {"steps": [], "state": "x"}}))
+        ran = project.playbook(playbook, "-e", project.asked(steps=[], state="x"))
         assert ran.returncode != 0 and "claim it first" in " ".join(ran.stdout.split()), playbook
     assert not project.mount.exists()
 

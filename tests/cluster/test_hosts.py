@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from project import make_project
 from testbed import Testbed, wait_for
 
 from fsage.agent import structure
-from fsage.workloads import _shared
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 GROUPS = {"launcher": ["n2"], "clients": ["n1", "n2", "n3"], "servers": ["n4"]}
@@ -53,7 +51,7 @@ def request(project: ClusterProject) -> str:
     made = project.fsage("request", "small", STATE)
     assert made.returncode == 0, made.stderr
     (project.root / "request.json").write_text(made.stdout)
-    return "@request.json"
+    return "fsage_request=request.json"
 
 
 def fillers(place: str) -> dict[str, tuple[int, int]]:
@@ -69,7 +67,7 @@ def sizes(project: ClusterProject) -> dict[str, int]:
 
 def steps_of(project: ClusterProject) -> list[dict]:
     """The steps of the last request."""
-    return json.loads((project.root / "request.json").read_text())["fsage_request"]["steps"]
+    return json.loads((project.root / "request.json").read_text())["steps"]
 
 
 def expected(project: ClusterProject, steps: list[dict]) -> dict[str, int]:
@@ -162,16 +160,3 @@ def test_a_host_that_is_lost_amid_a_cell_costs_that_cell(shared: ClusterProject)
     assert before.items() <= shared.taken().items()
     assert [record["status"] for record in shared.records().values()] == ["valid"] * 5
     shared.write_study(**SMALL)
-
-
-def test_srun_starts_a_step_of_the_job_on_each_client(testbed: Testbed) -> None:
-    claim = {"hosts": ["n3", "n1"], "tasks": 2, "launcher": "srun", "launcher_options": ["--mpi=none"]}
-    wanted = ["--nodes=2", "--nodelist=n1,n3", "--ntasks-per-node=2"]
-    job = testbed.run("sbatch", "--parsable", *wanted, "--output=/dev/null", "--wrap=sleep 60").strip()
-    wait_for(lambda: job in testbed.jobs("running"), 30, "the job")
-    try:
-        step = [*_shared.mpirun(claim), "sh", "-c", "echo $SLURM_JOB_ID $(hostname)"]
-        said = testbed.run("ssh", "n2", shlex.join([f"SLURM_JOB_ID={job}", *step]))
-    finally:
-        testbed.run("scancel", job)
-    assert sorted(said.splitlines()) == [f"{job} n1", f"{job} n1", f"{job} n3", f"{job} n3"]

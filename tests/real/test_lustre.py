@@ -37,7 +37,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
 
 def test_the_readmes_third_step_is_enough_for_a_request(project: LustreProject) -> None:
     request = json.loads(project.request(FULL).read_text())
-    assert request["fsage_request"]["claim"] == project.claim_file()["id"]
+    assert request["claim"] == project.claim_file()["id"]
 
 
 def test_each_cell_begins_with_the_space_that_the_state_left(project: LustreProject) -> None:
@@ -64,7 +64,7 @@ def test_a_file_of_somebody_else_is_noticed(project: LustreProject) -> None:
     foreign = f"{real.MOUNT}/foreign"
     ssh(f"dd if=/dev/zero of={foreign} bs=1M count=20 oflag=direct status=none")
     try:
-        said = project.done(*project.playing("scrub.yml", "-e", f"@{project.request(HALF)}", "--check"))
+        said = project.done(*project.playing("scrub.yml", "-e", f"fsage_request={project.request(HALF)}", "--check"))
         assert re.search(r"would empty target lvm: the target was changed since epoch \d+: lustre-OST\d+ holds", said)
     finally:
         ssh(f"rm -f {foreign}")
@@ -90,7 +90,9 @@ def test_a_killed_run_is_looked_up_by_who_asks(project: LustreProject) -> None:
         assert time.monotonic() < deadline and begun.poll() is None, (project.root / "started.log").read_text()
         time.sleep(1)
     kill_group(begun)
-    project.done(*project.playing("scrub.yml", "-e", f"@{project.request(HALF)}"))  # holds for no run: not refused
+    project.done(
+        *project.playing("scrub.yml", "-e", f"fsage_request={project.request(HALF)}")
+    )  # holds for no run: not refused
     project.done("snakemake", *real.ALL)
     assert not any(project.why().values()), project.why()
 
@@ -112,7 +114,7 @@ def test_a_table_that_a_remount_takes_is_noticed(project: LustreProject) -> None
 
 def test_tunables_are_said_set_and_put_back(project: LustreProject) -> None:
     project.write_study(**PAF, tuning={"max_rpcs_in_flight": 16})
-    request = f"@{project.request(FULL)}"
+    request = f"fsage_request={project.request(FULL)}"
     asked = "lctl get_param -n osc.lustre-OST*-osc-[^M]*.max_rpcs_in_flight"
     assert set(ssh(asked).split()) == {"8"}
     said = project.done(*project.playing("tune_clients.yml", "-e", request, "--check"))
@@ -129,7 +131,7 @@ def test_a_second_claim_leaves_nothing(project: LustreProject, tmp_path: Path) -
     other = real.project_in(tmp_path / "other", spec)
     assert "target lvm has claimed /mnt/lustre" in other.fails("snakemake", *real.ALL)
     assert ssh("ls /mnt/lustre").split() == ["fsage"]
-    assert ssh("ls /var/lib/fsage").split() == ["lib", "lvm"]
+    assert ssh("ls /var/lib/fsage").split() == ["lvm"]
 
 
 def test_a_site_is_told_its_room(project: LustreProject) -> None:

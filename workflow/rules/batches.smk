@@ -17,6 +17,7 @@ for number, plan in enumerate(PLANS.values()):
                 [str(plan.results.record(name, cell.name)) for name in states for cell in plan.missing[name]],
             priority: 10**8 - 10**6 * number - position
             resources:
+                **ALLOCATION,
                 target=1,
             params:
                 study=plan.study.name,

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fsage import complaints, runs, settings, window
+from fsage import allocation, complaints, runs, settings, window
 from fsage.plan import load_plans
+from fsage.results import Results
 from fsage.study import StudyError
-from fsage.target import load_target, target_of
+from fsage.target import load_claim, load_target, target_of
 
 try:
     if workflow.is_main_process:  # a job that parses this file again has these already
@@ -56,6 +57,16 @@ for word in set(sys.argv[1:]) - PLANS.keys() if workflow.is_main_process else ()
 
 # How many states one job visits, one after another: many where starting a job costs much.
 BATCH_STATES = config.get("batch_states", 1)
+
+
+def of_job(resource):
+    """A resource of jobs that measure, or None: known when the target is claimed, which a run may do itself."""
+    return lambda wildcards: allocation.asked(load_claim(Results(Path(RESULTS), TARGET.name, "").claim)).get(resource)
+
+
+# The site's own slurm_extra, if it has one, stays, and must then name the clients' nodes itself.
+OWN = workflow.resource_settings.default_resources or {}
+ALLOCATION = {name: of_job(name) for name in allocation.RESOURCES if name not in OWN}
 
 ASKED = {}  # study -> plan, filled when Snakemake asks for a study's records: so in dry runs too
 

@@ -36,6 +36,7 @@ for number, plan in enumerate(PLANS.values()):
                 [str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
             priority: priority_of_state + 1
             resources:
+                **ALLOCATION,
                 target=1,
             params:
                 study=plan.study.name,

@@ -3,15 +3,17 @@
 The agent (src/fsage/agent, standard library only) gets one JSON object on stdin (target, request and what
 the task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It
 runs over the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command
-takes 0.5 s. A local connection runs it from the working tree. Any other gets it once, as
-<home>/lib/fsage-<digest>.zip.
+takes 0.5 s. A local connection runs it from the working tree. Any other brings it along, before the object, and it
+runs from memory: nothing that lies on the host is run, and nothing is left there.
+
+The request is data: fsage_request is the path of its file, which is read here and never templated. So is what
+a host answers: it names no file on this machine, and what is kept of it is of its type (fsage.messages).
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
-import hashlib
 import json
 import os
 import shlex
@@ -21,23 +23,44 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from fsage.agent import lease
-from fsage.agent.hosts.library import packed
+from fsage.agent import lease, message
+from fsage.agent.hosts.library import BOOT, packed, sent
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
-HOME = "/var/lib/fsage"
 PYTHON = "/usr/bin/python3"
-NOT_INSTALLED = 97  # exit code of our own shell line, which the agent never gives
+REFUSED = 1  # the agent's exit code when nothing was touched
+MAIN = "from fsage.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
+ISOLATED = ("-I", "-S", "-c")  # modules from nowhere but Python and the agent: not from the current directory
 PR_SET_PDEATHSIG = 1  # prctl(2)
+REQUEST_BYTES = 64 * message.MIB
+ANSWER_BYTES = 256 * message.MIB  # the evidence of a target with many files
+BUNDLE_BYTES = 2048 * message.MIB
+WITHOUT = {
+    *("probe", "create", "remove", "claim", "release", "recover", "untune", "server_cache_back"),
+    *("prealloc", "prealloc_osts", "format_osts", "leave", "restore_tunables"),
+}
+"""Verbs that need no request."""
+GIVEN = (
+    *("msg", "proof", "why", "todo", "token", "due", "step", "sharded", "files"),
+    *("measured", "remaining", "lost", "stopped", "kinds", "undone", "bundle", "count"),
+    *("claim", "evidence", "probe", "osts", "tunables", "device_model"),
+)
+"""What of an answer becomes the task's result: Ansible obeys some keys (ansible_facts, add_host)."""
+HELD_BY = "held_by"  # of a refusal: who holds the target; looked at here, and no part of the result
+HOW = "write one with `fsage request STUDY STATE > request.json`, then add `-e fsage_request=request.json`"
 
 
 class ActionModule(ActionBase):
     """Arguments.
 
     verb: what the agent shall do (required).
-    input: more keys for the agent; they win over target and request.
-    save: {key: path}, puts what the answer holds under `key` as JSON into a file on the controller.
-    fetch: {key: path}, copies the host's file that the answer names under `key` to the controller.
+    input: more keys for the agent, beside target and request.
+    add: more keys of the request.
+    save: {key: place}, puts what the answer holds under `key` as JSON into a file on the controller. The request names
+      the file under `place`, or else the variable of that name does, which is not templated; empty: nowhere (claim_copy
+      null: where plans look for it).
+    save_in: the same, where `place` is a folder and the file is <host>.json in it.
+    fetch: {key: place}, copies the host's file that the answer names under `key` to that file.
     """
 
     TRANSFERS_FILES = False
@@ -48,39 +71,65 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Run the verb and return the agent's answer."""
         result = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(
-            {
-                "verb": {"type": "str", "required": True},
-                "input": {"type": "dict", "default": {}},
-                "save": {"type": "dict", "default": {}},
-                "fetch": {"type": "dict", "default": {}},
-            }
-        )
+        blocks = {key: {"type": "dict", "default": {}} for key in ("input", "add", "save", "save_in", "fetch")}
+        _, given = self.validate_argument_spec({"verb": {"type": "str", "required": True}, **blocks})
+        try:
+            request = request_of(given["verb"], task_vars.get("fsage_request"))
+        except message.Unacceptable as why:
+            return {**result, "failed": True, "changed": False, "rc": REFUSED, "msg": f"{why}; nothing was touched"}
         question = {
             "target": self._variable("fsage_target", task_vars),
-            "request": self._variable("fsage_request", task_vars),
             "hosts": self._hosts(task_vars),
             **given["input"],
+            "request": {**request, **given["add"]},
         }
         if not question["target"]:
             raise AnsibleActionFail(
                 "fsage_target is not defined for this host; an inventory declares it in group_vars/all/target.yml"
             )
         answer = self._ask(given["verb"], question, task_vars)
-        if answer["failed"] and (holder := answer.get("held_by")) and lease.dead_here(holder):
+        if run := dead_holder(answer.pop(HELD_BY, None)):
             # The host that keeps the lease cannot look up a process of this machine.
             request = question["request"]
-            gone = {"gone": [*request.get("gone", ()), holder["run"]]}
+            gone = {"gone": [*request.get("gone", ()), run]}
             answer = self._ask(given["verb"], {**question, "request": {**request, **gone}}, task_vars)
+            answer.pop(HELD_BY, None)
         if not answer["failed"]:
+            host = task_vars["inventory_hostname"]
             for line in (answer["msg"], *answer.get("proof", ())):
-                self._display.display(f"{task_vars['inventory_hostname']}: {line}")
+                self._display.display(f"{host}: {message.line(line)}")
             if not self._task.check_mode:
-                for key, path in given["save"].items():
-                    keep(path, json.dumps(answer[key], indent=1).encode() + b"\n")
-                for key, path in given["fetch"].items():
-                    keep(path, self._fetch(answer[key]))
+                self._keep(given, answer, question, task_vars)
         return {**result, **answer}
+
+    def _keep(self, given, answer, question, task_vars):
+        """Save what is to be saved of an answer, where the request or a variable says and as what was asked for."""
+        host = task_vars["inventory_hostname"]
+
+        def place_of(name):
+            place = question["request"].get(name) or task_vars.get(name)
+            if place is None and name == "claim_copy":
+                return usual_copy(question["target"].get("name"))
+            place = place or ""
+            if not isinstance(place, str) or "\0" in place:
+                raise AnsibleActionFail(f"{name} is {message.shown(place)}: the path of a file is wanted")
+            return Path(place) if place else None
+
+        try:
+            for key, name in given["save"].items():
+                if place := place_of(name):
+                    keep(place, accepted(key, answer, question))
+            for key, name in given["save_in"].items():
+                if place := place_of(name):
+                    if not message.is_name(host):
+                        raise message.Unacceptable(f"would be saved in a file named after {message.shown(host)}")
+                    keep(place / f"{host}.json", accepted(key, answer, question))
+            for key, name in given["fetch"].items():
+                if not (place := place_of(name)):
+                    raise AnsibleActionFail(f"the request names no file on this machine as {name!r}; {HOW}")
+                keep(place, self._fetch(answer.get(key)))
+        except message.Unacceptable as why:
+            raise AnsibleActionFail(f"what {host} answered {why}; nothing of it is kept") from None
 
     def _variable(self, name, task_vars):
         return self._templar.template(task_vars.get(name, {}))
@@ -112,20 +161,14 @@ class ActionModule(ActionBase):
     def _ask(self, verb, question, task_vars):
         python = self._variable("ansible_python_interpreter", task_vars) or PYTHON
         check = ["--check"] if self._task.check_mode else []
-        command = [str(python), "-S", "-m", "fsage.agent", *check, verb]  # -S: no packages, a quicker start
         stdin = json.dumps(question).encode()
         if self._connection.transport == "local":
             die_with_parent()
-            return answer_of(verb, self._execute(agent_line(str(SOURCE), command), stdin))
-        code = packed()
-        home, digest = question["target"].get("home") or HOME, hashlib.sha256(code).hexdigest()[:12]
-        library = f"{home}/lib/fsage-{digest}.zip"
-        line = f"[ -e {shlex.quote(library)} ] || exit {NOT_INSTALLED}; {agent_line(library, command)}"
-        ran = self._execute(line, stdin)
-        if ran["rc"] == NOT_INSTALLED:
-            self._install(code, library)
-            ran = self._execute(line, stdin)
-        return answer_of(verb, ran)
+            start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
+        else:
+            start, stdin = BOOT + MAIN, sent(packed()) + stdin
+        command = [str(python), *ISOLATED, start, *check, verb]
+        return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
 
     def _execute(self, line, stdin):
         """Run a shell line; locally with no shell left between this worker and the agent (die_with_parent)."""
@@ -133,30 +176,66 @@ class ActionModule(ActionBase):
         return self._low_level_execute_command(line, in_data=stdin, executable=shell)
 
     def _fetch(self, path):
+        if not isinstance(path, str) or not path.isprintable():
+            raise message.Unacceptable(f"names {message.shown(path)} as its file")
         ran = self._execute(f"exec base64 {shlex.quote(path)}", None)
         if ran["rc"] != 0:
-            raise AnsibleActionFail(f"{path} could not be fetched: {ran['stderr'].strip()}")
-        return base64.b64decode(ran["stdout"])
+            raise AnsibleActionFail(f"{path} could not be fetched: {message.line(ran['stderr'].strip())}")
+        if len(ran["stdout"]) > BUNDLE_BYTES * 4 // 3:
+            raise message.Unacceptable(f"has a file of more than {BUNDLE_BYTES} bytes, {path}, which stays there")
+        try:
+            return base64.b64decode(ran["stdout"])
+        except ValueError as error:
+            raise message.Unacceptable(f"has a file, {path}, that does not come as it was sent: {error}") from None
 
-    def _install(self, code, library):
-        place, path = shlex.quote(str(Path(library).parent)), shlex.quote(library)
-        ran = self._execute(f"mkdir -p {place} && cat > {path}.$$ && mv {path}.$$ {path}", code)
-        if ran["rc"] != 0:
-            raise AnsibleActionFail(f"The agent could not be put to {library}: {ran['stderr'].strip()}")
+
+def request_of(verb, given):
+    """The request in the file that the variable fsage_request names, as `given` on the command line."""
+    needed = verb not in WITHOUT
+    if given is None:
+        if needed:
+            raise message.Unacceptable(f"this playbook needs a request, and none was given: {HOW} to this command")
+        return {}
+    if not isinstance(given, str):
+        raise message.Unacceptable(
+            "fsage_request is given as data, which Ansible would take for templates, and the path of a file is "
+            f"wanted: {HOW} (not -e @request.json)"
+        )
+    try:
+        request = message.read_file(given, REQUEST_BYTES)
+    except message.Unacceptable as why:
+        raise message.Unacceptable(
+            f"fsage_request: {message.shown(given)} {why}; the path of a request's file is wanted: {HOW}"
+        ) from None
+    if not isinstance(request, dict):
+        raise message.Unacceptable(f"fsage_request: {message.shown(given)} holds no request: {HOW}")
+    return request
 
 
-def agent_line(library, command):
-    """The shell line that becomes the agent."""
-    return f"exec env PYTHONPATH={shlex.quote(library)} {shlex.join(command)}"
+def accepted(key, answer, question):
+    """What an answer holds under `key`, in bytes of JSON, as far as it is what was asked for."""
+    from fsage import messages  # late: of the other tasks none waits for pydantic
+
+    return messages.saved(key, answer.get(key), question["target"], question["request"])
+
+
+def dead_holder(holder):
+    """The run that holds the target, where its process was one of this machine's and is gone; else None."""
+    whole = isinstance(holder, dict) and message.is_name(holder.get("run"))
+    return holder["run"] if whole and lease.dead_here(holder) else None
 
 
 def answer_of(verb, ran):
     """What the agent said; a sentence of our own when it said nothing that can be read."""
     try:
-        answer = json.loads(ran["stdout"].strip().rpartition("\n")[2])
-    except ValueError:
+        answer = message.read(ran["stdout"].strip().rpartition("\n")[2], ANSWER_BYTES)
+        well = isinstance(answer, dict) and isinstance(answer.get("msg"), str)
+        lines = answer.get("proof", []) if well else None
+        if not isinstance(lines, list) or not all(isinstance(one, str) for one in lines):
+            answer = None
+    except message.Unacceptable:
         answer = None
-    if not isinstance(answer, dict) or "msg" not in answer:
+    if answer is None:
         last = ran["stderr"].strip().rpartition("\n")[2] or "nothing"
         return {
             "failed": True,
@@ -164,7 +243,16 @@ def answer_of(verb, ran):
             "msg": f"The agent's {verb} ended with exit code {ran['rc']} and no answer; it last said: {last}",
             "stderr": ran["stderr"],
         }
-    return {**answer, "failed": bool(answer.get("failed")) or ran["rc"] != 0, "rc": ran["rc"]}
+    failed = bool(answer.get("failed")) or ran["rc"] != 0
+    known = {key: answer[key] for key in (*GIVEN, HELD_BY) if key in answer}
+    return {**known, "changed": bool(answer.get("changed")), "failed": failed, "rc": ran["rc"]}
+
+
+def usual_copy(target):
+    """Where plans and requests look for the copy of a target's claim (fsage.results)."""
+    if not message.is_name(target):
+        raise message.Unacceptable(f"would be saved in a file named after target {message.shown(target)}")
+    return Path(os.environ.get("FSAGE_RESULTS") or SOURCE.parent / "results") / "targets" / f"{target}.json"
 
 
 def keep(path, content):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-from rich.console import Console
-
 from fsage import dataset
 from fsage.advise.advice import Advice, Asked, advise
 from fsage.advise.show import as_dict, show
 from fsage.plan import Plan
+from fsage.printable import Terminal
 
 
 def run(plan: Plan, asked: Asked, as_json: bool) -> None:
@@ -24,7 +23,7 @@ def run(plan: Plan, asked: Asked, as_json: bool) -> None:
     if as_json:
         print(json.dumps(as_dict(advice, _files(plan, advice)), indent=1))
     else:
-        show(advice, Console())
+        show(advice, Terminal())
 
 
 def _files(plan: Plan, advice: Advice) -> dict[str, list[str]]:

@@ -9,15 +9,22 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
+from fsage import handed, yaml_text
 from fsage.agent.walk import regular_files
 from fsage.sizes import LARGEST_BYTES, parse_size
 from fsage.strict import show
 
+MOST_TABLE_BYTES = 16 << 20
+"""Of a table; a list of sizes, a line each, may be as long as it likes."""
+LONGEST_LINE = 1000
+MOST_SIZES = 1_000_000
+MOST_COUNT = 1e15
 AMOUNTS = ("count", "weight")
 """How many files of a size there are, in numbers or in shares: the scale does not matter."""
 
@@ -60,21 +67,31 @@ def read(what: str) -> Distribution:
     try:
         if what != "-" and path.is_dir():
             return _made(((str(one), one.lstat().st_size, 1) for one in regular_files(path)), what)
-        text = sys.stdin.read() if what == "-" else path.read_text(encoding="utf-8")
+        if what == "-":
+            return _made(_of_lines(sys.stdin.buffer, "standard input"), "standard input")
+        rows = {".yaml": _of_yaml, ".yml": _of_yaml, ".csv": _of_csv}.get(path.suffix.lower())
+        with handed.open_file(path) as stream:
+            if rows is None:
+                return _made(_of_lines(stream, what), what)
+            return _made(rows(handed.bounded(stream, MOST_TABLE_BYTES).decode(), what), what)
     except OSError as error:
         raise ValueError(f"--files {error.filename or what}: {error.strerror}") from error
+    except handed.NotTaken as error:
+        raise ValueError(f"--files {what}: {error}") from error
+    except csv.Error as error:
+        raise ValueError(f"--files {what}: is no CSV: {error}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"--files {what}: is not text: {error}") from error
-    rows = {".yaml": _of_yaml, ".yml": _of_yaml, ".csv": _of_csv}.get(path.suffix.lower(), _of_lines)
-    return _made(rows(text, what), "standard input" if what == "-" else what)
 
 
 Row = tuple[str, Any, Any]
 """Where it stands, size, count."""
 
 
-def _of_lines(text: str, what: str) -> Iterator[Row]:
-    return ((f"{what}, line {number}", line, 1) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+def _of_lines(stream: IO[bytes], what: str) -> Iterator[Row]:
+    for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 1):
+        if line.strip():
+            yield f"{what}, line {number}", line.decode().rstrip("\r\n"), 1
 
 
 def _of_csv(text: str, what: str) -> Iterator[Row]:
@@ -87,9 +104,11 @@ def _of_csv(text: str, what: str) -> Iterator[Row]:
 
 def _of_yaml(text: str, what: str) -> Iterator[Row]:
     try:
-        found = yaml.safe_load(text)
+        found = yaml_text.load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"--files {what}: is not YAML: {' '.join(str(error).split())}") from error
+        raise ValueError(
+            f"--files {what}: is not YAML: {yaml_text.explain(error).removeprefix('not YAML: ')}"
+        ) from error
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise ValueError(f"--files {what}: {show(found)} is not a list such as [{{size: 64M, count: 10}}, ...]")
     for number, row in enumerate(found, 1):
@@ -116,6 +135,8 @@ def _made(rows: Iterable[Row], source: str) -> Distribution:
             files[size_bytes] += number  # type: ignore[assignment]  # Counter is typed for whole numbers only
         else:
             empty += number
+        if len(files) > MOST_SIZES:
+            raise ValueError(f"--files {source}: has more than {MOST_SIZES:,} different sizes: round them first")
     files = Counter({size: count for size, count in files.items() if count})
     if not files:
         raise ValueError(f"--files {source}: names no file with a byte in it: there is nothing to advise on")
@@ -133,8 +154,8 @@ def _size(value: Any) -> int:
 def _number(value: Any) -> float:
     try:
         number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
-    except ValueError:
+    except (ValueError, OverflowError):
         number = math.nan
-    if not 0 <= number < math.inf:
-        raise ValueError(f"{show(value)} files of a size: a number from 0 up is allowed")
+    if not 0 <= number <= MOST_COUNT:
+        raise ValueError(f"{show(value)} files of a size: a number from 0 to 10^15 is allowed")
     return number

@@ -5,6 +5,7 @@ Exit code 0: done; 1: refused, nothing was touched; 2: failed. The object then h
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -16,13 +17,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fsage.agent import claim, images, lease, prealloc, probe, recover, state, structure, tune
+from fsage.agent import (
+    asked,
+    claim,
+    images,
+    lease,
+    message,
+    namespace,
+    prealloc,
+    privilege,
+    probe,
+    recover,
+    state,
+    structure,
+    tune,
+)
 from fsage.agent.cells import measure, outbox, shares
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.leave import leave
 from fsage.agent.lustre import osts, servercache
 from fsage.agent.lustre.format import format_osts
+from fsage.agent.message import shown
 
 Verb = Callable[[dict, dict, bool], dict]
 
@@ -47,12 +63,25 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
 def of_step(verb: str, given: dict, request: dict, check: bool) -> dict:
     """A verb on a step that `begin_…` announced."""
     stage, _, kind = verb.partition("_")
-    spec, step = given["target"], given["step"]
+    spec, step = given["target"], given.get("step", {})
+    if step not in request["steps"]:
+        raise Refusal(f"{verb} is asked for with the step {shown(step)}, which is none of the request's")
     if check:
         return {"changed": True, "msg": f"would {kind or verb}"}
     if stage == "end":
         return state.end(kind, spec, request, step)
     return state.work(verb, spec, request, step, given.get("shard", state.ALL))
+
+
+def question(text: bytes) -> dict[str, Any]:
+    """What came on stdin. Raises Refusal."""
+    try:
+        given = message.read(text, QUESTION_BYTES)
+    except message.Unacceptable as why:
+        raise Refusal(f"what came on standard input {why}; nothing was touched") from None
+    if not isinstance(given, dict) or not isinstance(given.get("target"), dict):
+        raise Refusal("what came on standard input is no JSON object with a target; nothing was touched")
+    return given
 
 
 VERBS: dict[str, Verb] = {
@@ -80,8 +109,21 @@ VERBS: dict[str, Verb] = {
     "bundle": outbox.bundle,
     "acknowledge": outbox.acknowledge,
 }
+QUESTION_BYTES = 128 * message.MIB
 PR_SET_PDEATHSIG = 1  # prctl(2)
 ON_STEPS = [f"{stage}{kind}" for kind in structure.kinds() for stage in ("", "end_")]
+
+
+def among_mounts(spec: dict) -> contextlib.AbstractContextManager[None]:
+    """Where a target's file systems are mounted; before there are threads."""
+    ours = spec.get("kind", "loop") == "loop" and os.geteuid() == 0
+    return namespace.entered() if ours else contextlib.nullcontext()
+
+
+def is_outside(spec: dict) -> bool:
+    """Whether we are a user's, and his loop target is mounted elsewhere."""
+    loop, user = spec.get("kind", "loop") == "loop", os.geteuid() != 0
+    return loop and user and not namespace.inside() and privilege.why_not() is None
 
 
 def end_with_parent() -> None:
@@ -110,14 +152,24 @@ def main(arguments: list[str]) -> int:
     if verb not in VERBS and verb not in ON_STEPS:
         print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
         return 2
-    end_with_parent()
-    given: dict[str, Any] = json.load(sys.stdin)
     try:
-        request = {**(given.get("request") or {}), "hosts": given.get("hosts")}  # the inventory's
-        if verb in ON_STEPS:
-            answer = of_step(verb, given, request, check)
-        else:
-            answer = VERBS[verb](given["target"], request, check)
+        given = question(sys.stdin.buffer.read())
+        spec = given.get("target") or {}
+        if is_outside(spec):
+            if privilege.INSIDE in arguments:
+                raise Failure(f"{privilege.HELPER} started the agent where no target is mounted; install it again")
+            end_with_parent()
+            return privilege.go_inside(arguments, given)
+        if privilege.INSIDE in arguments:
+            privilege.is_granted()
+        with among_mounts(spec):
+            end_with_parent()
+            request = asked.checked(given.get("request") or {}, given.get("hosts"))
+            asked.needed(verb, request)
+            if verb in ON_STEPS:
+                answer = of_step(verb, given, request, check)
+            else:
+                answer = VERBS[verb](given["target"], request, check)
     except lease.Held as held:
         answer, code = {"failed": True, "changed": False, "msg": str(held), "held_by": held.holder}, 1
     except Refusal as refusal:

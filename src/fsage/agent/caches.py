@@ -1,16 +1,32 @@
-"""Dropping the page cache, and asking the kernel whether it is gone."""
+"""Dropping caches, and asking the kernel whether they are gone: pages of data, names and inodes.
+
+To count a file's pages is to open it, which brings its name and inode in again. So pages are counted before what is
+dropped last, and after that only names are asked for, by a look-up that ends where it would have to read
+(`openat2(2)` with RESOLVE_CACHED, Linux 5.12). It is the same on every local file system, where the counters of
+/proc/slabinfo are of all mounts of a type together, and a descriptor held for cachestat(2) would itself keep the inode.
+A file whose name is not in memory has an inode there only while something else holds it, and its pages were counted.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import mmap
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from fsage.agent import privilege
 from fsage.agent.errors import Failure
 
 SYS_CACHESTAT = 451  # the same number on every architecture since Linux 6.5
+SYS_OPENAT2, RESOLVE_CACHED, AT_FDCWD = 437, 0x20, -100
+BLKFLSBUF = 0x1261  # linux/fs.h
+NAMES_ATTEMPTS = 3  # a name that was used lately is passed over once
+COLD, WARM, KEPT, UNASKED = "cold", "warm", "kept: without root they cannot be dropped", "not asked: Linux before 5.12"
+"""What is known of names and inodes of the files that are measured."""
 DROP = Path("/proc/sys/vm/drop_caches")
 COUNTERS = Path("/proc/vmstat")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,6 +43,10 @@ class _Stat(ctypes.Structure):
     ]
 
 
+class _How(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("flags", "mode", "resolve")]
+
+
 def flush(mount: Path) -> None:
     """Write out all that is dirty on one file system (syncfs(2)). Raises OSError."""
     fd = os.open(mount, os.O_RDONLY)
@@ -38,27 +58,102 @@ def flush(mount: Path) -> None:
 
 
 def drop(files: list[Path]) -> dict:
-    """Flush and drop the caches; return {"seconds", "cached_pages", "method"}.
+    """Flush and drop the caches; return what `left_of` does, "seconds" and "method".
 
-    `cached_pages` counts the pages of `files` that are still in memory afterwards: a cell whose files are
-    still cached must fail, for its read would not reach the device. Without root only these files' own
-    pages can be given up (posix_fadvise).
+    `cached_pages` counts the pages of `files` that stayed in memory when all was dropped: a cell whose files are still
+    cached must fail, for its read would not reach the device. Without root only these files' own pages can be given up
+    (posix_fadvise), and their names and inodes stay.
     """
     began = time.monotonic()
+    pages, method = drop_pages(files)
+    return {**drop_names(files), "seconds": time.monotonic() - began, "cached_pages": pages, "method": method}
+
+
+def drop_pages(files: list[Path]) -> tuple[int, str]:
+    """The first half: flush and drop; how many pages of `files` stayed, and how it was done. It opens each of them."""
     for path in files:
         flush(path)
-    if os.access(DROP, os.W_OK):
-        method = "drop_caches=3"
-        DROP.write_text("3\n")
-        if cached := cached_pages(files):  # a page in flight survives the first pass
-            DROP.write_text("3\n")
-            cached = cached_pages(files)
-    else:
-        method = "posix_fadvise(DONTNEED)"
+    if not may_drop():
         for path in files:
             give_up(path)
+        return cached_pages(files), "posix_fadvise(DONTNEED)"
+    drop_all_pages()
+    if cached := cached_pages(files):  # a page in flight survives the first pass
+        drop_all_pages()
         cached = cached_pages(files)
-    return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": method}
+    return cached, "drop_caches=3"
+
+
+def may_drop() -> bool:
+    """Whether this process can have the kernel drop its caches."""
+    return os.access(DROP, os.W_OK) or (os.geteuid() != 0 and privilege.why_not() is None)
+
+
+@privilege.privileged("drop-caches")
+def drop_all_pages() -> None:
+    """Have the kernel drop what it may of its caches, once. Raises OSError."""
+    DROP.write_text("3\n")
+
+
+def drop_names(files: list[Path]) -> dict:
+    """The other half, after which nobody may touch a file of `files`: what counting them brought in. See `left_of`."""
+    if not may_drop():
+        return {**left_of(files), "metadata": KEPT} if files else left_of(files)
+    for _ in range(NAMES_ATTEMPTS):
+        drop_all_pages()
+        if not (left := left_of(files))["cached_names"]:
+            break
+    return left
+
+
+def left_of(files: list[Path]) -> dict:
+    """What of `files` is in memory, asked so that nothing comes in: {"cached_pages", "cached_names", "metadata"}.
+
+    `files` are paths without symbolic links. Names are None where the kernel cannot be asked. Pages are counted of the
+    files whose names are there.
+    """
+    names = known(files)
+    if names is None:
+        return {"cached_pages": 0, "cached_names": None, "metadata": UNASKED}
+    return {"cached_pages": cached_pages(names), "cached_names": len(names), "metadata": WARM if names else COLD}
+
+
+def together(hosts: Sequence[dict]) -> dict:
+    """What `left_of` said on several hosts, as one: the worst of it."""
+    names = [one["cached_names"] for one in hosts]
+    return {
+        "cached_pages": sum(one["cached_pages"] for one in hosts),
+        "cached_names": None if None in names else sum(names),
+        "metadata": min((one["metadata"] for one in hosts), key=(WARM, KEPT, UNASKED, COLD).index),
+    }
+
+
+def known(files: list[Path]) -> list[Path] | None:
+    """Those whose names the kernel has in memory; it reads nothing for the answer. None where it cannot be asked."""
+    how = _How(os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, RESOLVE_CACHED)
+    found = []
+    for path in files:
+        descriptor = _libc.syscall(SYS_OPENAT2, AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        if descriptor >= 0:
+            os.close(descriptor)
+            found.append(path)
+        elif (code := ctypes.get_errno()) in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
+            return None
+        elif code not in (errno.EAGAIN, errno.ENOENT):
+            raise OSError(code, os.strerror(code), str(path))
+    return found
+
+
+def drop_device(device: str) -> None:
+    """Drop what the kernel has of a block device that nothing is mounted from. Raises OSError.
+
+    ext4 keeps inode tables and directories there, and unmounting drops them only where nobody else has the device open.
+    """
+    descriptor = os.open(device, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, BLKFLSBUF)
+    finally:
+        os.close(descriptor)
 
 
 def give_up(path: Path) -> None:
@@ -82,7 +177,7 @@ def drop_all() -> dict:
     began, before = time.monotonic(), _drops()
     os.sync()
     try:
-        DROP.write_text("3\n")
+        drop_all_pages()
     except OSError as error:
         raise Failure(f"{DROP} on {os.uname().nodename}: {error.strerror}; dropping caches needs root") from error
     if _drops() <= before:

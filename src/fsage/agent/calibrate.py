@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import containers, files
+from fsage.agent import places as owned
 from fsage.agent.declaration import MIB, tasks_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.room import Room
 from fsage.agent.shell import run
 from fsage.agent.target import Target
 
@@ -64,7 +66,7 @@ def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
     directions, all tasks together, and seconds. `first_guess_mib_s` is of all tasks together.
     """
     tasks = tasks_of(target.spec)
-    room_mib = room(target.spec, target.capacity_bytes)
+    room_mib = room(target.spec, target.capacity_bytes, len(target.claim.get("hosts", ())))
     declared = target.spec["amount_mib"]
     if declared is not None:
         pair = _pair(target, declared, 1)
@@ -91,9 +93,10 @@ def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
     )
 
 
-def room(spec: dict[str, Any], capacity_bytes: int) -> int:
-    """How many MiB each task may write on an empty target of this capacity; `Refusal` if that is too little."""
-    name, tasks, declared, capacity_mib = spec["name"], tasks_of(spec), spec["amount_mib"], capacity_bytes // MIB
+def room(spec: dict[str, Any], capacity_bytes: int, clients: int = 1) -> int:
+    """How many MiB each task of all clients may write on an empty target of this capacity; `Refusal` if too little."""
+    name, tasks, declared = spec["name"], tasks_of(spec) * max(1, clients), spec["amount_mib"]
+    capacity_mib = capacity_bytes // MIB
     if declared is not None:
         if declared * tasks > capacity_mib:
             raise Refusal(
@@ -113,9 +116,12 @@ def room(spec: dict[str, Any], capacity_bytes: int) -> int:
 def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     """One write and one read as a cell has them, in the model's group: rates, seconds, command lines."""
     tasks = tasks_of(target.spec)
+    Room(target).must_hold(each_mib * tasks * MIB, "calibrating")
     places = [mount / "measured" for mount in target.mounts]
     for place in places:
-        place.mkdir(exist_ok=True)
+        target.take(place)
+        owned.make(place)
+        target.give(place)
     seconds: dict[str, float] = {}
     commands = []
     began = time.monotonic()
@@ -126,7 +132,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
             "--name=calibrate",
             "--directory=" + ":".join(str(p).replace(":", r"\:") for p in places),
             f"--rw={direction}",
-            f"--bs={min(TRANSFER_MIB, each_mib)}M",
+            f"--bs={math.gcd(TRANSFER_MIB, each_mib)}M",  # fio leaves out what is less than a whole transfer
             f"--size={each_mib}M",
             *DIRECT,
             "--fallocate=none",
@@ -134,7 +140,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
             f"--loops={passes}",
         ]
         commands.append(" ".join(argv))
-        seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.under_model())
+        seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.front())
     pair_s = time.monotonic() - began
     for place in places:
         for file in place.glob("calibrate.*"):

@@ -14,7 +14,21 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import calibrate, containers, declaration, directories, files, filesystems, journal, lease, probe
+from fsage.agent import (
+    calibrate,
+    claims,
+    containers,
+    declaration,
+    directories,
+    files,
+    filesystems,
+    frozen,
+    journal,
+    lease,
+    places,
+    privilege,
+    probe,
+)
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import groups
 from fsage.agent.declaration import GIB, MIB, tasks_of
@@ -23,12 +37,12 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import meet
 from fsage.agent.lustre import target as lustre
 from fsage.agent.lustre import tunables
-from fsage.agent.shell import run
 from fsage.agent.target import Target, open_target
 from fsage.agent.undo import left_over, undo
 
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
 HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
+UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
 MODEL_SHARE = 0.60  # a model above this share of the backing store would measure the store's own noise
 
 
@@ -54,9 +68,10 @@ def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> cont
 
 def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     home = declaration.home_of(spec)
-    known = files.read_json(home / "claim.json")
+    known = claims.read(home)
     if known and known["phase"] == "claimed":
         if check:
+            frozen.refuse(known, spec)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
         target = open_target(spec)
         return {
@@ -81,7 +96,7 @@ def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
 def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     """Release a target that is held already."""
     home = declaration.home_of(spec)
-    known = files.read_json(home / "claim.json")
+    known = claims.read(home)
     images = [image for image in _images(spec, known) if "ino" in image] + seek.disks(home)
     begun = bool(known)
     if spec["kind"] == "loop":
@@ -124,7 +139,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if known:
             files.write_json(home / "released" / f"{files.utc_now()}.json", known)
             files.remove(home / "tunables.json")  # the loop devices that had them are as new
-            shutil.rmtree(home / blastdb.PLACE, ignore_errors=True)
+            places.remove(home / blastdb.PLACE)
             files.remove(home / "claim.json")
             proof.append(f"{home}/claim.json is gone")
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}
@@ -134,7 +149,7 @@ def forget(spec: dict[str, Any]) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
     for name in ("released", "phase"):
-        shutil.rmtree(home / name, ignore_errors=True)
+        places.remove(home / name)
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
             folder.rmdir()
@@ -145,11 +160,7 @@ def forget(spec: dict[str, Any]) -> None:
 
 
 def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str]) -> dict[str, Any]:
-    if os.geteuid() != 0:
-        raise Refusal(
-            f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename}; become root, or "
-            "declare `kind: directory`, which measures in a plain directory"
-        )
+    privilege.need(spec["name"])
     images = _images(spec, None)
     if not images or any(image["phase"] != "written" for image in images):
         raise Refusal(
@@ -187,6 +198,7 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str])
         ],
     )
     target = Target(spec, ours)
+    ours["uid"] = target.uid
     with files.locked(home / "open.lock"):
         target.attach()
         for _, device, point in target.stores():
@@ -202,7 +214,7 @@ def _set_up(target: Target) -> None:
     spec, ours = target.spec, target.claim
     declared, stores = spec["device_model"], len(target.devices)
     raw: dict[str, Any] = {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
-    if declared or spec["amount_mib"] is None:
+    if os.geteuid() == 0 and (declared or spec["amount_mib"] is None):
         raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"], spec["containers"])
     lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
     ours["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
@@ -216,7 +228,7 @@ def _set_up(target: Target) -> None:
         ours["device_model"] = models.none(str(why))
     _measure_empty(target)
     if ours["device_model"]["kind"] == "none":
-        guess_mib_s = lower_mib_s
+        guess_mib_s = lower_mib_s or UNKNOWN_MIB_S
     else:
         guess_mib_s = ours["device_model"]["bytes_per_s"] * stores / MIB
     _calibrate(target, raw, guess_mib_s)
@@ -254,7 +266,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
         raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
     found = lustre.look(spec) if spec["kind"] == "lustre" else None
     capacity_bytes = found.capacity_bytes if found else directories.budget_bytes(spec)
-    calibrate.room(spec, capacity_bytes)
+    calibrate.room(spec, capacity_bytes, len(hosts))
     if check:
         return {"changed": True, "msg": f"would claim {place} ({capacity_bytes / GIB:.1f} GiB)"}
     ours = _new(
@@ -275,6 +287,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
     if found:
         ours.update(lustre=found.noted, filesystem_state_known=found.alone)
     target = Target(spec, ours)
+    ours["uid"] = target.uid
     with files.locked(home / "open.lock"):
         target.save()
         if found:
@@ -282,7 +295,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
             lustre.prepare(place, spec["lustre"])
         target.stamp(0)
         _measure_empty(target)
-        _calibrate(target, {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}, 500.0)
+        _calibrate(target, {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}, UNKNOWN_MIB_S)
         if found:
             lustre.mark_anew(found.mount, ours)
     return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": ours}
@@ -297,7 +310,7 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "id": str(uuid.uuid4()),
         "phase": "claiming",
         "created": files.utc_now(),
-        "host": uname.nodename,
+        **claims.here(),
         "kernel": uname.release,
         "stores": stores,
         "tools": probe.versions(spec["containers"]),
@@ -307,13 +320,14 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "hosts": hosts,
         "launcher": spec["launcher"],
         "launcher_options": spec["launcher_options"],
+        "declared": frozen.declared(spec),
         "filesystem_state_known": spec["kind"] == "loop",
     }
 
 
 def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Every image of this target with an identity: those `create` noted, and those the claim names."""
-    created = files.read_json(declaration.home_of(spec) / "images.json") or {"images": []}
+    created = claims.images(declaration.home_of(spec)) or {"images": []}
     images = {image["image"]: image for image in created["images"]}
     for store in (known or {}).get("stores", []):
         if "image" in store:
@@ -325,7 +339,7 @@ def _wipe(device: str, known: dict[str, Any] | None) -> None:
     """Take the file system that fsage made, with everything in it, off the device."""
     if known and filesystems.uuid_on(device) in {u for store in known["stores"] for u in store["uuids"]}:
         filesystems.refuse_if_in_use(device)
-        run(["wipefs", "--all", "--quiet", device])
+        filesystems.wipe(device)
 
 
 def _clear_directory(known: dict[str, Any]) -> list[str]:

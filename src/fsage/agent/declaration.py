@@ -12,6 +12,7 @@ from fsage.agent.errors import Refusal
 
 GIB = 1 << 30
 MIB = 1 << 20
+LONGEST_PATH = 1024  # the kernel takes 4095 bytes, with what is added to it
 
 DEFAULTS: dict[str, Any] = {
     "name": "local",
@@ -32,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "directory": None,
     "budget_gib": 2,
     "containers": None,
+    "run_as": None,
     "lustre": None,
 }
 MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
@@ -72,6 +74,8 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
             f"fsage_target.name is {full['name']!r}: at most 32 of a-z, 0-9, '_' and '-' are allowed, a "
             "letter first, because directories and a control group are named after it"
         )
+    if full["run_as"] is not None and not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", str(full["run_as"])):
+        raise Refusal(f"fsage_target.run_as is {full['run_as']!r}: the name of a user is wanted")
     for key, choices in ALLOWED.items():
         if full[key] not in choices:
             near = difflib.get_close_matches(str(full[key]), choices, 1, 0)
@@ -96,7 +100,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
         full["directory"] = str(Path.home() / ".cache/fsage" / full["name"])
     for key in ("home", "mount_dir", "directory", "image_dir", "containers"):
         if full[key] is not None:
-            full[key] = os.path.abspath(os.path.expanduser(full[key]))
+            full[key] = path(f"fsage_target.{key}", full[key])
     return full
 
 
@@ -167,6 +171,18 @@ def _known(where: str, given: dict[str, Any], allowed: dict[str, Any]) -> None:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, 1, 0)
             raise Refusal(f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}")
+
+
+def path(key: str, value: Any) -> str:
+    """A declared path as it is used: from / on, nothing in it that could lead, or read, otherwise than it looks."""
+    allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
+    if not isinstance(value, str) or not value or len(value) > LONGEST_PATH or not value.isprintable():
+        shown = ascii(value)
+        raise Refusal(f"{key} is {shown if len(shown) <= 100 else shown[:100] + '...'}: {allowed}")
+    whole = os.path.expanduser(value)
+    if not whole.startswith("/") or ".." in whole.split("/"):
+        raise Refusal(f"{key} is {value!r}: {allowed}")
+    return os.path.normpath("/" + whole.lstrip("/"))
 
 
 def _positive(key: str, value: Any, whole: bool) -> None:

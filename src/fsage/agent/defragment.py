@@ -112,7 +112,7 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
     (negative: killed by that signal; None: not called, there was no time), seconds, said (the tool's words) and `left`
     (why the file is in more extents than it has to be; None when it is not). Raises Failure (the file is gone).
     """
-    command = [*tool_of(filesystem).command, str(path)]
+    command = [*tool_of(filesystem).command, os.path.abspath(path)]  # or a name with a dash would be an option
     try:
         before = fiemap.extents(path)
         done, began = None, time.monotonic()

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, files, filesystems, space
+from fsage.agent import claims, declaration, files, filesystems, places, space
 from fsage.agent.declaration import GIB
 from fsage.agent.errors import Refusal
 
@@ -26,6 +24,7 @@ def create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     place = Path(spec["directory"])
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         raise Refusal(f"{place}: not a directory; declare another fsage_target.directory")
+    places.check(place)
     if place.is_dir() and any(place.iterdir()) and not _claimed(spec, place):
         raise Refusal(
             f"{place}: not empty, and not claimed by target {spec['name']}; declare another fsage_target.directory"
@@ -37,7 +36,7 @@ def create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         raise Refusal(f"{why}; declare a fsage_target.directory on another file system")
     changed = not place.is_dir()
     if changed and not check:
-        place.mkdir(parents=True)
+        places.make(place)
     return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
 
 
@@ -72,7 +71,7 @@ def identity(place: Path) -> dict[str, Any]:
 
 
 def verify(place: Path, claim: dict[str, Any], identify: Callable[[Path], dict[str, Any]] = identity) -> None:
-    """`Refusal` unless `place` is the very directory that was claimed."""
+    """`Refusal` unless `place` is the very directory that was claimed, and nobody else can write to it."""
     store = claim["stores"][0]
     try:
         found = identify(place)
@@ -80,6 +79,7 @@ def verify(place: Path, claim: dict[str, Any], identify: Callable[[Path], dict[s
         raise Refusal(
             f"{place} is missing; nothing was touched. Release target {claim['target']} and claim it again"
         ) from None
+    places.check(place)
     if found != store["directory_id"]:
         raise Refusal(
             f"{place} is another directory than the one that was claimed ({found}, not {store['directory_id']}); "
@@ -98,23 +98,23 @@ def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
     inside = [m.point for m in filesystems.mounts() if Path(place) in Path(m.point).parents]
     if inside:
         raise Refusal(f"{inside[0]} is mounted inside {place}; unmount it: what is below it is not fsage's to remove")
-    for name in OURS:
-        tree = place / name
-        if tree.is_symlink():
-            raise Refusal(f"{tree} is a symbolic link, which fsage never makes; nothing below it was touched")
-        if name != ".fsage":
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(os.unlink, files_in(tree)))
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(tree)
-    marks = place / ".fsage"
-    for entry in marks.iterdir():
-        if entry.name != "claim.json":  # which goes last: without it nothing here could be told to be ours
-            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-    if not keep_mark:
-        files.remove(marks / "claim.json")
-        marks.rmdir()
-    return sorted(entry.name for entry in place.iterdir() if entry.name not in OURS)
+    trees = [name for name in OURS if os.path.lexists(place / name)]
+    with contextlib.ExitStack() as open_now:
+        top = open_now.enter_context(places.opened(place))
+        # All are opened, and judged, before anything is removed: what is put in their place later is not what is open.
+        trees_open = {name: open_now.enter_context(places.inside(top, name, place / name)) for name in trees}
+        for name in trees:
+            if name != ".fsage":
+                places.empty(trees_open[name], place / name, threads)
+                places.remove_emptied(top, place / name)
+        if ".fsage" in trees:
+            for entry in os.listdir(trees_open[".fsage"]):
+                if entry != "claim.json":  # which goes last: without it nothing here could be told to be ours
+                    places.remove_in(trees_open[".fsage"], place / ".fsage" / entry)
+            if not keep_mark:
+                files.remove(place / ".fsage/claim.json")
+                places.remove_emptied(top, place / ".fsage")
+        return sorted(entry for entry in os.listdir(top) if entry not in OURS)
 
 
 def anything_ours(place: Path) -> bool:
@@ -124,12 +124,7 @@ def anything_ours(place: Path) -> bool:
     return any(os.path.lexists(place / name) for name in OURS)
 
 
-def files_in(tree: Path) -> list[str]:
-    """Paths of all files below a directory."""
-    return [os.path.join(folder, name) for folder, _, names in os.walk(tree) for name in names]
-
-
 def _claimed(spec: dict[str, Any], place: Path) -> bool:
     mark = files.read_json(place / ".fsage/claim.json")
-    claim = files.read_json(declaration.home_of(spec) / "claim.json")
+    claim = claims.read(declaration.home_of(spec))
     return bool(mark and claim and mark.get("id") == claim["id"])

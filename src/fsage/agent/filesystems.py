@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fsage.agent import caches, places
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.privilege import privileged
 from fsage.agent.shell import run
 
-MS_NOATIME = 1024
+# Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
+MS_NOSUID, MS_NODEV, MS_NOATIME = 2, 4, 1024
 # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
 MOUNT_OPTIONS = {"ext4": "nodiscard", "xfs": "nodiscard", "btrfs": "nodiscard"}
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
@@ -78,6 +81,7 @@ def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> 
         raise OSError(code, os.strerror(code), point)
 
 
+@privileged("mkfs")
 def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
     """Make a file system with this UUID on a device that the caller has proved to be the target's own."""
     argv = {
@@ -100,16 +104,23 @@ def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
         "btrfs": ["mkfs.btrfs", "-q", "-K", "-f", "-U", fs_uuid],
     }[filesystem]
     if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
-        run(["wipefs", "--all", "--quiet", device])
+        wipe(device)
     run([*argv, device])
     found = uuid_on(device)
     if found != fs_uuid:
         raise Failure(f"{argv[0]} on {device} ended well, but the UUID found there is {found or 'none'}, not {fs_uuid}")
 
 
+@privileged("uuid")
 def uuid_on(device: str) -> str | None:
     """The UUID in the superblock on the device (a low-level probe: no cache of blkid's is asked), or None."""
     return run(["blkid", "-p", "-o", "value", "-s", "UUID", device], ok=(0, 2)).stdout.strip() or None
+
+
+@privileged("wipe")
+def wipe(device: str) -> None:
+    """Take the signatures of what is on a device off it."""
+    run(["wipefs", "--all", "--quiet", device])
 
 
 def uuid_mounted(point: Path | str) -> str | None:
@@ -126,14 +137,16 @@ def uuid_mounted(point: Path | str) -> str | None:
     return str(uuid.UUID(bytes=answer[1:17])) if answer[0] == 16 else None
 
 
+@privileged("mount")
 def mount(filesystem: str, device: str, point: Path, more: str = "") -> None:
     """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options."""
     refuse_occupied(point, device)
-    point.mkdir(parents=True, exist_ok=True)
+    places.make(point)
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            mount_call(device, str(point), filesystem, MS_NOATIME, MOUNT_OPTIONS[filesystem] + (more and f",{more}"))
+            flags = MS_NOSUID | MS_NODEV | MS_NOATIME
+            mount_call(device, str(point), filesystem, flags, MOUNT_OPTIONS[filesystem] + (more and f",{more}"))
             break
         except OSError as error:  # busy: another command looks at the device for a moment, to be told to keep off
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
@@ -184,6 +197,17 @@ def refuse_occupied(point: Path, device: str) -> None:
         )
 
 
+@privileged("remount")
+def remount(filesystem: str, device: str, point: Path, more: str = "") -> None:
+    """Unmount and mount again, so that nothing is known of the file system and its allocator starts anew."""
+    unmount(point)
+    # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
+    refuse_if_in_use(device)
+    caches.drop_device(device)
+    mount(filesystem, device, point, more)
+
+
+@privileged("unmount")
 def unmount(point: Path) -> None:
     """Unmount whatever is at `point`; `Failure` names who holds it."""
     deadline = time.monotonic() + PATIENCE_S
@@ -196,6 +220,7 @@ def unmount(point: Path) -> None:
         time.sleep(0.02)
 
 
+@privileged("unmount-all")
 def unmount_all(device: str) -> None:
     """Unmount a block device wherever it is mounted here."""
     for mount in reversed(mounts()):
@@ -238,6 +263,7 @@ def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
         )
 
 
+@privileged("unused")
 def refuse_if_in_use(device: str) -> None:
     """`Refusal` if `device` holds the root file system, swap, any mount, or anybody else has it."""
     number = os.stat(device).st_rdev

@@ -12,19 +12,17 @@ from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.lustre import space as lustre
 from fsage.agent.structure import fillers
 
-STAT_BLOCK_BYTES = 512
-
 
 def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
     """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
 
-    Returns {"hash", "files", "bytes", "blocks_bytes", "free_bytes", "seconds"}, on Lustre also "osts", the used bytes
-    of each. btrfs' statfs lags behind its transactions, and a plain directory's file system belongs to others too:
-    there free space does not count. On Lustre it does, but not to the byte (fsage.agent.lustre.space.as_left).
+    Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "seconds"}, on Lustre also "osts",
+    the used bytes of each. btrfs' statfs lags behind its transactions, and a plain directory's file system belongs to
+    others too: there free space does not count. On Lustre it does, but not to the byte (lustre.space.as_left).
     """
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
-    files = total = blocks = free = 0
+    files = total = held = free = 0
     osts = [lustre.osts(mount) for mount in mounts] if filesystem == "lustre" else []
     for mount in mounts:
         for entry in fillers(mount):
@@ -33,7 +31,7 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
             digest.update(f"{seen}\n".encode())
             files += 1
             total += stat.st_size
-            blocks += stat.st_blocks * STAT_BLOCK_BYTES
+            held += stat.st_blocks * 512
         if filesystem == "lustre":
             continue
         space = os.statvfs(mount)
@@ -46,7 +44,7 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
         "hash": digest.hexdigest(),
         "files": files,
         "bytes": total,
-        "blocks_bytes": blocks,
+        "held_bytes": held,
         "free_bytes": free,
         **({"osts": lustre.used(osts[0])} if osts else {}),
         "seconds": time.monotonic() - began,

@@ -14,7 +14,19 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, containers, declaration, directories, files, lease, space
+from fsage.agent import (
+    claim,
+    claims,
+    containers,
+    declaration,
+    directories,
+    files,
+    frozen,
+    lease,
+    places,
+    privilege,
+    space,
+)
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.device import loops, seek
 from fsage.agent.device.loops import CLEAR
@@ -31,16 +43,17 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     """Make the image files of a loop target (each written once) and attach loop devices; idempotent."""
     spec = declaration.complete(spec)
     containers.check(spec["containers"])
-    claimed = (declaration.home_of(spec) / "claim.json").exists()
+    known = files.read_json(declaration.home_of(spec) / "claim.json")
     if spec["kind"] == "lustre":
         mount = lustre.mount_of(spec).point  # refuses where another file system would get it
-        if not claimed:
+        if known is None:
             lustre.refuse_second(mount)
-    if not claimed:
+    if known is None:
         meet(spec, request)
     if spec["kind"] != "loop":
+        frozen.refuse(known or {}, spec)
         return directories.create(spec, check)
-    need_root(spec)
+    privilege.need(spec["name"])
     if check:
         return _create(spec, check)
     with lease.held(declaration.home_of(spec), request):
@@ -48,7 +61,7 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
 
 
 def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
-    known = files.read_json(_journal(spec))
+    known = claims.images(declaration.home_of(spec))
     wanted = {key: spec[key] for key in ("stores", "size_gib")}
     if known and known["declared"] != wanted:
         raise Refusal(
@@ -58,7 +71,7 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     if known and all(image["phase"] == "written" for image in known["images"]):
         for image in known["images"]:
             loops.verify(image)
-        if files.read_json(declaration.home_of(spec) / "claim.json"):
+        if claims.read(declaration.home_of(spec)):
             return _of_a_claim(spec, known, check)
         if all(loops.device_of(image) for image in known["images"]):
             return {
@@ -76,12 +89,12 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
     if check:
         return {"changed": True, "msg": f"would write {total} ({why})", "image_dir": str(place)}
-    with contextlib.suppress(FileExistsError):
-        place.mkdir(parents=True)
+    places.make(place)
     if not known:
         known = {
             "schema": 1,
             "target": spec["name"],
+            **claims.here(),
             "declared": wanted,
             "images": [
                 {
@@ -98,8 +111,7 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
             loops.verify(image)
             continue
         # A kill while writing leaves a file under a name that only this journal knows: it is made anew.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(image["image"])
+        files.remove(image["image"])
         image.update(_write(image["image"], image["bytes"]), phase="written")
         files.write_json(_journal(spec), known)
     devices = [loops.attach(image) for image in known["images"]]
@@ -115,7 +127,8 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
 def _of_a_claim(spec: dict[str, Any], known: dict[str, Any], check: bool) -> dict[str, Any]:
     """The images of a claimed target, attached again if need be as its device model has it."""
     home = declaration.home_of(spec)
-    target = Target(spec, files.read_json(home / "claim.json"))
+    target = Target(spec, claims.read(home) or {})
+    frozen.refuse(target.claim, spec)
     attached = sum(len(loops.devices_of(disk)) for disk in [*known["images"], *seek.disks(home)])
     if target.claim["phase"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
         return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}
@@ -142,7 +155,7 @@ def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if not check:
             claim.forget(spec)
         return removed
-    known = files.read_json(_journal(spec))
+    known = claims.images(declaration.home_of(spec))
     if known is None:
         if not check:
             claim.forget(spec)
@@ -165,7 +178,7 @@ def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if image["phase"] == "written" and loops.identity(path) != {k: image[k] for k in ("dev", "ino", "bytes")}:
             left.append(path)
             continue
-        os.unlink(path)
+        files.remove(path)
         proof.append(f"{path} is gone")
     files.remove(_journal(spec))
     with contextlib.suppress(OSError):  # made by us unless something else is in it by now
@@ -175,15 +188,6 @@ def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     if left:
         msg += f"; left {', '.join(left)}: another file than the one that was made here"
     return {"changed": True, "msg": msg, "proof": proof, "left": left}
-
-
-def need_root(spec: dict[str, Any]) -> None:
-    """Loop devices and mounts need root."""
-    if os.geteuid() != 0:
-        raise Refusal(
-            f"target {spec['name']} (kind: loop) needs root on {os.uname().nodename} for loop devices and "
-            "mounts; become root, or declare `kind: directory`, which measures in a plain directory"
-        )
 
 
 def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int, str]:
@@ -214,13 +218,13 @@ def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int
 
 def _write(path: str, size_bytes: int) -> dict[str, Any]:
     """Make the image: allocated whole, then written once. First writes into holes are slower."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
     try:
         nocow = _stop_copying(descriptor)
         os.posix_fallocate(descriptor, 0, size_bytes)
     finally:
         os.close(descriptor)
-    descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
+    descriptor = places.file(path, os.O_WRONLY | os.O_DIRECT)
     try:
         with mmap.mmap(-1, STEP_BYTES) as zeros, memoryview(zeros) as view:
             written = 0

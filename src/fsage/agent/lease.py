@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import socket
 import time
@@ -11,8 +10,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from fsage.agent import holders, places
 from fsage.agent.errors import Refusal
-from fsage.agent.files import boot_id, locked, read_json, remove, write_json
+from fsage.agent.files import boot_id, lock, locked, read_json, remove, write_json
 
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go
 BELIEVED_S = 900.0  # a holder on another machine, whose process cannot be looked up, counts as alive so long
@@ -118,23 +118,21 @@ def held(home: Path, request: dict, shared: bool = False) -> Iterator[dict | Non
 
     Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
     """
-    home.mkdir(parents=True, exist_ok=True)
-    with open(home / "lock", "a") as lock:
+    descriptor = places.file(home / "lock", os.O_RDWR | os.O_CREAT)
+    try:
         deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                take(home, request)  # another living run's command: refuse at once; any other is to stop (Watch)
-                if time.monotonic() > deadline:
-                    drop(home, request)  # or a run that now ends would seem to hold the target
-                    raise Refusal(
-                        f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s; nothing was "
-                        f"touched. `fuser {home / 'lock'}` names the process."
-                    ) from None
-                time.sleep(0.1)
+        while not lock(descriptor, shared):
+            take(home, request)  # another living run's command: refuse at once; any other is to stop (Watch)
+            if time.monotonic() > deadline:
+                drop(home, request)  # or a run that now ends would seem to hold the target
+                raise Refusal(
+                    f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s: "
+                    f"{holders.of(descriptor)} holds {home / 'lock'}; nothing was touched"
+                )
+            time.sleep(0.1)
         yield take(home, request)
+    finally:
+        os.close(descriptor)
 
 
 class Orphaned(Exception):

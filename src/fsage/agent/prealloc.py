@@ -15,7 +15,9 @@ from fsage.agent import files, lease, xfs
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import prealloc as ldiskfs
+from fsage.agent.lustre.osts import is_one
 from fsage.agent.lustre.tuned import NOTE
+from fsage.agent.message import shown
 from fsage.agent.prealloc_ask import given, read
 from fsage.agent.state import opened
 from fsage.agent.target import Target
@@ -130,12 +132,25 @@ def _tune(target: Target, request: dict[str, Any], check: bool) -> dict[str, Any
 
 
 def _of_servers(target: Target, request: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    osts = {name: one for server in request.get("osts", []) for name, one in server.items()}
+    fsname, osts = target.spec["lustre"]["fsname"], dict[str, Any]()
+    for server in request.get("osts", []):
+        if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):
+            raise Refusal(f"a server answered {shown(server)}, which is no preallocation of {fsname}'s OSTs")
+        osts.update(server)
     if not osts:
         raise Refusal(f"target {target.name}: no host of the inventory's group servers serves an ldiskfs OST of it")
     before, now = ({name: osts[name][key] for name in sorted(osts)} for key in ("before", "now"))
     first = known.get("before", {})
     return {"before": {name: {**before[name], **first.get(name, {})} for name in before}, "now": now}
+
+
+def _of_one(value: Any) -> bool:
+    """Whether a server's answer about one OST is what `prealloc_osts` gives."""
+    known = [value.get(key) for key in ("before", "now")] if isinstance(value, dict) else [None]
+    return all(
+        isinstance(one, dict) and all(isinstance(word, (str, int, list)) or word is None for word in one.values())
+        for one in known
+    )
 
 
 def _put_xfs(target: Target, size_bytes: int, now: dict[str, Any]) -> None:

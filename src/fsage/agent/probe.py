@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers, declaration, files, space
+from fsage.agent import containers, declaration, files, privilege, space
 from fsage.agent.declaration import GIB
 from fsage.agent.device import iocost, models
 from fsage.agent.errors import Failure, Refusal
@@ -56,8 +56,8 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         missing.append(NO_SRUN)
     room_bytes: dict[str, int] = {}
     if spec["kind"] == "loop":
-        if not root:
-            missing.append("root: loop devices and mounts need it; without it declare `kind: directory`")
+        if why := privilege.why_not():
+            missing.append(f"root, or its helper, for loop devices and mounts: {why}; or declare `kind: directory`")
         missing += [
             f"{tool}: install the package that holds it"
             for tool in (*NEEDED["loop"], *NEEDED[spec["filesystem"]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, files, filesystems, journal, lease
+from fsage.agent import claims, declaration, files, filesystems, journal, lease
 from fsage.agent.cells import groups, shares
 from fsage.agent.device import loops, seek
 from fsage.agent.undo import left_over, undo
@@ -40,7 +40,7 @@ def put_back(home: Path) -> list[str]:
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
         proof = undo(home, shares.OF_A_CELL)
-        stores = (files.read_json(home / "claim.json") or {}).get("stores", [])
+        stores = (claims.read(home) or {}).get("stores", [])
         images = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
         for image in [*images, *seek.disks(home)]:
             for device in loops.devices_of(image):

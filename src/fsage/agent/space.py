@@ -8,18 +8,18 @@ import os
 from pathlib import Path
 
 from fsage.agent import filesystems
+from fsage.agent import places as owned
+from fsage.agent.errors import Refusal
 
-CANDIDATES = ("/var/lib/fsage/images", "/var/tmp", "/srv", "/home", "/opt")
+CANDIDATES = ("/var/lib/fsage/images", "/var/tmp/fsage", "/srv/fsage", "/home/fsage", "/opt/fsage")
+MEMORY = ("tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs")  # some take O_DIRECT, and mean nothing by it
+MEMORY_DEVICES = ("zram", "ram")  # /dev/zram0, /dev/ram0: a file system on them is in memory too
 
 
 def why_no_direct_io(directory: Path) -> str | None:
     """Why files here cannot be written with O_DIRECT to a disk, found by trying; None when they can."""
-    if fs_type(directory) in (
-        "tmpfs",
-        "ramfs",
-        "rootfs",
-    ):  # newer kernels take O_DIRECT there, and mean nothing by it
-        return f"{directory} is on {fs_type(directory)}, which is memory, not a disk"
+    if why := why_memory(directory):
+        return why
     probe = directory / f".fsage-direct-{os.getpid()}"
     buffer = mmap.mmap(-1, 4096)
     try:
@@ -34,6 +34,16 @@ def why_no_direct_io(directory: Path) -> str | None:
         buffer.close()
         with contextlib.suppress(OSError):
             os.unlink(probe)
+    return None
+
+
+def why_memory(directory: Path) -> str | None:
+    """Why what is here is in memory and on no disk; None when it is on one."""
+    number = os.stat(directory).st_dev
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
+    for kind in (fs_type(directory), device):
+        if kind in MEMORY or kind.rstrip("0123456789") in MEMORY_DEVICES:
+            return f"{directory} is on {kind}, which is memory, not a disk"
     return None
 
 
@@ -61,7 +71,15 @@ def places(declared: str | None) -> tuple[list[Path], list[str]]:
     good, bad = [], []
     for place in map(Path, [declared] if declared else CANDIDATES):
         parent = existing(place)
-        if not declared and parent != place and place != Path(CANDIDATES[0]):
+        if not declared and parent not in (place, place.parent) and place != Path(CANDIDATES[0]):
+            continue
+        if why := why_memory(parent):
+            bad.append(why)
+            continue
+        try:
+            owned.check(place)
+        except Refusal as refusal:
+            bad.append(str(refusal))
             continue
         if not os.access(parent, os.W_OK):
             bad.append(f"{place} cannot be written")

@@ -6,11 +6,10 @@ The verbs are declarative ("be in state X") and look at the target first, so eac
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
 from typing import Any
 
-from fsage.agent import caches, filesystems, structure, token
+from fsage.agent import caches, filesystems, places, structure, token
 from fsage.agent.cells import shares
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout, why_no_extents
@@ -107,13 +106,11 @@ def remove_measured(target: Target, now: dict | None = None) -> None:
     Raises Failure.
     """
     for mount in target.mounts:
-        place = mount / "measured"  # the directory itself stays: a new one could get another place on the device
-        place.mkdir(exist_ok=True)
-        for entry in list(os.scandir(place)):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            else:
-                os.unlink(entry.path)
+        path = mount / "measured"  # the directory itself stays: a new one could get another place on the device
+        target.take(path)
+        with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
+            places.empty(measured, path)
+        target.give(path)
     settle(target, space.as_left(now["osts"], target.tolerance_bytes) if now and "osts" in now else space.nothing)
 
 
@@ -195,7 +192,12 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
     if not token.path_of(mount).exists():  # its blocks belong to the empty state
         token.write(mount, {"claim": target.claim["id"], "phase": token.BUILDING, **now})
     settle(target, _accounted(target, now))
-    lie = digest(target.mounts)
+    lie, books = digest(target.mounts), _books(target)
+    if target.kind != "loop" and books["held_bytes"] > target.capacity_bytes:
+        raise Failure(
+            f"the files of target {target.name} hold {books['held_bytes']} bytes, and its claim allows "
+            f"{target.capacity_bytes}; scrub.yml empties it"
+        )
     notes = {key: value for key, value in now.get("notes", {}).items() if key != "digest"}
     if "error" in lie:
         why = why_no_extents(target.filesystem, lie["error"])
@@ -215,7 +217,7 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
             "extents": lie["extents"],
             "achieved": structure.achieved(done, target.capacity_bytes),
             "notes": notes,
-            **_books(target),
+            **books,
         },
     )
 
@@ -231,7 +233,7 @@ def _accounted(target: Target, now: dict) -> space.Wrong:
 
 def _books(target: Target) -> dict:
     prints = fingerprint(target.mounts, target.filesystem)
-    kept = ("files", "bytes", "blocks_bytes", "free_bytes", "osts")
+    kept = ("files", "bytes", "held_bytes", "free_bytes", "osts")
     return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
 
 
@@ -351,8 +353,8 @@ def layout_record(target: Target, now: dict) -> dict:
         "filler_bytes": now["bytes"],
         "filler_extents": now["extents"],
         "capacity_bytes": target.capacity_bytes,
-        "used_bytes": target.capacity_bytes - now["free_bytes"] if target.state_known else now["bytes"],
-        "free_bytes": now["free_bytes"] if target.state_known else target.capacity_bytes - now["bytes"],
+        "used_bytes": target.capacity_bytes - now["free_bytes"] if target.state_known else now["held_bytes"],
+        "free_bytes": now["free_bytes"] if target.state_known else target.capacity_bytes - now["held_bytes"],
         "state_known": target.state_known,
         "generations": now["achieved"],
         "steps": now["done"],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pwd
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, directories, files, filesystems, xfs
+from fsage.agent import claims, declaration, directories, files, filesystems, frozen, places, privilege, xfs
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -35,6 +37,42 @@ class Target:
     def capacity_bytes(self) -> int:
         """Free bytes of the empty target, as the claim has them."""
         return int(self.claim["capacity_bytes"])
+
+    @property
+    def uid(self) -> int:
+        """Who runs what is measured. Raises Refusal."""
+        return self._user.pw_uid if self._user else os.geteuid()
+
+    @property
+    def _user(self) -> pwd.struct_passwd | None:
+        """The user whom root becomes for what is measured; None: nobody else than who we are."""
+        name, host = self.spec["run_as"], os.uname().nodename
+        if name is None:
+            return None
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            raise Refusal(f"fsage_target.run_as is {name!r}, whom {host} does not know; nothing was touched") from None
+        if os.geteuid() not in (0, user.pw_uid):
+            raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot become him")
+        return user if os.geteuid() == 0 else None
+
+    def as_user(self) -> list[str]:
+        """The front of a command that is measured as `run_as`; empty where that is who we are. Raises Refusal."""
+        if not (user := self._user):
+            return []
+        words = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups"]
+        return [*words, "env", f"HOME={user.pw_dir}", f"USER={user.pw_name}", f"LOGNAME={user.pw_name}"]
+
+    def take(self, place: Path) -> None:
+        """Take such a directory back, which lies in one of ours: what is in it is then nobody else's to change."""
+        if self._user and os.path.lexists(place):
+            os.lchown(place, 0, 0)
+
+    def give(self, place: Path) -> None:
+        """Let whoever runs what is measured make files in this directory. Raises Refusal."""
+        if (user := self._user) and os.stat(place).st_uid != user.pw_uid:
+            os.chown(place, user.pw_uid, user.pw_gid)
 
     @property
     def model(self) -> Model:
@@ -89,10 +127,7 @@ class Target:
         if self.kind != "loop":
             return
         for store, device, point in self.stores():
-            filesystems.unmount(point)
-            # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
-            filesystems.refuse_if_in_use(device)
-            self._mount(device, point)
+            filesystems.remount(self.spec["filesystem"], device, point, self._options())
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
 
     def verify_directory(self) -> None:
@@ -111,9 +146,13 @@ class Target:
         """By how much others may change the used space of each OST of a Lustre target."""
         return int(self.spec["lustre"]["tolerance_mib"]) << 20
 
-    def under_model(self) -> list[str]:
-        """The front of a command that is measured under the device model; empty where that needs nothing."""
-        return self.model.front()
+    def front(self, argv: Sequence[str] = ()) -> list[str]:
+        """What stands before a command that is measured: into the device model's group, and as `run_as`.
+
+        What reads the device itself, past the file system, stays who we are. Raises Refusal.
+        """
+        bare = any(device in word for device in self.devices for word in argv)
+        return [*self.model.front(), *([] if bare else self.as_user())]
 
     def model_in_place(self) -> dict[str, Any] | None:
         """The device model as read back, put in place before if it was not; or None."""
@@ -136,7 +175,7 @@ class Target:
         """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
         for index, (store, device, point) in enumerate(self.stores()):
             if filesystems.mounted_at(point) is None:
-                self._mount(device, point)
+                filesystems.mount(self.spec["filesystem"], device, point, self._options())
                 self.notes.append(f"mounted {point}")
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
             self.stamp(index)
@@ -192,9 +231,9 @@ class Target:
         if mount:
             self.mount()
 
-    def _mount(self, device: str, point: Path) -> None:
+    def _options(self) -> str:
         size_bytes = self.preallocation_bytes
-        filesystems.mount(self.spec["filesystem"], device, point, xfs.mount_option(size_bytes) if size_bytes else "")
+        return xfs.mount_option(size_bytes) if size_bytes else ""
 
     def stores(self) -> list[tuple[dict[str, Any], str, Path]]:
         """Claim entry, loop device and mount point of each store."""
@@ -211,7 +250,7 @@ def open_target(spec: dict[str, Any]) -> Target:
     """
     spec = declaration.complete(spec)
     home = declaration.home_of(spec)
-    claim = files.read_json(home / "claim.json")
+    claim = claims.read(home)
     if claim is None and spec["kind"] == "lustre":
         claim = lustre.claim_of(spec)
     where = f"on {os.uname().nodename}"
@@ -226,29 +265,19 @@ def open_target(spec: dict[str, Any]) -> Target:
             f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} "
             f"{where}: its command was interrupted; run that command again"
         )
-    declared = {"kind": spec["kind"], "containers": spec["containers"]}
-    if spec["kind"] == "loop":
-        declared.update(filesystem=spec["filesystem"], stores=spec["stores"])
-    claimed = {
-        "kind": claim["kind"],
-        "containers": claim.get("containers"),
-        "filesystem": claim["stores"][0]["filesystem"],
-        "stores": len(claim["stores"]),
-    }
-    for key, value in declared.items():
-        if value != claimed[key]:
-            raise Refusal(
-                f"target {spec['name']} was claimed with {key} {claimed[key]}, and {value} is declared now; "
-                f"release it and claim it again"
-            )
+    frozen.refuse(claim, spec)
+    applied = frozen.as_declared(claim, spec)
+    if applied is not claim and (home / "claim.json").exists():
+        files.write_json(home / "claim.json", applied)
+    claim = applied
     target = Target(spec, claim)
     with files.locked(home / "open.lock"):
         if target.kind != "loop":
             target.verify_directory()
             return target
-        if os.geteuid() != 0:
-            raise Refusal(f"target {target.name} (kind: loop) needs root {where}")
+        privilege.need(target.name)
         for store in claim["stores"]:
+            places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
         target.attach()
         target.identify()

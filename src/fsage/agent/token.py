@@ -11,6 +11,8 @@ import json
 import os
 from pathlib import Path
 
+from fsage.agent import places
+
 SCHEMA = 1
 TOKEN_BYTES = 16384
 BUILDING, READY, MEASURING = "building", "ready", "measuring"
@@ -24,7 +26,8 @@ def path_of(mount: Path) -> Path:
 def read(mount: Path) -> dict | None:
     """The token, or None where there is none that can be trusted (none, torn, of another version)."""
     try:
-        text, _, check = path_of(mount).read_text().rstrip().rpartition("\n")
+        with open(places.file(path_of(mount), os.O_RDONLY)) as file:
+            text, _, check = file.read(TOKEN_BYTES + 1).rstrip().rpartition("\n")
     except (OSError, UnicodeDecodeError):
         return None
     token = json.loads(text) if check == _checksum(text) else None
@@ -39,18 +42,16 @@ def write(mount: Path, token: dict) -> dict:
     if len(payload) > TOKEN_BYTES:
         raise ValueError(f"a token of {len(payload)} bytes; at most {TOKEN_BYTES} fit")
     path = path_of(mount)
-    path.parent.mkdir(exist_ok=True)
-    new = not path.exists()
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        os.pwrite(fd, payload.ljust(TOKEN_BYTES, b" "), 0)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    if new:
-        directory = os.open(path.parent, os.O_RDONLY)
-        os.fsync(directory)
-        os.close(directory)
+    with places.opened(path.parent, places.PRIVATE) as above:
+        new = path.name not in os.listdir(above)
+        fd = places.file_in(above, path, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.pwrite(fd, payload.ljust(TOKEN_BYTES, b" "), 0)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        if new:
+            os.fsync(above)
     return token
 
 

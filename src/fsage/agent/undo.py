@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container
 from pathlib import Path
 
@@ -18,7 +19,9 @@ def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
     Some `kinds`: only what is of these, and nothing that is shared.
     Returns what was verified, a sentence each. `Failure`: what could not be put back stays noted.
     """
-    proof = []
+    proof: list[str] = []
+    if os.geteuid() != 0:  # all that is noted takes root, to make and to undo
+        return proof
     with files.locked(journal.SHARED_LOCK):
         for path in (journal.path_of(home), journal.SHARED):
             if path == journal.SHARED and iocost.groups():
@@ -37,4 +40,4 @@ def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
 
 def left_over() -> bool:
     """Whether something shared is still changed although no target needs it."""
-    return bool(journal.entries(journal.SHARED)) and not iocost.groups()
+    return os.geteuid() == 0 and bool(journal.entries(journal.SHARED)) and not iocost.groups()

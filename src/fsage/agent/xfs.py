@@ -44,7 +44,12 @@ def directories(mount: Path) -> list[Path]:
     """Where files are made: the root of a store and what is below, but not fsage's own notes, which are small."""
     return [
         mount,
-        *(path for top in sorted(mount.iterdir()) if top.name != ".fsage" and top.is_dir() for path in _below(top)),
+        *(
+            path
+            for top in sorted(mount.iterdir())
+            if top.name != ".fsage" and top.is_dir() and not top.is_symlink()
+            for path in _below(top)
+        ),
     ]
 
 

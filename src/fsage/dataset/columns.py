@@ -2,14 +2,15 @@
 
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
 first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
-`measured_extents_of_size` and `images`. A new version only adds columns, so an older table is still read.
+`measured_extents_of_size` and `images`; 4, `launch` and `metadata`. A new version only adds columns, so an older
+table is still read.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class Column(NamedTuple):
@@ -90,6 +91,8 @@ COLUMNS = {
     "amount_mib": Column("float64", "what each task moves, MiB", 2),
     "tunables": Column("str", "asked, before and now of each, JSON"),
     "tools": Column("str", "versions, JSON"),
+    "launch": Column("str", "launcher of MPI, its options and tasks on each client, JSON", 4),
+    "metadata": Column("str", "whether names and inodes of the cell's own files were in memory before its phases", 4),
     "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none", 3),
     "commands": Column("str", "command lines of the phases, as a shell takes them"),
 }
@@ -107,7 +110,9 @@ def page() -> str:
             "Parquet file's metadata has `fsage_schema_version`; this is version "
             f"{SCHEMA_VERSION}. A new version only adds columns:",
             "older tables are still read (`fsage.dataset.read`, `fsage compare`), with the new columns empty. What a",
-            "workload measures beside these columns follows them, as float64, with the unit in its name.",
+            "workload measures beside these columns follows them, as float64, with the unit in its name. In the CSV a",
+            "text that a spreadsheet would take for a formula (it begins with `=`, `+`, `-`, `@`) has an apostrophe",
+            "first.",
             "",
             "| column | type | since | what |",
             "|---|---|---|---|",

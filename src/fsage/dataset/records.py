@@ -13,8 +13,20 @@ from typing import Any
 
 import orjson
 import pandas as pd
+from pydantic import ValidationError
 
 from fsage.dataset.columns import COLUMNS
+from fsage.dataset.shape import Record
+from fsage.dataset.tables import DatasetError
+from fsage.handed import read_file
+
+MOST_BYTES = 16 << 20
+"""Of a record's file; one with a trace of 50,000 requests has a tenth of it."""
+MOST_TEXT = 1 << 18
+"""Of a row."""
+MOST_NUMBER = 1 << 62
+MOST_METRICS = 500
+"""Columns of their own, in a whole table."""
 
 NUMBER = (int, float)
 TYPES: dict[str, Any] = {"str": str, "Int64": int, "float64": NUMBER, "boolean": bool}
@@ -35,6 +47,8 @@ def load(paths: Iterable[Path]) -> pd.DataFrame:
     """All records that exist as one table, in an order that does not depend on that of `paths`."""
     rows = [row for path in paths if (row := _read(path)) is not None]
     extra = sorted({name for row in rows for name in row} - COLUMNS.keys())
+    if len(extra) > MOST_METRICS:
+        raise DatasetError(f"the records have {len(extra):,} kinds of metrics; allowed are {MOST_METRICS} at most")
     types = {name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64")
     columns = {name: pd.array([row.get(name) for row in rows], dtype=kind) for name, kind in types.items()}
     frame = pd.DataFrame(columns)
@@ -43,23 +57,45 @@ def load(paths: Iterable[Path]) -> pd.DataFrame:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        with open(path, "rb") as file:
-            row = _row(orjson.loads(file.read()))
-        for name, value in row.items():
-            if value is not None and not isinstance(value, ALLOWED.get(name, NUMBER)):
-                raise TypeError(f"{name} is {value!r}")
+        record = orjson.loads(read_file(path, MOST_BYTES))
+        Record.model_validate(record)
+        row = _row(record)
+        _check(row, _of_path(path))
         return row
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        reason = f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+    except OSError as error:
+        reason = str(error.strerror)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         reason = f"missing key {error}" if isinstance(error, KeyError) else str(error)
-        return _of_path(path) | {"status": "unreadable", "why": f"{path}: not a readable record: {reason}"}
+    place = "/".join(path.parts[-4:])  # the same wherever the results lie
+    return _of_path(path) | {
+        "kind": "unknown",
+        "status": "unreadable",
+        "why": f"{place}: not a readable record: {reason}",
+    }
 
 
-def _of_path(path: Path) -> dict[str, Any]:
+def _check(row: dict[str, Any], place: dict[str, str]) -> None:
+    """Raise TypeError or ValueError for a cell of the table that is not of its column's type, or no record of here."""
+    for name, value in row.items():
+        if value is not None and not isinstance(value, ALLOWED.get(name, NUMBER)):
+            raise TypeError(f"{name} is {str(value)[:60]!r}")
+        if isinstance(value, int | float) and abs(value) > MOST_NUMBER:
+            raise ValueError(f"{name} is {value:.3g}")
+    if sum(len(value) for value in row.values() if isinstance(value, str)) > MOST_TEXT:
+        raise ValueError(f"its texts have more than {MOST_TEXT:,} characters")
+    if wrong := [name for name, value in place.items() if value and value != row[name]]:
+        raise ValueError(f"it is a record of another {wrong[0]}, {row[wrong[0]][:60]!r}")
+
+
+def _of_path(path: Path) -> dict[str, str]:
     """What `<target>/<study>/<state>/<cell>.json` says of a record that cannot be read."""
     target, study, state, cell = ("", "", "", "", *path.with_suffix("").parts)[-4:]
-    return {"target": target, "study": study, "state": state, "cell": cell, "kind": "unknown"}
+    return {"target": target, "study": study, "state": state, "cell": cell}
 
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:
@@ -95,6 +131,8 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "mount_options": _text(conditions.get("mount_options")),
         "allocator_reset": conditions.get("allocator_reset"),
         "amount_mib": conditions.get("amount_mib"),
+        "launch": _text(conditions.get("launch") or None),
+        "metadata": "; ".join(sorted({phase["metadata"] for phase in record["phases"] if "metadata" in phase})) or None,
         "tunables": _text(conditions.get("tunables") or {}),
         "tools": _text(conditions.get("tools") or {}),
         "images": _text(conditions.get("images") or None),

@@ -8,10 +8,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fsage import handed
 from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION
 
 VERSION = b"fsage_schema_version"
 PARQUET = "records.parquet"
+FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""What a spreadsheet takes for the beginning of a formula, or goes over to find one."""
+
+
+MOST_ROWS, MOST_COLUMNS = 100_000, 1000
+MOST_UNPACKED_BYTES = 200 << 20
+"""Of a table as its Parquet file states it; the texts of 22,000 records have a tenth of it."""
 
 
 class DatasetError(ValueError):
@@ -24,8 +32,18 @@ def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
     parquet, csv = out_dir / PARQUET, out_dir / "records.csv"
     table = pa.Table.from_pandas(frame, preserve_index=False)
     pq.write_table(table.replace_schema_metadata({VERSION: str(SCHEMA_VERSION)}), parquet)
-    frame.to_csv(csv, index=False, lineterminator="\n")
+    texts = {name: _as_text(frame[name]) for name, kind in frame.dtypes.items() if pd.api.types.is_string_dtype(kind)}
+    frame.assign(**texts).rename(columns=_cell).to_csv(csv, index=False, lineterminator="\n")
     return [parquet, csv]
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    return column.map(_cell, na_action="ignore")
+
+
+def _cell(text: str) -> str:
+    """Text that no spreadsheet takes for a formula (OWASP, CSV injection); numbers are not text and stay."""
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -35,9 +53,11 @@ def read(path: Path) -> pd.DataFrame:
     """
     path = path / PARQUET if path.is_dir() else path
     try:
-        table = pq.read_table(path)
+        table = _table(path)
     except FileNotFoundError:
         raise DatasetError(f"{path} is not there: `fsage report STUDY` writes it") from None
+    except handed.NotTaken as error:
+        raise DatasetError(f"{path} is not read: {error}") from None
     except (OSError, pa.ArrowException) as error:
         raise DatasetError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
     version = (table.schema.metadata or {}).get(VERSION, b"").decode()
@@ -48,8 +68,31 @@ def read(path: Path) -> pd.DataFrame:
             f"{path} has schema version {version}, this fsage knows 1 to {SCHEMA_VERSION}: use a newer fsage, or make "
             "the table again from its records with this one"
         )
-    frame = table.to_pandas()
-    lacking = [name for name, column in COLUMNS.items() if name not in frame and column.since <= int(version)]
+    try:
+        return _typed(table.to_pandas(), path, int(version))
+    except DatasetError:
+        raise
+    except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DatasetError(f"{path} has a column of another type than ours: {reason}") from None
+
+
+def _table(path: Path) -> pa.Table:
+    """What is in a Parquet file that unpacks to no more than allowed. Raises NotTaken, OSError, ArrowException."""
+    with handed.open_file(path) as stream:
+        file = pq.ParquetFile(stream)
+        about = file.metadata
+        unpacked = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
+        if about.num_rows > MOST_ROWS or unpacked > MOST_UNPACKED_BYTES or about.num_columns > MOST_COLUMNS:
+            raise handed.NotTaken(
+                f"it has {about.num_rows:,} rows of {about.num_columns:,} columns, {unpacked:,} bytes unpacked; "
+                f"allowed are {MOST_ROWS:,}, {MOST_COLUMNS:,} and {MOST_UNPACKED_BYTES:,}"
+            )
+        return file.read()
+
+
+def _typed(frame: pd.DataFrame, path: Path, version: int) -> pd.DataFrame:
+    lacking = [name for name, column in COLUMNS.items() if name not in frame and column.since <= version]
     if lacking:
         raise DatasetError(f"{path} has schema version {version} but lacks its columns {', '.join(lacking)}")
     extra = [name for name in frame.columns if name not in COLUMNS]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from fsage.agent import defragment, filesystems
@@ -19,6 +17,7 @@ from fsage.defrag.look import ORDERS, Look, summary
 from fsage.defrag.rewrite import Outcome, rewrite, verify
 from fsage.defrag.tables import of_look
 from fsage.evidence.terminal import drawn
+from fsage.printable import Terminal, lines, printable
 from fsage.sizes import round_size
 
 LONGEST_S = 1_000_000
@@ -34,7 +33,6 @@ def fragments(
     files_at_most: int,
 ) -> None:
     """Look at files and print what was found. Raises ValueError."""
-    _take_any_name()
     if order not in ORDERS:
         raise ValueError(f"--by {order}: no such order; there are {', '.join(ORDERS)}")
     look = Look(paths, files_at_most)
@@ -42,7 +40,7 @@ def fragments(
     if as_json:
         print(json.dumps(found, indent=1))
         return
-    console = Console()
+    console = Terminal()
     for table in of_look(found):
         console.print(Text(table.title, "bold"))
         console.print(drawn(table))
@@ -70,7 +68,6 @@ def _device(look: Look, seek_ms: float | None, rate_mb_s: float | None) -> Devic
 
 def rewrite_files(paths: Sequence[Path], folder: Path, time_limit_s: float, in_earnest: bool) -> int:
     """Defragment files, or say what would be done; the exit status: 0 when all of it was done. Raises ValueError."""
-    _take_any_name()
     if not 0 <= time_limit_s <= LONGEST_S:
         raise ValueError(f"--time-limit-s {time_limit_s}: allowed are 0 to {LONGEST_S} seconds")
     try:
@@ -81,12 +78,15 @@ def rewrite_files(paths: Sequence[Path], folder: Path, time_limit_s: float, in_e
         for one in look.in_pieces[:1]:
             defragment.tool_of(filesystems.mount_of(one.path).type)
         if look.unmapped:
-            print(f"fsage: not looked at: {look.unmapped} files, the last {look.unmapped_last}", file=sys.stderr)
+            print(
+                f"fsage: not looked at: {look.unmapped} files, the last {printable(str(look.unmapped_last))}",
+                file=sys.stderr,
+            )
         if not look.in_pieces:
             print(f"nothing to do: none of {look.all.files} files is in more extents than it has to be")
         for mount in sorted({filesystems.mount_of(one.path) for one in look.in_pieces}):
             if risk := guard.risk(mount):
-                print(f"fsage: warning: {risk}", file=sys.stderr)
+                print(f"fsage: warning: {lines(risk)}", file=sys.stderr)
         if look.in_pieces and not in_earnest:
             _say_what_would_be_done(look)
             return 1
@@ -102,7 +102,6 @@ def rewrite_files(paths: Sequence[Path], folder: Path, time_limit_s: float, in_e
 
 def verify_files(folder: Path) -> int:
     """Judge the files of the newest run; the exit status: 0 when all are whole. Raises ValueError."""
-    _take_any_name()
     try:
         return 0 if _say(verify(folder)) else 1
     except (Failure, OSError) as error:
@@ -114,14 +113,14 @@ def _say_what_would_be_done(look: Look) -> None:
     for one in look.in_pieces:
         path = one.path.absolute()
         if why := guard.why_not(path):
-            print(f"{path}: would not be touched: it {why}")
+            print(f"{printable(str(path))}: would not be touched: it {why}")
             continue
         touched += 1
         mount = filesystems.mount_of(path)
         if mount not in largest:
             largest[mount] = defragment.largest_free_bytes(mount.type, path)
         command = " ".join(defragment.tool_of(mount.type).command)
-        print(f"{path}: {one.file.extents} extents, {round_size(one.file.bytes)}: `{command}`")
+        print(f"{printable(str(path))}: {one.file.extents} extents, {round_size(one.file.bytes)}: `{command}`")
         if (longest := largest[mount]) is not None and longest < one.file.bytes:
             print(f"  the longest free run has {round_size(longest)}: it will stay in several extents")
     print(
@@ -131,16 +130,10 @@ def _say_what_would_be_done(look: Look) -> None:
     )
 
 
-def _take_any_name() -> None:
-    """Print names of files as they are, UTF-8 or not."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")
-
-
 def _say(outcomes: Iterable[Outcome]) -> bool:
     """Print outcomes as they come; whether all are good."""
     good = True
     for outcome in outcomes:
-        print(f"{outcome.path}: {outcome.words}", flush=True)
+        print(f"{printable(str(outcome.path))}: {lines(outcome.words)}", flush=True)
         good = good and outcome.good
     return good

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import holders
 from fsage.agent.files import sync_dir, utc_now
 
 Entry = dict[str, Any]
@@ -45,7 +46,7 @@ class Journal:
     def note(self, kind: str, **entry: Any) -> Entry:
         """Add a line, and return it; it is on disk when this returns."""
         line = {"kind": kind, "at": utc_now(), **entry}
-        with open(self.path, "a", encoding="utf-8") as file:
+        with open(self.path, "a", encoding="utf-8", opener=_ours) as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -75,10 +76,18 @@ class Journal:
 def alone(folder: Path) -> Iterator[None]:
     """Keep other runs out while the block runs, and as long as a tool lives that it started. Raises ValueError."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "a", encoding="utf-8") as lock:
+    with open(folder / "lock", "a", encoding="utf-8", opener=_ours) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"another `fsage defragment` is at work, or a tool of it: it holds {lock.name}") from None
+            who = holders.of(lock.fileno())
+            raise ValueError(
+                f"another `fsage defragment` is at work, or a tool of it: {who} holds {lock.name}"
+            ) from None
         os.set_inheritable(lock.fileno(), True)
         yield
+
+
+def _ours(path: str, flags: int) -> int:
+    """Open a file of the journal: no link is followed, and nobody waits at a FIFO. Raises OSError."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)

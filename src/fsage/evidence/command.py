@@ -6,10 +6,9 @@ import json
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from fsage.evidence.look import look
 from fsage.evidence.terminal import show
+from fsage.printable import Terminal, printable
 
 
 def run(what: str, as_json: bool, html: Path | None, files_at_most: int) -> None:
@@ -19,8 +18,8 @@ def run(what: str, as_json: bool, html: Path | None, files_at_most: int) -> None
         from fsage.evidence.page import page  # what draws takes a second to load
 
         html.write_text(page(layout), encoding="utf-8")
-        print(f"fsage: page {html}", file=sys.stderr)
+        print(printable(f"fsage: page {html}"), file=sys.stderr)
     if as_json:
         print(json.dumps(layout, indent=1))
     else:
-        show(layout, Console())
+        show(layout, Terminal())

@@ -6,28 +6,32 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from fsage.agent.evidence.store import NotThisText, Store
+from fsage.agent.evidence.store import NotThisText, Store, check_device, number_of
 
 NUMBER = re.compile(rb"((?:Total|Free) blocks|(?:Max|Num)\. free extent|Blocksize|Chunksize|Free chunks): +(\d+)")
 ROW = re.compile(rb" *(\d+)([KMGT])\.\.\. +\d+[KMGT]- +: +(\d+) +(\d+) +")
 UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40}
+MOST_CLASSES = 64
 NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks", b"Num. free extent")
 
 
 def of_text(lines: Iterable[bytes]) -> Store:
     """What e2freefrag tells of a device. Raises NotThisText."""
     head: dict[bytes, int] = {}
-    histogram = []
+    histogram: list[tuple[int, int, int]] = []
     for line in lines:
         if match := NUMBER.match(line):
-            head[match[1]] = int(match[2])
+            head[match[1]] = number_of(match[2])
         elif match := ROW.match(line):
-            histogram.append((int(match[1]) * UNITS[match[2]], int(match[3]), int(match[4])))
+            if len(histogram) == MOST_CLASSES:
+                raise NotThisText(f"e2freefrag's text lists more than {MOST_CLASSES} classes of extents")
+            histogram.append((number_of(match[1]) * UNITS[match[2]], number_of(match[3]), number_of(match[4])))
     if lacking := [name.decode() for name in NEEDED if name not in head]:
         raise NotThisText(f"e2freefrag's text lacks {', '.join(lacking)}: it was cut short")
     block_bytes, blocks, free, extents = (head[name] for name in NEEDED)
-    if min(block_bytes, blocks) <= 0:
-        raise NotThisText(f"e2freefrag's text has {blocks} blocks of {block_bytes} bytes")
+    check_device(blocks, block_bytes)
+    if free > blocks:
+        raise NotThisText(f"e2freefrag's text has {free} free blocks of {blocks}")
     listed = sum(number for _, number, _ in histogram)
     if listed != extents:
         raise NotThisText(f"e2freefrag counts {extents} free extents and lists {listed} by size: it was cut short")

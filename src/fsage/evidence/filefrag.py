@@ -7,7 +7,15 @@ from collections.abc import Iterable
 
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
+from fsage.agent.evidence.store import (
+    MOST_BLOCK_BYTES,
+    OF_DEVICE,
+    NotThisText,
+    Store,
+    check_extents,
+    number_of,
+    without,
+)
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks? of (\d+) bytes\)")
 ROW = re.compile(rb" *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *\d+: +(\d+):(?: +\d+:)? *(\S*)")
@@ -26,15 +34,18 @@ def of_text(lines: Iterable[bytes]) -> Store:
     name, pieces, block_bytes, unmapped, line = None, list[Extent](), 0, 0, b""
     for line in lines:
         if row := ROW.match(line):
-            logical, physical, length = (int(number) * block_bytes for number in row.groups()[:3])
+            logical, physical, length = (number_of(number) * block_bytes for number in row.groups()[:3])
             flags = set(row[4].split(b","))
             if not flags & PLACELESS:
                 pieces.append(Extent(logical, physical, length, b"unwritten" in flags))
+                check_extents(len(pieces))
         elif head := HEAD.match(line):
             if pieces:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             unmapped += name is not None
-            name, block_bytes = head[1], int(head[2])
+            name, block_bytes = head[1], number_of(head[2])
+            if not 0 < block_bytes <= MOST_BLOCK_BYTES:
+                raise NotThisText(f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, which cannot be")
             layouts = layouts or FileLayouts(block_bytes)
             if block_bytes != layouts.block_bytes:
                 raise NotThisText(
@@ -46,7 +57,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
             if name == end[1]:
                 layouts.add(pieces)
             else:
-                layouts.add_number(int(end[2]))
+                layouts.add_number(number_of(end[2]))
             name, pieces = None, []
         elif line.startswith(b" ") and not line.startswith(TITLE):
             raise NotThisText(f"filefrag's text goes on with {_shown(line[:60])!r}, which is no extent")

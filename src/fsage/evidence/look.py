@@ -19,6 +19,8 @@ from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
 from fsage.agent.shell import run
 from fsage.agent.walk import regular_files
 from fsage.evidence import texts
+from fsage.handed import NotTaken, open_file
+from fsage.printable import printable
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
 EXT = ("ext2", "ext3", "ext4")
@@ -35,24 +37,26 @@ def look(what: str, files_at_most: int) -> dict[str, Any]:
     """
     began = time.monotonic()
     try:
-        store = _store(what, files_at_most)
-    except (NotThisText, Failure) as error:
+        # A program that is given the name must not take it for an option.
+        store = _store(f"./{what}" if what.startswith("-") and what != "-" else what, files_at_most)
+    except (NotThisText, NotTaken, Failure) as error:
         raise ValueError(f"{'standard input' if what == '-' else what}: {error}") from error
     except OSError as error:
         raise ValueError(f"{error.filename or what}: {error.strerror}") from error
     seconds = time.monotonic() - began
-    return {"schema": layout.SCHEMA, "what": what, "seconds": seconds, "stores": [store.summary(0)]}
+    return {"schema": layout.SCHEMA, "what": printable(what), "seconds": seconds, "stores": [store.summary(0)]}
 
 
 def _store(what: str, files_at_most: int) -> Store:
     if what == "-":
         return texts.read(sys.stdin.buffer)
+    what = f"./{what}" if what.startswith("-") else what  # or the tools would take it for an option
     mode = os.stat(what).st_mode
     if stat.S_ISDIR(mode):
         return _of_directory(Path(what), files_at_most)
     if stat.S_ISBLK(mode):
         return _of_device(what)
-    with open(what, "rb") as stream:
+    with open_file(what) as stream:
         if b"\0" not in stream.peek(4096):  # no text has one, every file system's image begins with many
             return texts.read(stream)
     attached = loops.devices_of(loops.identity(os.path.realpath(what)) or {})

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
+from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, check_extents, number_of, without
 
 SECTOR_BYTES = 512
 UNWRITTEN = 0o10000  # of the flags, the last column of -v and -p
@@ -27,13 +27,14 @@ def of_text(lines: Iterable[bytes]) -> Store:
     expected, legend, line = None, False, b""
     for line in lines:
         if row := ROW.match(line):
-            if expected is None or int(row[1]) != expected:
+            if expected is None or number_of(row[1]) != expected:
                 raise NotThisText(f"xfs_bmap's text has extent {int(row[1])} where {expected or 0} should be")
             expected, legend = expected + 1, False
             if row[4]:
-                begin, last, place = (int(number) * SECTOR_BYTES for number in row.groups()[1:4])
-                unwritten = bool(int(row[5] or b"0", 8) & UNWRITTEN)
+                begin, last, place = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:4])
+                unwritten = bool(int((row[5] or b"0")[-20:], 8) & UNWRITTEN)
                 pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
+                check_extents(len(pieces))
         elif NAME.match(line):
             if expected is not None:
                 layouts.add(pieces)

@@ -7,10 +7,18 @@ end. MiB is 2^20 bytes; conversion happens here and nowhere else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 MIB = 2**20
+VERSION = {
+    "fio": r'^ *"fio version" : "fio-([^"]+)"',
+    "ior": r"^IOR-(\S+): MPI",
+    "mdtest": r"^mdtest-(\S+) was launched",
+    "blastn": r"^# BLASTN (\S+)",
+}
+"""Tool -> where it says its version in what it prints."""
 
 
 class BadOutput(Exception):
@@ -24,6 +32,12 @@ class Transfer:
     moved_bytes: int
     seconds: float
     bw_mib_s: float
+
+
+def printed_version(tool: str, stdout: str) -> str | None:
+    """The version that a tool of VERSION says of itself in its output; None if it does not."""
+    found = re.search(VERSION[tool], stdout, re.MULTILINE)
+    return found[1] if found else None
 
 
 def check_end(tool: str, rc: int | None, said: Iterable[str], stderr: str = "") -> None:

@@ -15,31 +15,34 @@ from dataclasses import dataclass
 from statistics import mean
 
 from fsage.parse import MIB, BadOutput, Transfer, check_end
+from fsage.parse.launcher import TAG, check_together, tells_of_trouble, why_it_ended
 
-TAG = re.compile(r"^\[\d+,\d+\]<std(out|err)>: ?")  # mpirun --tag-output
-# What IOR, mdtest and mpirun say of trouble, whatever the return code.
-TROUBLE = re.compile(
-    r"WARNING|ERROR|FAILED|error could not|[Ii]nvalid (options|argument)|Unrecognized|signal \d"
-    r"|mpirun (was unable|has detected)"
-)
+HEAD = re.compile(r"(IOR-\S+): MPI Coordinated")
 # Says nothing about the numbers: a file of an earlier run was deleted before the clock started.
 HARMLESS = re.compile(r"exists already and will be deleted")
 # With -D a run ends before its amount is moved; bandwidth and the summary's amount are of what was moved.
 STONEWALL = re.compile(
     r"WARNING: (Expected aggregate|Stat\(\) of aggregate|Using actual aggregate|[Mm]aybe caused by deadline)"
 )
+MOVED = re.compile(r"WARNING: Using actual aggregate bytes moved\s*= (\d+)")  # stands before the repetition's row
+ROUNDING_MIB = 0.05
+"""From 3.2.1 on the summary's amount is rounded to 0.1 MiB."""
 
 
 @dataclass(frozen=True)
 class IorRun:
     """One test of IOR. `write` and `read` have one `Transfer` per repetition, in order; empty if not done.
 
-    `moved_bytes` of every repetition is what the summary gives for the first.
+    `moved_bytes` is what the summary gives for the first repetition, and where IOR was given `-D` what each one's
+    warning says. `tasks_on_first` are those on the first task's node; `nodes` is None where IOR does not say it
+    (before 3.3).
     """
 
     version: str
     command: str
     tasks: int
+    nodes: int | None
+    tasks_on_first: int
     block_bytes: int
     transfer_bytes: int
     write: tuple[Transfer, ...]
@@ -49,11 +52,12 @@ class IorRun:
 def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
     """Values of one IOR run; `BadOutput` if it failed, warned, was cut short, or is not one test as text."""
     lines = [TAG.sub("", line) for line in stdout.splitlines()]
-    stonewalled = any(re.match(r"stonewallingTime\s*:", line) for line in lines)
+    stonewalled = any(re.match(r"stonewallingTime\s*:|Command line.* -D ", line) for line in lines)
+    check_together("IOR", filter(HEAD.match, lines))
     said = [line for line in lines + stderr.splitlines() if _is_trouble(line, stonewalled)]
-    check_end("IOR", rc, said, stderr)
+    check_end("IOR", rc, said, why_it_ended(stderr))
     if not any(re.match(r"Finished\s*:", line) for line in lines):
-        raise BadOutput("IOR's output lacks its last line, Finished: it was cut short or is no text table")
+        raise BadOutput("IOR's output lacks its last line, Finished: IOR or its launcher was ended, or it is no text")
     try:
         return _values(lines)
     except (KeyError, ValueError) as error:
@@ -78,9 +82,7 @@ def row_of(stdout: str, kind: str) -> int:
 
 
 def _is_trouble(line: str, stonewalled: bool) -> bool:
-    if not TROUBLE.search(line) or HARMLESS.search(line) or line.startswith("Command line"):
-        return False
-    return not (stonewalled and STONEWALL.search(line))
+    return tells_of_trouble(line) and not HARMLESS.search(line) and not (stonewalled and STONEWALL.search(line))
 
 
 def _values(lines: list[str]) -> IorRun:
@@ -90,9 +92,11 @@ def _values(lines: list[str]) -> IorRun:
         raise BadOutput("IOR's summary is empty: nothing was measured")
     first = summary[0]
     return IorRun(
-        version=_after(lines, r"(IOR-\S+): MPI Coordinated"),
+        version=_after(lines, HEAD.pattern),
         command=_after(lines, r"Command line(?: used)?\s*: (.*)"),
         tasks=int(first["#Tasks"]),
+        nodes=next((int(found[1]) for line in lines if (found := re.match(r"nodes\s*: (\d+)$", line))), None),
+        tasks_on_first=int(first["tPN"]),
         block_bytes=int(first["blksiz"]),
         transfer_bytes=int(first["xsize"]),
         write=_transfers("write", rows, summary),
@@ -108,15 +112,22 @@ def _after(lines: list[str], pattern: str) -> str:
 
 
 def _table(lines: list[str], first_column: str, kinds: tuple[str, ...]) -> list[dict[str, str]]:
-    """Rows of the table whose header begins with `first_column`, as column → text."""
+    """Rows of the table whose header begins with `first_column`, as column → text.
+
+    Under `moved`: the bytes of a row, where the lines before it say them.
+    """
     header: list[str] = []
     rows = []
+    moved: dict[str, str] = {}
     for line in lines:
         words = line.split()
-        if words[:1] == [first_column]:
+        if found := MOVED.match(line):
+            moved = {"moved": found[1]}
+        elif words[:1] == [first_column]:
             header = words
         elif words and words[0] in kinds and len(words) == len(header):
-            rows.append(dict(zip(header, words, strict=True)))
+            rows.append(dict(zip(header, words, strict=True)) | moved)
+            moved = {}
     return rows
 
 
@@ -139,11 +150,18 @@ def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, st
         shown, summed = statistic(bandwidths), _positive(total[column])
         if abs(shown - summed) > rounding:
             raise BadOutput(f"IOR's table gives {shown} MiB/s of {kind} where its summary gives {summed}")
-    moved_bytes = int(total["aggsize"]) if "aggsize" in total else round(_positive(total["aggs(MiB)"]) * MIB)
+    whole_bytes = int(total["#Tasks"]) * int(total["blksiz"]) * int(total["segcnt"])
+    moved_bytes = [int(row.get("moved", whole_bytes)) for row in rows]
+    if "aggsize" in total:
+        summed_bytes, rounding_bytes = int(total["aggsize"]), 0.0
+    else:
+        summed_bytes, rounding_bytes = round(_positive(total["aggs(MiB)"]) * MIB), ROUNDING_MIB * MIB + 1
+    if abs(moved_bytes[0] - summed_bytes) > rounding_bytes:
+        moved_bytes = [summed_bytes] * repetitions
     if repetitions == 1:  # the summary has the finer digits
-        return (Transfer(moved_bytes, _positive(total["Mean(s)"]), _positive(total["Max(MiB)"])),)
+        return (Transfer(moved_bytes[0], _positive(total["Mean(s)"]), _positive(total["Max(MiB)"])),)
     seconds = [_positive(row["total(s)"]) for row in rows]
-    return tuple(Transfer(moved_bytes, s, bw) for s, bw in zip(seconds, bandwidths, strict=True))
+    return tuple(map(Transfer, moved_bytes, seconds, bandwidths))
 
 
 def _positive(text: str) -> float:

@@ -1,8 +1,9 @@
-"""mdtest's text output, versions 3.3.0, 4.0.0 and the 4.1 development line.
+"""mdtest's text output: versions 1.9.3 (that of IOR 3.2.1), 3.3.0, 4.0.0 and the 4.1 development line.
 
 Traps that this reader knows (all seen): mdtest ends with code 0 though every stat failed, or over a tree
-that an earlier run left, with fast rates in both cases; without `-n` it measures no file; `-Z` prints times
-in a table of the same shape. `-- finished at` is the one sign of a run that reached its end.
+that an earlier run left, with fast rates in both cases; without `-n` it measures no file; `-P` and `-Z` print
+times in a table of the same shape; after `-W` its head still counts all files that were asked for.
+`-- finished at` is the one sign of a run that reached its end.
 
 What the columns mean differs: 3.3.0 has max, min and mean over ranks and iterations, 4.x over iterations of
 the slowest rank. With one iteration `Min` is in both: all files of all tasks over the time of the slowest
@@ -17,8 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fsage.parse import BadOutput, check_end
-from fsage.parse.ior import TAG, TROUBLE
+from fsage.parse.launcher import TAG, check_together, tells_of_trouble, why_it_ended
 
+HEAD = r"^(mdtest-\S+) was launched with (\d+) total task\(s\) on (\d+) node"
 # Of reads only, which are then no more than open and close; 4.x says it whether reads are asked for or not.
 HARMLESS = re.compile(r"WARNING: Read bytes is 0")
 
@@ -27,11 +29,15 @@ HARMLESS = re.compile(r"WARNING: Read bytes is 0")
 class MdtestRun:
     """One run of mdtest. `files`: of all tasks; `per_s`: by operation as mdtest names it.
 
-    Operations that were not done are left out.
+    Operations that were not done are left out. `tasks_on_first`: those on the first task's node, None where mdtest does
+    not say it (before 3.3).
     """
 
     version: str
+    command: str
     tasks: int
+    nodes: int
+    tasks_on_first: int | None
     files: int
     iterations: int
     per_s: Mapping[str, float]
@@ -40,21 +46,27 @@ class MdtestRun:
 def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     """Values of one mdtest run; `BadOutput` if it failed, warned, was cut short, or measured nothing."""
     lines = [TAG.sub("", line) for line in stdout.splitlines()]
-    check_end("mdtest", rc, [line for line in lines + stderr.splitlines() if _is_trouble(line)], stderr)
     text = "\n".join(lines)
+    check_together("mdtest", re.findall(HEAD, text, re.M))
+    check_end("mdtest", rc, [line for line in lines + stderr.splitlines() if _is_trouble(line)], why_it_ended(stderr))
     if not re.search(r"^-- finished at .* --$", text, re.M):
         raise BadOutput("mdtest's output lacks its last line, finished at: it was cut short")
-    version, tasks = _find(text, r"^(mdtest-\S+) was launched with (\d+) total task")
+    version, tasks, nodes = _find(text, HEAD)
+    (command,) = _find(text, r"^Command line used: (.*)$")
     _, files = _find(text, r"^(\d+) tasks, (\d+) (?:file|director)")
+    if stonewall := re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M):
+        files = str(int(tasks) * int(stonewall[1]))  # then all tasks go on until they have as many as the fastest had
     (iterations,) = _find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)")
     per_s = _rates(text)
     if not per_s:
         raise BadOutput("mdtest measured nothing: all its rates of files and directories are 0")
-    return MdtestRun(version, int(tasks), int(files), int(iterations), per_s)
+    nodemap = re.search(r"^Nodemap: ([01]+)$", text, re.M)
+    on_first = nodemap[1].count("1") if nodemap else None
+    return MdtestRun(version, command, int(tasks), int(nodes), on_first, int(files), int(iterations), per_s)
 
 
 def _is_trouble(line: str) -> bool:
-    return bool(TROUBLE.search(line)) and not HARMLESS.search(line) and not line.startswith("Command line")
+    return tells_of_trouble(line) and not HARMLESS.search(line)
 
 
 def _find(text: str, pattern: str) -> tuple[str, ...]:
@@ -66,7 +78,10 @@ def _find(text: str, pattern: str) -> tuple[str, ...]:
 
 def _rates(text: str) -> dict[str, float]:
     """Column `Min` of the rate table, without the operations that were not done."""
-    _, header, *table = [*text[text.index("SUMMARY rate") :].splitlines(), ""]
+    if (count := len(re.findall(r"^SUMMARY rate", text, re.M))) > 1:
+        raise BadOutput(f"mdtest's output has {count} tables of rates: one run is read, no more")
+    first, *_ = text[text.index("SUMMARY rate") :].split("\nSUMMARY", 1)
+    _, header, *table = [*first.splitlines(), ""]
     if header.split()[:4] != ["Operation", "Max", "Min", "Mean"]:
         raise BadOutput(f"mdtest's columns {' '.join(header.split())} are not Operation Max Min Mean")
     rates = {}

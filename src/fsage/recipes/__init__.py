@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Sized
+from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
@@ -48,13 +49,16 @@ def _scaled(size_bytes: int, scale: float) -> int:
     return max(1, round(size_bytes * scale / BLOCK_BYTES)) * BLOCK_BYTES
 
 
+@cache
 def names() -> list[str]:
     """Return the names of the recipes there are."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def load(name: str) -> ModuleType:
-    """Return the module of one recipe, which must be one of `names()`."""
+    """Return the module of one recipe; `ValueError` with the available names if there is none of that name."""
+    if name not in names():
+        raise ValueError(f"unknown recipe {name!r}: available are {', '.join(names())}")
     return importlib.import_module(f"{__name__}.{name}")
 
 

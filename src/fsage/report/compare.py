@@ -35,6 +35,8 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
 
     Each is a report's folder or its records.parquet. Raises DatasetError and CompareError.
     """
+    if to.exists() and not to.is_dir():
+        raise CompareError(f"{to} is no folder: name one for the page and its figures")
     frames = [dataset.read(path) for path in (before, after)]
     tables = [_main(frame) for frame in frames]
     both = tables[0].merge(tables[1], on=ALIKE, suffixes=("_before", "_after"))

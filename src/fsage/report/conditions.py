@@ -21,6 +21,8 @@ SETTING = {
     "tools": "tools",
     "images": "container images",
     "amount_mib": "MiB a task",
+    "launch": "launch",
+    "metadata": "names and inodes",
 }
 """Under what it was taken: the column, and words for it."""
 SHOWN = 3

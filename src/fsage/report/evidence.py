@@ -9,79 +9,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
+
+from fsage.messages import StoresLayout
 
 AGAIN = "move the file away and run the study again"
-
-
-class SizeClass(BaseModel):
-    """Free extents from `from_bytes` to below twice that."""
-
-    from_bytes: int
-    extents: int
-    bytes: int
-
-
-class FreeExtents(BaseModel):
-    count: int
-    largest_bytes: int
-    mean_bytes: float | None
-    histogram: list[SizeClass]
-
-
-class Bitmap(BaseModel):
-    """Share of each bin's bytes that is free, from the first byte of the device."""
-
-    bin_bytes: int
-    free_share: list[float] = Field(min_length=1)
-
-
-class Bucket(BaseModel):
-    label: str
-    groups: int
-
-
-class Groups(BaseModel):
-    """Block groups or allocation groups by free share, each in one bucket."""
-
-    kind: str
-    count: int
-    buckets: list[Bucket]
-
-
-class FileLayouts(BaseModel):
-    """How a set of files lies; extents_per_file: number of extents -> files."""
-
-    files: int
-    bytes: int | None
-    extents: int
-    mean_extent_bytes: float | None = None
-    layout_score: float | None = None
-    extents_per_file: dict[int, int] = {}
-
-
-class Store(BaseModel):
-    """What is known of one store; None where `absent` has the reason."""
-
-    store: int
-    filesystem: str | None = None
-    source: dict[str, str] = {}
-    device_bytes: int | None = None
-    fullness_percent: float | None = None
-    free_bytes: int | None = None
-    free_extents: FreeExtents | None = None
-    bitmap: Bitmap | None = None
-    aligned_free_share: dict[int, float | None] | None = None
-    groups: Groups | None = None
-    files: dict[str, FileLayouts] | None = None
-    absent: dict[str, str] = {}
-
-
-class Layout(BaseModel):
-    schema_version: Literal[1] = Field(alias="schema")
-    stores: list[Store]
 
 
 class Generation(BaseModel):
@@ -106,7 +40,7 @@ class Evidence:
     """
 
     known: dict[str, StateEvidence] = field(default_factory=dict)
-    layouts: dict[str, Layout] = field(default_factory=dict)
+    layouts: dict[str, StoresLayout] = field(default_factory=dict)
     without: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
@@ -129,7 +63,7 @@ def read(paths: Mapping[str, Path], digests: Mapping[str, Iterable[str]]) -> Evi
             found.without.append(state)
             continue
         try:
-            found.layouts[state] = Layout.model_validate(content["layout"])
+            found.layouts[state] = StoresLayout.model_validate(content["layout"])
         except ValidationError as error:
             found.refused.append(f"{path}: layout.{first_problem(error)}; the layout of {state} is not shown.")
     return found

@@ -56,6 +56,12 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="setting")
 
 
+def compared(rows: pd.DataFrame, value: str) -> pd.DataFrame:
+    """The rows of `summarise` whose ratio to the clean state has that value; possibly none."""
+    has = [one is not None and getattr(one, value) is not None for one in rows["to_clean"]]
+    return rows[pd.Series(has, index=rows.index, dtype=bool)]  # an empty list would choose columns, none of them
+
+
 def medians(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """A row for each group and each column of `names`, as in `summarise`, compared with nothing."""
     groups = labelled(samples(frame)).groupby([*AXES, "setting", "part"], sort=False, dropna=False)

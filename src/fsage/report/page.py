@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage import dataset
+from fsage import dataset, recipes
 from fsage.report import evidence, missing, provenance, tables
 from fsage.report.conditions import basis, conditions
 from fsage.report.drawing import draw
@@ -94,8 +94,9 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     from fsage.report import drift, layout, traces
 
     recipe = next(iter(data.frame["recipe"].dropna()), None)
-    # A recipe may have a package here of its name, whose SECTIONS draw it; any other has the tables only.
-    drawn = recipe is not None and importlib.util.find_spec(f"fsage.report.{recipe}") is not None
+    # A recipe may have a package here of its name, whose SECTIONS draw it; any other has the tables only. The name is
+    # a record's: no other module is taken by it.
+    drawn = recipe in recipes.names() and importlib.util.find_spec(f"fsage.report.{recipe}") is not None
     of_recipe = importlib.import_module(f"fsage.report.{recipe}").SECTIONS if drawn else ()
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
     return draw(

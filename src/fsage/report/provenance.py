@@ -19,6 +19,8 @@ OF_RECORDS = (
     ("file system", "filesystem"),
     ("mount options", "mount_options"),
     ("allocator reset", "allocator_reset"),
+    ("names and inodes of measured files", "metadata"),
+    ("launch", "launch"),
     ("tools", "tools"),
     ("container images", "images"),
     ("kernel", "kernel"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from fsage import results
+from fsage import results, yaml_text
 from fsage.study import StudyError
 
 PLAYBOOK = "check_site.yml"
@@ -62,15 +63,34 @@ def look(inventory: Path) -> Site:
     return Site(hosts, tuple(groups))
 
 
-def _groups(inventory: Path) -> dict[str, list[str]]:
-    """Group -> hosts, as Ansible reads the inventory."""
+def user_of(inventory: Path) -> str:
+    """As whom the hosts of an inventory are reached: its `ansible_user`, or who runs this. Raises StudyError."""
+    hosts = _read(inventory).get("_meta", {}).get("hostvars", {}).values()
+    named = sorted({str(host["ansible_user"]) for host in hosts if host.get("ansible_user")})
+    if len(named) > 1:
+        raise StudyError(f"inventory {inventory} has several users ({', '.join(named)}): rules are for one; name one")
+    user = named[0] if named else getpass.getuser()
+    if user == "root":
+        raise StudyError("root needs no rules: run this as the user who measures, or name him: ansible_user")
+    if not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", user):
+        raise StudyError(f"{user!r} is not a user's name that can stand in sudoers(5)")
+    return user
+
+
+def _read(inventory: Path) -> dict[str, Any]:
     command = ["ansible-inventory", "-i", str(inventory), "--list"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     try:
-        found = json.loads(ran.stdout)
+        found: dict[str, Any] = json.loads(ran.stdout)
     except ValueError:
         said = " ".join(ran.stderr.split()) or "ansible-inventory said nothing"
         raise StudyError(f"inventory {inventory} cannot be read: {said}") from None
+    return found
+
+
+def _groups(inventory: Path) -> dict[str, list[str]]:
+    """Group -> hosts, as Ansible reads the inventory."""
+    found = _read(inventory)
 
     groups: dict[str, list[str]] = {}
 
@@ -90,7 +110,7 @@ def _whys(output: str) -> dict[str, str]:
     found = {}
     for host, result in re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE):
         try:
-            found[host] = " ".join(str(yaml.safe_load(result)["msg"]).removeprefix("Task failed: ").split())
+            found[host] = " ".join(str(yaml_text.load(result)["msg"]).removeprefix("Task failed: ").split())
         except (yaml.YAMLError, KeyError, TypeError):
             found[host] = " ".join(result.split())
     return found

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fsage.agent.lustre.servercache import KEPT
 from fsage.plan import Plan
 from fsage.play import duration
+from fsage.printable import Terminal
 from fsage.site.look import Host, Site
 from fsage.study import StudyError
 from fsage.target import Target
@@ -89,18 +90,18 @@ def estimates(plans: list[Plan]) -> list[dict[str, str]]:
 
 def show(site: Site, target: Target, plans: list[Plan], found: list[str]) -> None:
     """Print all of it."""
-    console = Console()
+    console = Terminal()
     for title, columns, lines in _tables(site, plans):
         table = Table(*columns, title=title, title_justify="left", box=None, header_style="bold")
         for line in lines:
             table.add_row(*line)
         console.print(table)
     for line in destroyed(site, target):
-        console.print(f"Will be destroyed: {line}.", highlight=False)
+        console.print(f"Will be destroyed: {line}.")
     for line in changed(site, plans):
-        console.print(f"Will be changed while cells run: {line}.", highlight=False)
+        console.print(f"Will be changed while cells run: {line}.")
     for line in found:
-        console.print(f"[bold red]To mend:[/] {line}", highlight=False)
+        console.print(Text.assemble(("To mend:", "bold red"), f" {line}"))
     if not found:
         console.print("Nothing stands in the way.")
 

@@ -9,7 +9,8 @@ A workload module offers
   state, for what works on files or a layout of the state's own;
 - `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better;
 - `read(observation) -> Outcome`: did it run right, and only then its numbers;
-- `seconds(params, claim, steps=())`, `bytes_written(params, claim)`: estimates for the plan.
+- `seconds(params, claim, steps=())`, `bytes_written(params, claim)`: estimates for the plan. One that writes more
+  bytes than its files hold offers `makes_bytes(params, claim)` too: what they hold.
 Modules with a leading underscore are what they share.
 """
 

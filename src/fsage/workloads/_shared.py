@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from fsage.agent import containers
-from fsage.parse import BadOutput, fio
+from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
@@ -89,13 +91,66 @@ def mpirun(claim: Mapping, named: bool = False) -> list[str]:
         where = ["-hosts", ",".join(names), "-ppn", str(each)]
         return ["mpirun", *(where if several else []), *site, "-np", str(count)]
     where = ["--host", ",".join(f"{name}:{each}" for name in names)]
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
+    as_root = [] if claim.get("uid") else ["--allow-run-as-root"]
+    return ["mpirun", *as_root, "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
 
 
-def launched_tasks(argv: Sequence[str]) -> int:
-    """How many tasks a command of `mpirun` starts."""
-    given = [word.partition("=")[2] for word in argv if word.startswith("--ntasks=")]
-    return int(given[0] if given else argv[argv.index("-np") + 1])
+class Placed(NamedTuple):
+    """How many tasks, on how many nodes, and how many of them on each."""
+
+    tasks: int
+    nodes: int
+    on_each: int
+
+
+def launched(argv: Sequence[str]) -> Placed:
+    """What a command of `mpirun` starts, and where."""
+    given = dict(word.split("=", 1) for word in argv if word.startswith(("--ntasks=", "--nodes=")))
+    if argv[0] == "srun":
+        tasks, nodes = int(given["--ntasks"]), int(given.get("--nodes", 1))
+    else:
+        named = next((option for option in ("--host", "-hosts") if option in argv), None)
+        nodes = len(argv[argv.index(named) + 1].split(",")) if named else 1
+        tasks = int(argv[argv.index("-np") + 1])
+    return Placed(tasks, nodes, tasks // nodes)
+
+
+def check_placement(argv: Sequence[str], tasks: int, nodes: int | None, on_first: int | None) -> None:
+    """`BadOutput` unless tasks ran where the command asked for them; None: the tool does not say it.
+
+    A tool counts the tasks on the first task's node alone.
+    """
+    asked = launched(argv)
+    if tasks != asked.tasks:
+        raise BadOutput(f"{tasks} tasks ran of {asked.tasks} asked for")
+    if nodes not in (None, asked.nodes) or on_first not in (None, asked.on_each):
+        raise BadOutput(
+            f"{tasks} tasks ran on {'?' if nodes is None else nodes} nodes, {'?' if on_first is None else on_first} of "
+            f"them on the first; asked for were {asked.nodes} nodes with {asked.on_each} on each: what launches them "
+            "(a job's nodes, a site's fsage_target.launcher_options) places them otherwise"
+        )
+
+
+def check_command(tool: str, argv: Sequence[str], end: str, echoed: str) -> None:
+    """`BadOutput` unless a tool's echo of its command has the options of `argv`, from its name up to option `end`."""
+    asked = list(argv[argv.index(tool) + 1 : argv.index(end)])
+    try:
+        words = shlex.split(echoed)
+    except ValueError:  # cut short
+        words = echoed.split()
+    if words[1 : len(asked) + 2] != [*asked, end]:
+        raise BadOutput(f"the output is not of this command: asked for {' '.join(asked)}, {tool} reports {echoed}")
+
+
+def check_version(phase: Mapping, claimed: Mapping[str, str | None]) -> None:
+    """`BadOutput` unless the tool of a phase says that it is of the version with which the target was claimed."""
+    for one in (phase, *phase.get("beside", ())):
+        tool = next((word for word in one["argv"] if word in VERSION), None)
+        if tool and (wanted := claimed.get(tool)) and (ran := printed_version(tool, one["stdout"])) != wanted:
+            raise BadOutput(
+                f"{tool} {ran or 'of an unknown version'} ran, and the target was claimed with {tool} {wanted}: put "
+                "that one back, or release the target and claim it again"
+            )
 
 
 def fio_phase(claim: Mapping, *options: str, below: str = "") -> dict:
@@ -182,6 +237,7 @@ def judge(
                 raise BadOutput(why or f"phase {name} was not run")
             try:
                 metrics |= judge_phase(params, taken[name])
+                check_version(taken[name], observation.get("conditions", {}).get("tools", {}))
             except BadOutput as error:
                 raise BadOutput(f"{name}: {error}") from error
     except BadOutput as error:

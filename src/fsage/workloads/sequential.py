@@ -53,10 +53,11 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     """
     params = Params.model_validate(params)
     block_bytes, passes = _block_bytes(params, claim), _passes(params, claim)
-    tool = _shared.choose_tool(params.tool, "ior", claim)
+    asked = "fio" if params.tool == "auto" and passes > 1 else params.tool  # IOR goes over a file once
+    tool = _shared.choose_tool(asked, "ior", claim)
     if tool == "ior" and passes > 1:
         raise ValueError(
-            f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio, "
+            f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio or auto, "
             "or a target that holds an amount_mib which lasts a second"
         )
     phases = []
@@ -73,7 +74,12 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
 def bytes_written(params: Params | dict, claim: Mapping) -> int:
     """Bytes that one cell writes, all passes and tasks."""
     params = Params.model_validate(params)
-    return _block_bytes(params, claim) * _shared.tasks(claim) * _passes(params, claim)
+    return makes_bytes(params, claim) * _passes(params, claim)
+
+
+def makes_bytes(params: Params | dict, claim: Mapping) -> int:
+    """Bytes that the files of one cell hold."""
+    return _block_bytes(Params.model_validate(params), claim) * _shared.tasks(claim)
 
 
 def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
@@ -184,17 +190,16 @@ def _judge_fio(params: Params, phase: Mapping) -> Transfer:
 def judge_ior(transfer_size: int, phase: Mapping) -> Transfer:
     """What a phase of IOR moved; BadOutput unless it is what its command asked for, in transfers of that size."""
     run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
-    asked_tasks, block_bytes = _shared.launched_tasks(argv), int(argv[argv.index("-b") + 1])
+    asked_bytes = int(argv[argv.index("-b") + 1])
     # The echo is the only sign of O_DIRECT. The paths come last and are left out: an echo may be cut there.
-    options = " ".join(argv[argv.index("ior") + 1 : argv.index("-o")])
-    if f" {options} -o" not in run.command:
-        raise BadOutput(f"the output is not of this command: asked for {options}, IOR reports {run.command}")
-    if (run.tasks, run.block_bytes) != (asked_tasks, block_bytes):
-        raise BadOutput(f"{run.tasks} tasks of {run.block_bytes} bytes ran, not {asked_tasks} of {block_bytes}")
+    _shared.check_command("ior", argv, "-o", run.command)
+    _shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
+    if run.block_bytes != asked_bytes:
+        raise BadOutput(f"each task has {run.block_bytes} bytes, asked for were {asked_bytes}")
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
-    _check(transfer_size, run.transfer_bytes, done[0], asked_tasks * block_bytes)
+    _check(transfer_size, run.transfer_bytes, done[0], run.tasks * asked_bytes)
     return done[0]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fsage.agent import containers
+from fsage.agent import containers, places
 from fsage.agent.blast import sequences
 from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, write_json
@@ -40,8 +40,8 @@ def made(target: Target, seed: int, volumes: int, each: int, go_on: Callable[[],
     noted = read_json(place / "made.json")
     if noted and noted.items() >= asked.items():
         return dict(noted)
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+    places.remove(place)
+    places.make(place)
     size, free = each * PACKED_BYTES * volumes, shutil.disk_usage(place).free
     if size + 4 * PACKED_BYTES * each * _at_once() > free:
         raise Failure(f"{place} has {free} bytes free, and the database takes {size}: declare another home")

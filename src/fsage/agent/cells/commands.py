@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import selectors
@@ -91,18 +92,22 @@ def run(
 def _wait(running: list[_Command], attend: Callable[[], None], end: float) -> bool:
     """Hear them until all have ended; whether that was because of the time."""
     looked, late = 0.0, False
-    with selectors.DefaultSelector() as pipes:
+    with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:
         for one in running:
             assert one.process.stdout and one.process.stderr
-            pipes.register(one.process.stdout, selectors.EVENT_READ, (one, True))
-            pipes.register(one.process.stderr, selectors.EVENT_READ, (one, False))
-        while pipes.get_map() or any(one.process.poll() is None for one in running):
-            for key, _ in pipes.select(LOOK_EVERY_S):
-                one, of_stdout = key.data
-                chunk = os.read(key.fd, CHUNK_BYTES)
-                one.hear(chunk, of_stdout)
-                if not chunk:
-                    pipes.unregister(key.fileobj)
+            heard.register(one.process.stdout, selectors.EVENT_READ, (one, True))
+            heard.register(one.process.stderr, selectors.EVENT_READ, (one, False))
+            if (descriptor := _end_of(one.process)) is not None:
+                ends.callback(os.close, descriptor)
+                heard.register(descriptor, selectors.EVENT_READ, None)
+        while heard.get_map() or any(one.process.poll() is None for one in running):
+            if heard.get_map():
+                for key, _ in heard.select(LOOK_EVERY_S):
+                    if key.data is None or not _chunk_of(key):
+                        heard.unregister(key.fileobj)
+            else:  # their pipes have ended, and this kernel tells of no process that it ends
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    next(one for one in running if one.process.poll() is None).process.wait(LOOK_EVERY_S)
             if (now := time.monotonic()) - looked > LOOK_EVERY_S:
                 looked = now
                 attend()
@@ -111,3 +116,21 @@ def _wait(running: list[_Command], attend: Callable[[], None], end: float) -> bo
                     for one in running:
                         stop(one.process)
     return late
+
+
+def _end_of(process: subprocess.Popen) -> int | None:
+    """A descriptor that can be read once a process has ended; None before Linux 5.3, or when it is known to have."""
+    if process.returncode is not None:  # its number may be another's by now
+        return None
+    try:
+        return os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _chunk_of(key: selectors.SelectorKey) -> bool:
+    """Hear what one of them said; whether it may say more."""
+    one, of_stdout = key.data
+    chunk = os.read(key.fd, CHUNK_BYTES)
+    one.hear(chunk, of_stdout)
+    return bool(chunk)

@@ -19,9 +19,10 @@ from fsage.agent.target import Target
 def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
     """Measure the request's cells in order.
 
-    Returns {"measured", "remaining", "lost", "stopped"}: `lost` says why the target is not (or no longer) in the state
-    asked for; the caller then brings it there and asks again for the rest. `stopped` says why no further cell
-    was begun although the state is as asked. Raises Failure when the run that asked has gone.
+    Returns {"measured", "remaining", "lost", "stopped", "kinds", "undone"}: `lost` says why the target is not (or no
+    longer) in the state asked for; the caller then brings it there, by steps of `kinds`, and asks again for the rest.
+    `stopped` says why no further cell was begun although the state is as asked; `undone` which of all cells lack and
+    why, if any. Raises Failure when the run that asked has gone.
     """
     target = opened(spec, request)
     containers.verify(target.claim)
@@ -35,6 +36,8 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "remaining": len(cells),
             "lost": None,
             "stopped": None,
+            "kinds": [],
+            "undone": None,
         }
     with held(target.home, request) as lease, contextlib.closing(Hosts(target.spec, target.claim, hosts)) as others:
         visit = Visit(target, request, Watch(target.home, request, lease), others)
@@ -60,7 +63,20 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "remaining": len(cells) - measured,
             "lost": lost,
             "stopped": stopped,
+            "kinds": [step["kind"] for step in request["steps"]],
+            "undone": undone(target, request, lost, stopped),
         }
+
+
+def undone(target: Target, request: dict, lost: str | None, stopped: str | None) -> str | None:
+    """Which of the request's cells were not measured, and why, in a sentence; None when all were in its state."""
+    missing = [cell["name"] for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
+    if not missing and not lost:
+        return None
+    return (
+        f"{len(missing)} of {len(request['cells'])} cells of state {request['state']} were not measured "
+        f"({', '.join(missing) or 'none'}): {lost or stopped or 'no reason is known'}"
+    )
 
 
 def hosts_of(target: Target, request: dict) -> dict[str, list[dict]]:

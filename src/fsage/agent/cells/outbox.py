@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from pathlib import Path
 
+from fsage.agent import places
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.files import write_json
 from fsage.agent.lease import held
@@ -19,7 +21,6 @@ def place(target: Target, request: dict, cell: dict) -> Path:
 
 def keep(path: Path, observation: dict) -> None:
     """Store an observation durably."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, observation)
 
 
@@ -30,7 +31,8 @@ def bundle(spec: dict, request: dict, check: bool) -> dict:
     with held(home, request):
         waiting = sorted(box.rglob("*.json"))
         if not check:
-            with tarfile.open(path, "w") as tar:
+            whole = places.file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with open(whole, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
                 for one in waiting:
                     tar.add(one, str(one.relative_to(box)))
     return {

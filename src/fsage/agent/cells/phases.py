@@ -5,14 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import resource
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from fsage.agent import caches
+from fsage.agent import caches, places
 from fsage.agent.cells import commands, shares
 from fsage.agent.cells.trace import tracing
 from fsage.agent.errors import Failure, Refusal
@@ -23,7 +22,8 @@ from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import placement, servercache
 from fsage.agent.target import Target
 
-PHASE_TIMEOUT_S = 900.0
+LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
+"""A phase may take so many times what its whole cell was estimated to, and so long in any case."""
 WARM_ATTEMPTS = 3
 
 
@@ -33,7 +33,7 @@ class Phases:
     def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, attend: Callable[[], None]) -> None:
         self.target, self.hosts, self.slurm_job, self.attend = target, hosts, slurm_job, attend
         self.folder = target.home / "phase"
-        shutil.rmtree(self.folder, ignore_errors=True)  # of a killed command
+        places.remove(self.folder)  # of a killed command
 
     def run(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
         """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell.
@@ -57,7 +57,10 @@ class Phases:
     def measured(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
         """The same, when servers and directories are ready."""
         taken: list[dict] = []
-        for phase in cell["phases"]:
+        for planned in cell["phases"]:
+            phase = {"timeout_s": limit_s(cell), **planned}
+            for folder in phase.get("folders", ()):  # before caches are dropped, for to look whether it is there reads
+                Path(folder).mkdir(exist_ok=True)
             try:
                 dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
             except Lost:
@@ -69,23 +72,31 @@ class Phases:
                 "argv": self.argv(phase),
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
+                "limit_s": phase["timeout_s"],
                 **({"files": phase["files"]} if "files" in phase else {}),
             }
             result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
+            result.update(cached_names=dropped["cached_names"], metadata=phase.get("metadata", dropped["metadata"]))
             if dropped.get("hosts"):
                 result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
-            for folder in phase.get("folders", ()):
-                Path(folder).mkdir(exist_ok=True)
             if phase.get("reads") and dropped["cached_pages"] and not phase.get("warm"):
                 return (
                     taken,
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
                 )
+            if dropped["metadata"] == caches.WARM and not phase.get("warm"):
+                return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
                 result.update(self.served({**phase, "argv": result["argv"]}))
             if trace:
                 result["trace"] = trace.noted
+            if result.get("timed_out"):
+                return taken, (
+                    f"{phase['name']}: it had not ended after {phase['timeout_s']:g} s, its limit; the whole cell was "
+                    f"estimated to take {cell.get('estimate_s', 0.0):.1f} s, and a phase may take {TIMES_ESTIMATE} "
+                    f"times that, at least {LEAST_LIMIT_S:.0f} s"
+                )
             if code := next((one["rc"] for one in (result, *result.get("beside", ())) if one["rc"]), 0):
                 return taken, f"{phase['name']}: exit code {code}"
             if not phase.get("reads"):
@@ -123,29 +134,31 @@ class Phases:
         whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
         for _ in range(WARM_ATTEMPTS):
             if (cached := caches.cached_pages(paths)) >= whole:
-                return {"seconds": time.monotonic() - began, "cached_pages": cached, "method": "none: from memory"}
+                said = {"method": "none: from memory", "metadata": caches.WARM, "cached_names": len(paths)}
+                return {**said, "seconds": time.monotonic() - began, "cached_pages": cached}
             caches.bring_in(paths)
         raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
 
     def drop_caches(self, phase: dict) -> dict:
-        """Make the target cold on every host, and count the pages of what is measured that are still in memory.
+        """Make the target cold on every host; what of the files that are measured is still in memory (caches.left_of).
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
-        (data, inodes, bitmaps) and leaves everybody else's caches alone. Counting comes last.
+        (data, names, inodes, maps of extents, bitmaps) and leaves everybody else's caches alone: between the two the
+        kernel says that nobody has the file system. From then on until the phase runs no file of these is touched.
         """
         began = time.monotonic()
+        # Without symbolic links, as caches.known asks; on the way to a file the kernel would have to read them.
+        of_state = [Path(os.path.realpath(path)) for path in phase.get("reads_files", ())]
         if self.target.allocator_reset != "remount":
-            dropped = self.hosts.drop(self.target)
+            dropped = self.hosts.drop(self.target, of_state)
         else:
+            files = [*measured_files(self.target.mounts), *of_state]
             self.target.remount()
-            cached = caches.cached_pages(measured_files(self.target.mounts))
-            dropped = {"cached_pages": cached, "method": "umount and mount"}
+            dropped = {**caches.left_of(files), "method": "umount and mount"}
         if phase.get("unrelated"):
-            dropped["cached_pages"] = self.hosts.read_unrelated(self.target)
+            self.hosts.read_unrelated(self.target)
             dropped["method"] += ", then read the unrelated file"
-        of_state = caches.cached_pages([Path(path) for path in phase.get("reads_files", ())])
-        cached = dropped["cached_pages"] + of_state
-        return {**dropped, "seconds": time.monotonic() - began, "cached_pages": cached}
+        return {**dropped, "seconds": time.monotonic() - began}
 
     def served(self, phase: dict) -> dict:
         """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.
@@ -153,7 +166,7 @@ class Phases:
         What listens stays for the next phase: to start `fio --server` takes longer than all else that we do for a cell.
         """
         if "files" in phase:
-            self.folder.mkdir()
+            places.make(self.folder)
             for name, text in phase["files"].items():
                 (self.folder / name).write_text(text)
         argv = [word.replace("{files}", str(self.folder)) for word in phase["argv"]]
@@ -169,7 +182,7 @@ class Phases:
         except (Failure, Refusal) as why:
             result = {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            places.remove(self.folder)
         if result["rc"] != 0:
             self.hosts.end_service()
         return result
@@ -187,16 +200,21 @@ class Phases:
         first, *others = commands.run(
             [phase["argv"], *phase.get("beside", ())],
             self.attend,
-            phase.get("timeout_s", PHASE_TIMEOUT_S),
+            phase["timeout_s"],
             cwd=self.target.mounts[0] / "measured",
             env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
-            front=self.target.under_model(),
+            front=self.target.front(phase["argv"]),
         )
         first["cpu_s"] = _used_by_children() - before
         if others:
             return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
         del first["line_s"]  # nothing to compare them with
         return first
+
+
+def limit_s(cell: dict) -> float:
+    """How long a phase of a cell may take."""
+    return max(LEAST_LIMIT_S, TIMES_ESTIMATE * cell.get("estimate_s", 0.0))
 
 
 def _used_by_children() -> float:

@@ -3,9 +3,9 @@
 A phase that has `shares` is run so. Its keys: queue (the scheduler), cgroup (v1, v2), cost (IOCost's model; none: it is
 off), settle_s, seconds, and groups, each with name, weight, and argv (a reader that never ends) or query (what
 fsage.agent.cells.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
-`seconds`, in which all of them run, or for as long as the query takes; then they are stopped. Scheduler, cost model and
-groups of cgroup v1 are put back after each cell; the groups of v2, and a controller that was moved there, at the end of
-the run, at the release, or by `recover`.
+`seconds`, in which all of them run, or for as long as the query takes (at most the phase's `timeout_s`); then they are
+stopped. Scheduler, cost model and groups of cgroup v1 are put back after each cell; the groups of v2, and a controller
+that was moved there, at the end of the run, at the release, or by `recover`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from fsage.agent.undo import undo
 OF_A_CELL = ("cost", "scheduler", "v1_group")
 """A group of cgroup v1 goes with its cell: while there is one, the controller cannot move to v2 for the next."""
 BEGIN_PATIENCE_S = 10.0
-QUERY_PATIENCE_S = 900.0
 LOOK_EVERY_S = 0.02
 SAID = 300  # characters of what a reader said
 LEAST_CHARGED = 0.9
@@ -99,7 +98,7 @@ def run(target: Target, phase: dict, attend: Callable[[], None]) -> dict[str, An
             first, start = _counted(target, places), time.monotonic()
             if asking:
                 asking.go()
-                wait(partial(asking.ended, start + QUERY_PATIENCE_S))
+                wait(partial(asking.ended, start + phase["timeout_s"]))
             else:
                 wait(partial(_is_over, start + asked["seconds"]))
             last, shared_s = _counted(target, places), time.monotonic() - start
@@ -164,7 +163,7 @@ def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
 def _start(target: Target, argv: list[str], group: Path, env: dict[str, str] | None = None) -> subprocess.Popen:
     try:
         return subprocess.Popen(
-            [*iocost.within(group), *argv],
+            [*iocost.within(group), *target.as_user(), *argv],
             stdin=subprocess.DEVNULL if env is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import filesystems, journal
+from fsage.agent import filesystems, journal, places
 from fsage.agent.errors import Failure
 from fsage.agent.target import Target
 
@@ -100,7 +100,7 @@ def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
     instance = Path(entry["instance"] or "")
     try:
         if mounted:
-            root.mkdir(parents=True, exist_ok=True)
+            places.make(root)
             filesystems.mount_call("fsage", mounted, "tracefs", 0, "")
         instance.mkdir()
         (instance / "trace_clock").write_text("mono")
@@ -127,7 +127,7 @@ def _blktrace(target: Target, device: str, trace: Trace) -> Iterator[None]:
         raise Failure("no such program")
     number = os.stat(device).st_rdev
     folder = target.home / "blktrace"
-    folder.mkdir(exist_ok=True)
+    places.make(folder)
     try:
         with open(folder / "said", "w+b") as said:
             process = subprocess.Popen(
@@ -157,7 +157,7 @@ def _blktrace(target: Target, device: str, trace: Trace) -> Iterator[None]:
         requests = [(round(seconds - waited, 6), *rest) for seconds, *rest in requests_of_blkparse(text.splitlines())]
         trace.take("blktrace", f"{os.major(number)}:{os.minor(number)}", requests, lost)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        places.remove(folder)
 
 
 def requests_in(lines: Iterable[str]) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure
 from fsage.agent.hosts import alike
 from fsage.agent.lustre import stripes
+from fsage.agent.room import Room
 from fsage.agent.structure import files
 from fsage.agent.target import Target
 
@@ -34,6 +35,8 @@ def make(target: Target, size: float | str, go_on: Callable[[], None]) -> int:
     """
     whole = alike.memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
     each = max(1, whole // COUNT // MIB) * MIB
+    room = Room(target)
+    room.must_hold(COUNT * each, "the unrelated file (unrelated_file can be less)")
     files.make_room(target.mounts, GENERATION)
     if target.kind == "lustre":
         everywhere = {"stripe_count": stripes.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY}
@@ -42,7 +45,7 @@ def make(target: Target, size: float | str, go_on: Callable[[], None]) -> int:
         go_on()
         path = files.path_of(target.mounts, GENERATION, index)
         try:
-            files.write(path, each)
+            room.write(path, each, stripes.ALL)
         except OSError as error:
             raise Failure(
                 f"writing {path}, {each} bytes of the unrelated file ({COUNT * each} bytes in {COUNT} parts): "
@@ -51,9 +54,11 @@ def make(target: Target, size: float | str, go_on: Callable[[], None]) -> int:
     return COUNT * each
 
 
-def read(target: Target, measured: list[Path]) -> int:
-    """Read them, and count the pages of `measured` that are in memory after it. Raises Failure if there are none."""
+def read(target: Target) -> None:
+    """Read them. Raises Failure if there are none.
+
+    No file that is measured is touched: of these nothing comes into memory, and none is looked for there.
+    """
     if not (found := paths_of(target.mounts)):
         raise Failure(f"the state has no unrelated file below {target.mounts[0]}/filler to be read")
     caches.bring_in(found)
-    return caches.cached_pages(measured)

@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Any
 
-from fsage.agent import structure, token
+from fsage.agent import frozen, structure, token
 from fsage.agent.cells import outbox, shares
 from fsage.agent.cells.phases import Phases
 from fsage.agent.errors import Failure
@@ -17,6 +17,7 @@ from fsage.agent.fingerprint import fingerprint
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.lease import Orphaned, Watch
 from fsage.agent.lustre import servercache, servers, tuned
+from fsage.agent.room import Room
 from fsage.agent.state import differs, layout_record, look, remove_measured
 from fsage.agent.target import Target
 
@@ -52,8 +53,10 @@ class Visit:
             "tunables": read_json(self.target.home / "tunables.json") or {},
             "tools": self.target.claim["tools"],
             "images": self.target.claim.get("images", {}),
+            "uid": self.target.uid,
             "amount_mib": self.target.claim["amount_mib"],
             "amount_source": self.target.claim["amount_source"],
+            "launch": frozen.launch(self.target.claim),
         }
         if self.lustre:
             if why := tuned.why_not(self.hosts, self.conditions["tunables"].get(tuned.NOTE)):
@@ -94,6 +97,8 @@ class Visit:
             return f"before cell {cell['name']}: the state is not the one that this visit found: {self.differs}"
         if cannot := cell.get("unsupported") or self.why_not(cell):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
+        elif full := self.no_room(cell):
+            observation = self.observation(cell, began, seen, [], "failed", full)
         else:
             self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
@@ -123,6 +128,20 @@ class Visit:
         return (
             of_state or shares.why_not(self.target, cell["phases"]) or servercache.why_not(self.hosts, cell["phases"])
         )
+
+    def no_room(self, cell: dict) -> str | None:
+        """Why the files that a cell makes would be more than the target's claim allows; None where they are not.
+
+        A target of kind loop is a file system of its own, which the kernel keeps from growing.
+        """
+        if self.target.kind == "loop":
+            return None
+        try:
+            room = Room(self.target, held=self.now["held_bytes"])
+            room.must_hold(cell.get("makes_bytes", 0), f"cell {cell['name']}")
+        except Failure as why:
+            return str(why)
+        return None
 
     def attend(self) -> None:
         """While a command runs: raise Orphaned when the run has gone, Lost when a host has."""

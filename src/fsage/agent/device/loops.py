@@ -6,14 +6,17 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import stat
 import time
 from pathlib import Path
 from typing import Any
 
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.privilege import privileged
 from fsage.agent.shell import run
 
-LOOP_GET_STATUS64, LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C05, 0x4C80, 0x4C81
+LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
+LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
 LO_FLAGS_DIRECT_IO = 16
 CLEAR = "ansible-playbook local_target.yml -e fsage_local_target_state=absent"
 
@@ -47,6 +50,7 @@ def identity(path: str) -> dict[str, int] | None:
     return {"dev": stat.st_dev, "ino": stat.st_ino, "bytes": stat.st_size}
 
 
+@privileged("devices")
 def devices_of(image: dict[str, Any]) -> list[str]:
     """The loop devices on this image, by device and inode as the kernel tells them (a path may lie)."""
     found = []
@@ -58,6 +62,7 @@ def devices_of(image: dict[str, Any]) -> list[str]:
     return found
 
 
+@privileged("device")
 def device_of(image: dict[str, Any]) -> str | None:
     """The loop device on this image, verified to serve direct I/O; None when it has none."""
     found = devices_of(image)
@@ -90,14 +95,18 @@ def loop_info(device: str) -> _LoopInfo | None:
     return info
 
 
-def attach(image: dict[str, Any]) -> str:
-    """The loop device on this image, attached with direct I/O to the file if it was not."""
+@privileged("attach")
+def attach(image: dict[str, Any], owner: int | None = None) -> str:
+    """The loop device on this image, attached with direct I/O to the file if it was not; `owner`: whose it must be."""
     verify(image)
-    present = device_of(image)
-    if present:
-        return present
-    argv = ["losetup", "--find", "--show", "--direct-io=on", image["image"]]
-    device = _attach_any(argv)
+    descriptor = _opened(image, owner)
+    try:
+        present = device_of(image)
+        if present:
+            return present
+        device = _attach_any(descriptor, image["image"])
+    finally:
+        os.close(descriptor)
     info = loop_info(device)
     if info is None or not info.flags & LO_FLAGS_DIRECT_IO:
         run(["losetup", "--detach", device])
@@ -107,15 +116,49 @@ def attach(image: dict[str, Any]) -> str:
     return device
 
 
-def _attach_any(argv: list[str]) -> str:
-    """losetup on any free device; another one where somebody else was faster, or renewed it just then."""
+def _opened(image: dict[str, Any], owner: int | None) -> int:
+    """The very file that is meant, open for reading and writing; whatever else has its name is not even opened."""
+    there = os.open(image["image"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(there)
+        if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) != (image["dev"], image["ino"]):
+            raise Refusal(f"{image['image']} became another file just now; nothing was touched")
+        if owner is not None and found.st_uid != owner:
+            raise Refusal(f"{image['image']} belongs to user {found.st_uid}, not {owner}; nothing was touched")
+        return os.open(f"/proc/self/fd/{there}", os.O_RDWR | os.O_CLOEXEC)
+    finally:
+        os.close(there)
+
+
+def _attach_any(image: int, name: str) -> str:
+    """An open file on any free device; another one where somebody else was faster, or renewed it just then."""
     for _ in range(4):
-        with contextlib.suppress(Failure):
-            return run(argv).stdout.strip()
+        with contextlib.suppress(OSError):
+            return _attach(image)
         time.sleep(0.05)
-    return run(argv).stdout.strip()
+    try:
+        return _attach(image)
+    except OSError as error:
+        raise Failure(f"no loop device can be had for {name}: {error.strerror}") from error
 
 
+def _attach(image: int) -> str:
+    control = os.open("/dev/loop-control", os.O_RDWR)
+    try:
+        device = f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
+    finally:
+        os.close(control)
+    descriptor = os.open(device, os.O_RDWR)
+    try:
+        fcntl.ioctl(descriptor, LOOP_SET_FD, image)
+        with contextlib.suppress(OSError):  # where the file does not serve it; then the caller finds that it is off
+            fcntl.ioctl(descriptor, LOOP_SET_DIRECT_IO, 1)
+    finally:
+        os.close(descriptor)
+    return device
+
+
+@privileged("detach")
 def detach(image: dict[str, Any]) -> None:
     """Detach every loop device from this image, leave it as new, and prove it."""
     for device in devices_of(image):

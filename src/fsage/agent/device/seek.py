@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import fsage
-from fsage.agent import filesystems, journal
+from fsage.agent import filesystems, journal, places
 from fsage.agent.device import loops, seekdisk
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
@@ -93,7 +93,7 @@ class Seek(Model):
     def _start(self, image: str, point: Path) -> None:
         journal.note(journal.path_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})
         filesystems.refuse_occupied(point, f"the disk on {image}")
-        point.mkdir(parents=True, exist_ok=True)
+        places.make(point)
         package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in
         environment = {**os.environ, "LC_ALL": "C", "PYTHONPATH": package}
         run([sys.executable, "-S", "-m", MODULE, *self._asked(image, point)], env=environment, cwd="/")

@@ -8,13 +8,23 @@ from typing import Any, NamedTuple
 
 from fsage.agent.evidence.freespace import BINS, FreeSpace
 from fsage.agent.evidence.groups import Groups
-from fsage.agent.evidence.store import OF_EXTENTS, NotThisText, Store, without
+from fsage.agent.evidence.store import (
+    MOST_BLOCK_BYTES,
+    OF_EXTENTS,
+    NotThisText,
+    Store,
+    check_device,
+    number_of,
+    without,
+)
 
 FIELD = re.compile(rb"([A-Z][^:]*): +(\S.*)")
 GROUP = re.compile(rb"Group (\d+): \(Blocks (\d+)-(\d+)\)")
 COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
 FREE = b"  Free blocks: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
+CLUSTER = b"Cluster size"
+RUN = re.compile(rb"(\d+)(?:-(\d+))?(?:, |\n)")
 
 
 class Header(NamedTuple):
@@ -63,18 +73,19 @@ def read_header(lines: Iterator[bytes]) -> tuple[Header, bytes | None]:
         if GROUP.match(line):
             first_group = line
             break
-        if match := FIELD.match(line):
+        if (match := FIELD.match(line)) and match[1] in (*NEEDED, CLUSTER):
             found[match[1]] = match[2].strip()
     if lacking := [name.decode() for name in NEEDED if name not in found]:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
     if first_group is None and line != b"\n":  # what both `dumpe2fs` and `dumpe2fs -h` write below the header
         raise NotThisText("the header of dumpe2fs has no end: it was cut short")
     try:
-        blocks, block_bytes, first, in_group, inodes, free = (int(found[name]) for name in NEEDED)
-        cluster_blocks = int(found.get(b"Cluster size", block_bytes)) // block_bytes
-        if min(blocks, block_bytes, in_group) <= 0:
-            raise ValueError(f"{blocks} blocks of {block_bytes} bytes, {in_group} a group")
-    except (ValueError, ZeroDivisionError) as error:
+        blocks, block_bytes, first, in_group, inodes, free = (number_of(found[name]) for name in NEEDED)
+        check_device(blocks, block_bytes)
+        cluster_blocks = number_of(found.get(CLUSTER, b"%d" % block_bytes)) // block_bytes
+        if in_group <= 0 or max(first, free) > blocks or not 0 < cluster_blocks * block_bytes <= MOST_BLOCK_BYTES:
+            raise ValueError(f"{free} free of {blocks} blocks from {first} on, {in_group} a group")
+    except ValueError as error:
         raise NotThisText(f"the header of dumpe2fs has numbers that cannot be: {error}") from error
     return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks), first_group
 
@@ -107,26 +118,35 @@ class _Groups:
 
     def _begin(self, line: bytes, number: int) -> int:
         match = GROUP.match(line)
-        if not match or int(match[1]) != number:
+        if not match or number_of(match[1]) != number:
             raise NotThisText(f"dumpe2fs' text goes on with {line[:60]!r} where group {number} should begin")
-        return (int(match[3]) - int(match[2]) + 1) * self.header.block_bytes
+        blocks = number_of(match[3]) - number_of(match[2]) + 1
+        if not 0 < blocks <= self.header.blocks:
+            raise NotThisText(f"dumpe2fs' text has a group {number} of {blocks} blocks")
+        return blocks * self.header.block_bytes
 
     def _free(self, line: bytes) -> int:
         """Count the runs in a list such as `9305-32767, 33000`; return their bytes. Clusters go by first blocks."""
-        block_bytes, cluster_bytes = self.header.block_bytes, self.cluster_bytes
-        extents = []
         try:
-            for run in line[len(FREE) :].split(b", ") if len(line) > len(FREE) + 1 else ():
-                first, _, last = run.partition(b"-")
-                start = int(first)
-                extents.append((start * block_bytes, (int(last or first) - start) * block_bytes + cluster_bytes))
-            self.free.add(extents)
+            return self.free.add(self._runs(line))
         except ValueError as error:
             raise NotThisText(f"dumpe2fs' list of free blocks in group {self.groups.count}: {error}") from error
-        return sum(length for _, length in extents)
+
+    def _runs(self, line: bytes) -> Iterator[tuple[int, int]]:
+        """Start and length of each run, one by one: a line of 7 MB has a million."""
+        block_bytes, cluster_bytes = self.header.block_bytes, self.cluster_bytes
+        at = len(FREE)
+        for match in RUN.finditer(line, at) if len(line) > at + 1 else ():
+            if match.start() != at:
+                break
+            at = match.end()
+            start = number_of(match[1])
+            yield start * block_bytes, (number_of(match[2] or match[1]) - start) * block_bytes + cluster_bytes
+        if line[at:] not in (b"", b"\n"):
+            raise ValueError(f"{line[at : at + 20]!r} is no run of blocks")
 
     def _end(self, size_bytes: int, counts: re.Match[bytes] | None, free_bytes: int | None) -> None:
         if counts is None or free_bytes is None:
             raise NotThisText(f"dumpe2fs lists no free blocks for group {self.groups.count}: the text was cut short")
-        self.disagreeing += int(counts[1]) * self.cluster_bytes != free_bytes
-        self.groups.add(size_bytes, free_bytes, self.header.group_inodes, int(counts[2]))
+        self.disagreeing += number_of(counts[1]) * self.cluster_bytes != free_bytes
+        self.groups.add(size_bytes, free_bytes, self.header.group_inodes, number_of(counts[2]))

@@ -6,6 +6,9 @@ from collections import Counter
 from typing import Any
 
 from fsage.agent.evidence.fiemap import Extent
+from fsage.agent.evidence.store import NotThisText
+
+MOST_NUMBERS = 100_000
 
 
 class FileLayouts:
@@ -39,6 +42,7 @@ class FileLayouts:
             lengths[-1] += extent.length
             logical_end, physical_end = extent.logical + extent.length, extent.physical + extent.length
         runs, length = len(lengths), sum(lengths)
+        self._check(runs)
         self._extents_of_size.update(1 << one.bit_length() - 1 for one in lengths if one)
         self._files += 1
         self._bytes += length
@@ -50,9 +54,14 @@ class FileLayouts:
 
     def add_number(self, extents: int) -> None:
         """Count one file of which only the number of extents is known; then the summary has no bytes."""
+        self._check(extents)
         self._files += 1
         self._extents_per_file[extents] += 1
         self._numbers_only = True
+
+    def _check(self, extents: int) -> None:
+        if len(self._extents_per_file) >= MOST_NUMBERS and extents not in self._extents_per_file:
+            raise NotThisText(f"it has files of more than {MOST_NUMBERS:,} different numbers of extents")
 
     def summary(self) -> dict[str, Any]:
         """One entry of the key `files` of a store's summary.

@@ -26,8 +26,9 @@ class FreeSpace:
         self._bins = [0] * (((device_bytes - 1) >> self._bin_power) + 1)
         self._begin = self._end = 0  # of the extent that the next one may still lengthen
 
-    def add(self, extents: Iterable[tuple[int, int]]) -> None:
-        """Count extents (start, length; bytes) in ascending order, neighbours joined. Raises ValueError."""
+    def add(self, extents: Iterable[tuple[int, int]]) -> int:
+        """Count extents (start, length; bytes), ascending, neighbours joined; return their bytes. Raises ValueError."""
+        added = 0
         begin, end, device_bytes = self._begin, self._end, self.device_bytes
         for start, length in extents:
             if start > end:
@@ -36,9 +37,11 @@ class FreeSpace:
             elif start < end:
                 raise ValueError(f"a free extent at {start}, after one up to {end}")
             end = start + length
+            added += length
             if length <= 0 or end > device_bytes:
                 raise ValueError(f"a free extent of {length} bytes at {start}, on a device of {device_bytes} bytes")
         self._begin, self._end = begin, end
+        return added
 
     def summary(self) -> dict[str, Any]:
         """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.

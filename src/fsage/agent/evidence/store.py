@@ -15,8 +15,32 @@ OF_DEVICE = ("device_bytes", "block_bytes", *OF_FREE_SPACE, "groups")
 KEYS = (*OF_DEVICE, "files")
 
 
+MOST_EXTENTS = 1_000_000
+MOST_BLOCK_BYTES = 1 << 30
+MOST_DEVICE_BYTES = (1 << 63) - 1
+
+
 class NotThisText(ValueError):
     """A text is not what its reader reads, or not all of it; the message says where and why."""
+
+
+def number_of(digits: bytes) -> int:
+    """A count or a place as a text has it. Raises NotThisText for more than any file system holds."""
+    if len(digits) > 19:
+        raise NotThisText(f"it has a number of {len(digits)} digits; no file system counts so far")
+    return int(digits)
+
+
+def check_extents(extents: int) -> None:
+    """Raise NotThisText for more extents of one file than are kept while it is read."""
+    if extents > MOST_EXTENTS:
+        raise NotThisText(f"it lists more than {MOST_EXTENTS:,} extents of one file, the most that are read")
+
+
+def check_device(blocks: int, block_bytes: int) -> None:
+    """Raise NotThisText for a device that cannot be."""
+    if not (blocks > 0 and 0 < block_bytes <= MOST_BLOCK_BYTES and blocks * block_bytes <= MOST_DEVICE_BYTES):
+        raise NotThisText(f"it tells of {blocks} blocks of {block_bytes} bytes, which no device has")
 
 
 @dataclass

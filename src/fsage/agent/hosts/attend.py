@@ -9,9 +9,10 @@ so does all that was started here.
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,6 +24,7 @@ from fsage.agent.hosts.service import Service, serving
 from fsage.agent.lustre import cold, prealloc, servercache
 from fsage.agent.state import opened
 from fsage.agent.target import Target
+from fsage.agent.walk import regular_files
 
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
 
@@ -51,14 +53,15 @@ class Attendant:
         }
         return works[do](**given)
 
-    def drop(self) -> dict[str, Any]:
-        """Make this host's caches cold; caches.drop's answer."""
-        return drop_of(self.target) if self.target else caches.drop_all()
+    def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
+        """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
+        return drop_of(self.target, map(Path, of_state)) if self.target else caches.drop_all()
 
     def read(self) -> dict[str, Any]:
-        """Read the target's unrelated file, and count the pages of what is measured after it."""
+        """Read the target's unrelated file."""
         assert self.target  # clients only
-        return {"cached_pages": unrelated.read(self.target, measured_files(self.target.mounts))}
+        unrelated.read(self.target)
+        return {}
 
     def server_cache(self, setting: str | None = None) -> dict[str, Any]:
         """What fsage.agent.lustre.servercache.serve gives."""
@@ -87,16 +90,17 @@ class Attendant:
         return {}
 
 
-def drop_of(target: Target) -> dict[str, Any]:
+def drop_of(target: Target, of_state: Iterable[Path] = ()) -> dict[str, Any]:
     """Make a client's caches of a target that several share cold; caches.drop's answer."""
     lustre = target.spec["lustre"]
-    files = measured_files(target.mounts)
+    files = [*measured_files(target.mounts), *of_state]
     return cold.drop(lustre["fsname"], files) if lustre else caches.drop(files)
 
 
 def measured_files(mounts: list[Path]) -> list[Path]:
-    """All files that a cell's commands have made."""
-    return sorted(path for mount in mounts for path in (mount / "measured").rglob("*") if path.is_file())
+    """All files that a cell's commands have made, by paths without symbolic links."""
+    places = [place for mount in mounts if (place := Path(os.path.realpath(mount)) / "measured").is_dir()]
+    return sorted(path for place in places for path in regular_files(place))
 
 
 def main() -> None:
@@ -104,6 +108,8 @@ def main() -> None:
     attendant: Attendant | None = None
     try:
         while line := next_line(sys.stdin.buffer):
+            if not line.strip():  # the launcher is still there
+                continue
             given = json.loads(line)
             try:
                 if attendant is None:

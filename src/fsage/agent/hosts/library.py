@@ -6,7 +6,20 @@ import io
 import zipfile
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).absolute().parents[2]  # not resolved: a file without a name has no other path than this
+# It lies in memory, in a file without a name: there is nothing on disk that others could have put there. Its path is by
+# process number, so that the agent's own programs find it while the agent lives.
+BOOT = (
+    "import os, sys; read = sys.stdin.buffer; fd = os.memfd_create('fsage'); "
+    "open(fd, 'wb', closefd=False).write(read.read(int(read.readline()))); "
+    "sys.path.insert(0, f'/proc/{os.getpid()}/fd/{fd}'); "
+)
+"""What `python3 -c` runs on another host, followed by what it shall do: the agent is read from standard input."""
+
+
+def sent(code: bytes) -> bytes:
+    """An agent as BOOT reads it, before all else that is said on its standard input."""
+    return f"{len(code)}\n".encode() + code
 
 
 def packed() -> bytes:

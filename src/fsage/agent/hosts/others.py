@@ -15,27 +15,27 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from fsage.agent import probe
+from fsage.agent import caches, probe
 from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
-from fsage.agent.hosts.attend import drop_of, measured_files
-from fsage.agent.hosts.library import packed
+from fsage.agent.hosts.answers import ANSWER_BYTES, checked
+from fsage.agent.hosts.attend import drop_of
+from fsage.agent.hosts.library import BOOT, packed, sent
 from fsage.agent.hosts.service import Service, serving
+from fsage.agent.message import Unacceptable
 from fsage.agent.shell import SSH
 from fsage.agent.target import Target
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-BOOT = (
-    "import os, sys; read = sys.stdin.buffer; fd = os.memfd_create('fsage'); "
-    "open(fd, 'wb', closefd=False).write(read.read(int(read.readline()))); "
-    "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent.hosts import attend; attend.main()"
-)
+ATTEND = BOOT + "from fsage.agent.hosts import attend; attend.main()"
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
+SAY_EVERY_S = 600.0  # a phase may last for days; an agent that hears nothing for an hour ends
 READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
 
 
@@ -49,7 +49,7 @@ class Host:
     def __init__(self, host: dict, role: str) -> None:
         self.name, self.role = host["name"], role
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
-        command = shlex.join(["exec", host["python"], "-S", "-c", BOOT])
+        command = shlex.join(["exec", host["python"], "-I", "-S", "-c", ATTEND])
         self.process = subprocess.Popen(
             ["sh", "-c", command] if host["local"] else [*ALIVE, self.name, command],
             stdin=subprocess.PIPE,
@@ -58,6 +58,7 @@ class Host:
             start_new_session=True,
         )
         self.met, self.pending = False, b""
+        self.told: list[str] = []  # and not answered yet
 
     def give(self, content: bytes) -> None:
         """Send bytes."""
@@ -68,6 +69,7 @@ class Host:
 
     def tell(self, what: dict[str, Any]) -> None:
         """Send a line that is to be answered."""
+        self.told.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
 
     def answer(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
@@ -82,9 +84,15 @@ class Host:
                 what = "was lost" if self.met else "does not answer"
                 raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {patience_s:.0f} s'}")
             self.pending += more
+            if len(self.pending) > ANSWER_BYTES:
+                raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; it is not believed")
         self.met = True
         line, _, self.pending = self.pending.partition(b"\n")
-        return json.loads(line)
+        told = self.told.pop(0)
+        try:
+            return checked(line, told, self.role)
+        except Unacceptable as why:
+            raise Lost(f"host {self.name}: its answer to {told!r} {why}; it is not believed") from None
 
     def why(self) -> str:
         """The last line that ssh, or Python there, said."""
@@ -114,6 +122,12 @@ def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
     """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
+    if spec["launcher"] == "srun" and spec["kind"] == "loop":
+        raise Refusal(
+            f"fsage_target.launcher is srun and kind is loop: slurmd starts what srun launches outside of fsage's "
+            f"mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. "
+            "Nothing was touched"
+        )
     if spec["kind"] != "loop":  # that is of one host
         Hosts(spec, None, of(request)).close()
 
@@ -127,14 +141,15 @@ class Hosts:
 
     def __init__(self, spec: dict[str, Any], claim: dict | None, hosts: dict[str, list[dict]]) -> None:
         self.service: Service | None = None
+        self.said = time.monotonic()
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
         self.servers = [Host(host, "server") for host in hosts["servers"]]
         self.others = [*self.clients, *self.servers]
-        code = packed() if self.others else b""
+        code = sent(packed()) if self.others else b""
         try:
             for host in self.others:
-                host.give(f"{len(code)}\n".encode() + code)
+                host.give(code)
             where = {"target": spec, "claim": claim["id"] if claim else None}
             asked_at = time.time()
             answers = self._all(self.others, lambda host: {**where, "role": host.role})
@@ -161,35 +176,35 @@ class Hosts:
             self.service.end()
 
     def alive(self) -> None:
-        """Raises Lost when a host has gone."""
+        """Raises Lost when a host has gone; to the others an empty line says now and then that we have not."""
         for host in self.others:
             if host.process.poll() is not None:
                 raise Lost(f"host {host.name} was lost: {host.why()}")
+        if (now := time.monotonic()) - self.said > SAY_EVERY_S:
+            self.said = now
+            for host in self.others:
+                host.give(b"\n")
 
-    def drop(self, target: Target) -> dict[str, Any]:
+    def drop(self, target: Target, of_state: Sequence[Path] = ()) -> dict[str, Any]:
         """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
 
+        `of_state`: files of its state that are read, beside those that are measured.
         Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
         """
         began = time.monotonic()
         for host in self.clients:
-            host.tell({"do": "drop"})
-        here = drop_of(target)
+            host.tell({"do": "drop", "of_state": list(map(str, of_state))})
+        here = drop_of(target, of_state)
         there = self._answers(self.clients)
         every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
-        return {
-            **here,
-            "seconds": time.monotonic() - began,
-            "cached_pages": here["cached_pages"] + sum(one["cached_pages"] for one in there.values()),
-            "hosts": every,
-        }
+        return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
 
-    def read_unrelated(self, target: Target) -> int:
-        """Read the unrelated file on every client; pages of what is measured that any has in memory after it."""
+    def read_unrelated(self, target: Target) -> None:
+        """Read the unrelated file on every client."""
         for host in self.clients:
             host.tell({"do": "read"})
-        here = unrelated.read(target, measured_files(target.mounts))
-        return here + sum(one["cached_pages"] for one in self._answers(self.clients, READ_PATIENCE_S).values())
+        unrelated.read(target)
+        self._answers(self.clients, READ_PATIENCE_S)
 
     def ask_servers(self, **what: Any) -> dict[str, dict]:
         """Tell every server, and return the answer of each."""

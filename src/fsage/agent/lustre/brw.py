@@ -7,7 +7,7 @@ import re
 from fsage.agent.errors import Failure
 
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
-ROW = re.compile(r"(\d+[KMG]?):\s+(\d+)\s+\d+\s+\d+\s+\|\s+(\d+)\s+\d+\s+\d+")
+ROW = re.compile(r"(\d+[KMG]?):\s+(\d{1,19})\s+\d+\s+\d+\s+\|\s+(\d{1,19})\s+\d+\s+\d+")
 Stats = dict[str, dict[str, list[int]]]  # histogram -> bucket as printed (from that on) -> [reads, writes]
 
 

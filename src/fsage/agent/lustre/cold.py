@@ -15,25 +15,36 @@ LOOK_EVERY_S = 0.05
 
 
 def drop(fsname: str, files: list[Path]) -> dict[str, Any]:
-    """Give back every lock that nobody uses, then drop the page cache; caches.drop's answer, with `locks` cancelled.
+    """Give back every lock that nobody uses, then drop the caches; caches.drop's answer, with `locks` cancelled.
+
+    To count the files' pages takes locks again, under which names and attributes live: these are given back last.
+    """
+    began = time.monotonic()
+    locks = give_back(fsname)
+    pages, method = caches.drop_pages(files)
+    give_back(fsname)
+    return {
+        **caches.drop_names(files),
+        "seconds": time.monotonic() - began,
+        "cached_pages": pages,
+        "method": f"lru_size=clear, {method}",
+        "locks": locks,
+    }
+
+
+def give_back(fsname: str) -> int:
+    """Cancel the locks that nobody uses; how many there were.
 
     `Failure` names the connections whose locks stay: what they protect may still be in memory.
     """
-    began = time.monotonic()
-    before = unused(fsname)
+    began, before = time.monotonic(), unused(fsname)
     if before:
         params.put({name.rpartition(".")[0] + ".lru_size": "clear" for name in before})
     while left := [name for name, count in unused(fsname).items() if count]:
         if time.monotonic() - began > PATIENCE_S:
             raise Failure(f"unused locks stayed {PATIENCE_S:.0f} s after lru_size=clear: {params.names(left)}")
         time.sleep(LOOK_EVERY_S)
-    dropped = caches.drop(files)
-    return {
-        **dropped,
-        "seconds": time.monotonic() - began,
-        "method": f"lru_size=clear, {dropped['method']}",
-        "locks": sum(before.values()),
-    }
+    return sum(before.values())
 
 
 def unused(fsname: str) -> dict[str, int]:

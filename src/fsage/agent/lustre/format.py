@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import filesystems
+from fsage.agent import declaration, filesystems
 from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts
@@ -94,6 +94,8 @@ def format_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) -> d
         raise Refusal(f"{os.uname().nodename}: format_osts_devices names no device; nothing was formatted")
     if here := [str(mount.point) for mount in mounts.of_clients() if mount.fsname == lustre["fsname"]]:
         raise Refusal(f"{here[0]} is a client's mount of {lustre['fsname']}; unmount every client before")
+    for path in [ost[key] for ost in asked for key in ("device", "mount")]:
+        declaration.path("format_osts_devices", path)
     plan = []
     for ost in asked:
         found = look(ost["device"])

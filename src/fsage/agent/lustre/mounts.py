@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent.errors import Refusal
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
 
 NOTHING_FOUND = 1  # exit status of findmnt
@@ -26,15 +26,20 @@ class ClientMount(NamedTuple):
 def parse(text: str) -> list[ClientMount]:
     """The clients' mounts in `findmnt --json` output; a server's source is a device, a client's holds `:/`.
 
+    Raises Failure.
+
     >>> parse('{"filesystems": [{"target": "/l", "source": "1.2.3.4@tcp:/a/b", "fstype": "lustre", "options": "rw"}]}')
     [ClientMount(point=PosixPath('/l'), mgs='1.2.3.4@tcp', fsname='a', root='/b', options='rw')]
     """
     found = []
-    for mount in json.loads(text)["filesystems"] if text.strip() else ():
-        mgs, colon, path = mount["source"].partition(":/")
-        if mount["fstype"] == "lustre" and colon:
-            fsname, _, root = path.partition("/")
-            found.append(ClientMount(Path(mount["target"]), mgs, fsname, f"/{root}", mount["options"]))
+    try:
+        for mount in json.loads(text)["filesystems"] if text.strip() else ():
+            mgs, colon, path = mount["source"].partition(":/")
+            if mount["fstype"] == "lustre" and colon:
+                fsname, _, root = path.partition("/")
+                found.append(ClientMount(Path(mount["target"]), mgs, fsname, f"/{root}", mount["options"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Failure(f"`findmnt --json` said {text[:80]!r}: no list of mounts ({error!r})") from error
     return found
 
 

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from fsage.agent.declaration import complete
-from fsage.agent.errors import Failure
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import ext4
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.lustre import params, space
+from fsage.agent.message import shown
 
 if TYPE_CHECKING:
     from fsage.agent.target import Target
@@ -38,13 +40,27 @@ def look(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str
 
 
 def every(target: Target, seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What servers saw, by number, every OST of the claim among it: of one that none serves all is absent."""
-    stores = {one["ost"]: one for one in seen}
+    """What servers saw, by number, every OST of the claim among it: of one that none serves all is absent.
+
+    Raises Refusal for what is of no OST of this file system.
+    """
+    fsname = target.spec["lustre"]["fsname"]
+    stores = {}
+    for one in seen:
+        ost = one.get("ost") if isinstance(one, dict) else None
+        if not is_one(fsname, ost) or one.get("store") != _number(str(ost)):
+            raise Refusal(f"a server answered for {shown(ost)}, which is no OST of {fsname}, or not with its number")
+        stores[str(ost)] = one
     for ost in target.claim["lustre"]["osts"]:
         if ost not in stores:
             nothing = Store("lustre", {}, {}, {**without(OF_DEVICE, NOT_SEEN), "files": NO_FILES})
             stores[ost] = {**nothing.summary(_number(ost)), "ost": ost, "host": None}
     return sorted(stores.values(), key=lambda one: one["store"])
+
+
+def is_one(fsname: str, name: Any) -> bool:
+    """Whether a name is that of an OST of a file system."""
+    return isinstance(name, str) and re.fullmatch(re.escape(fsname) + "-OST[0-9a-f]{4}", name) is not None
 
 
 def fullness(target: Target) -> dict[str, dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, params, space
+from fsage.agent.message import shown
 from fsage.agent.shell import SSH, run
 
 # One connection stays open between cells: a cell must not wait for a handshake with every server.
@@ -45,6 +47,8 @@ def _sync(fsname: str, host: dict[str, Any]) -> list[int]:
         f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true"
     )
     said = run(["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked], timeout=ANSWER_S).stdout
+    if not all(re.fullmatch(r"\d{1,19}", word) for word in said.split()):
+        raise Failure(f"{host['name']}: destroys_in_flight is {shown(said.strip())}, and numbers are wanted")
     return [int(word) for word in said.split()]
 
 

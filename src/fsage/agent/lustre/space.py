@@ -14,7 +14,9 @@ from typing import NamedTuple
 from fsage.agent.errors import Failure
 from fsage.agent.shell import run
 
-LINE = re.compile(r"(\S+?)(?:_UUID)?\s+(\d+)\s+(\d+)\s+(\d+)\s+(?:\d+%|-)\s+\S+\[(OST|MDT):(\d+)\].*")
+LINE = re.compile(
+    r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(?:\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*"
+)
 SUMMARY = "filesystem_summary:"
 # A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
 LOOK_EVERY_S = 1.1

@@ -37,6 +37,17 @@ class Component(NamedTuple):
 
 def parse(text: str) -> list[Component]:
     """The components that `lfs getstripe -y` shows of a file, or with `-d` of a directory. Raises Failure."""
+    try:
+        components = [Component(**{**one, "osts": tuple(one["osts"])}) for one in _found(text)]
+    except (TypeError, ValueError):
+        components = []
+    if not components:
+        raise Failure(f"`lfs getstripe -y` said {text[:80]!r}: no layout")
+    return components
+
+
+def _found(text: str) -> list[dict[str, Any]]:
+    """What of each component is in the text. Raises ValueError."""
     found: list[dict[str, Any]] = []
     start = 0
     for match in PAIR.finditer(text):
@@ -51,13 +62,7 @@ def parse(text: str) -> list[Component]:
             found[-1]["first"] = int(value)
         elif found and key == "l_ost_idx":
             found[-1]["osts"].append(int(value))
-    try:
-        components = [Component(**{**one, "osts": tuple(one["osts"])}) for one in found]
-    except TypeError:
-        components = []
-    if not components:
-        raise Failure(f"`lfs getstripe -y` said {text[:80]!r}: no layout")
-    return components
+    return found
 
 
 def of(path: Path, *options: str) -> list[Component]:

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import directories, files
+from fsage.agent import directories, files, places
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts, params, servers, space, stripes
 from fsage.agent.shell import run
+from fsage.agent.walk import regular_files
 
 MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
@@ -131,9 +132,10 @@ def verify(spec: dict[str, Any], claim: dict[str, Any]) -> None:
 
 def prepare(place: Path, lustre: dict[str, Any]) -> None:
     """Make the directories that fsage fills, striped as declared. Raises Failure."""
-    for name in TREES:
-        (place / name).mkdir(exist_ok=True)
-        stripes.set_on(place / name, lustre)
+    with places.opened(place) as above:
+        for name in TREES:
+            places.make_in(above, place / name)
+            stripes.set_on(place / name, lustre)
 
 
 def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool, sync: space.Sync) -> None:
@@ -142,7 +144,7 @@ def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool,
     The proof by OST is to be had only where nobody else writes: `alone`. Elsewhere as much must come free as was ours,
     within what others may change.
     """
-    ours = sum(_blocks_bytes(place / name) for name in TREES)
+    ours = sum(_held_bytes(place / name) for name in TREES)
     there = sum(space.used(space.osts(place)).values())
     directories.clear(place, keep_mark=True, threads=THREADS)
     left = [name for name in TREES if os.path.lexists(place / name)]
@@ -162,8 +164,11 @@ def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool,
     prepare(place, spec["lustre"])
 
 
-def _blocks_bytes(tree: Path) -> int:
-    return sum(os.lstat(path).st_blocks * 512 for path in directories.files_in(tree))
+def _held_bytes(tree: Path) -> int:
+    """Bytes of the blocks of all files below a directory, which are on OSTs; those of directories are not."""
+    if tree.is_symlink() or not tree.is_dir():
+        return 0
+    return sum(path.lstat().st_blocks * 512 for path in regular_files(tree))
 
 
 def _above_claim(osts: Sequence[space.Ost], claim: dict[str, Any]) -> list[str]:

@@ -36,7 +36,9 @@ def kinds() -> list[str]:
 
 
 def of(step: Step) -> ModuleType:
-    """The module of a step."""
+    """The module of a step. Raises Failure for a kind that there is not."""
+    if step["kind"] not in kinds():
+        raise Failure(f"unknown kind of step {step['kind']!r}: there are {', '.join(kinds())}")
     return importlib.import_module(f"{__name__}.{step['kind']}")
 
 

@@ -10,8 +10,6 @@ size) and seed.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from fsage.agent.blast import blastdb, sequences
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import stripes
+from fsage.agent.room import Room
 from fsage.agent.structure import files
 from fsage.agent.target import Target
 
@@ -73,6 +72,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     each = sequences_of(step, target.claim)
     made = blastdb.made(target, step["seed"], step["volumes"], each, go_on)
     lustre = target.kind == "lustre"
+    room = Room(target)
     for number in range(len(step["segments"])):
         files.make_room(target.mounts, number + 1)
         if lustre:
@@ -84,9 +84,9 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
             base = base_of(target.mounts, number, segment, ost)
             for suffix in blastdb.SUFFIXES:
                 source = target.home / blastdb.PLACE / f"{blastdb.name_of(number)}{suffix}"
-                _copy(source, base.with_name(base.name + suffix), allocate=not lustre)
+                room.copy(source, base.with_name(base.name + suffix), whole=not lustre)
         text = sequences.queries(step["seed"], step["queries"], step["volumes"], each)
-        queries_at(target.mounts).write_bytes(text)
+        room.note(queries_at(target.mounts), text)
     there = named(target.mounts, {"volumes": noted})
     if lustre:
         _verify_stripes(target, step, there)
@@ -107,15 +107,6 @@ def expect(there: dict, step: dict, capacity_bytes: int) -> None:
 
 def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
     """No share of the capacity is asked for."""
-
-
-def _copy(source: Path, path: Path, allocate: bool) -> None:
-    if allocate:  # in one piece, the same each time
-        files.fallocate(path, source.stat().st_size)
-    with open(source, "rb") as packed, open(path, "r+b" if allocate else "xb") as out:
-        shutil.copyfileobj(packed, out, files.WRITE_BYTES)
-        out.flush()
-        os.fsync(out.fileno())
 
 
 def _striping(step: dict, target: Target, number: int) -> dict[str, int]:

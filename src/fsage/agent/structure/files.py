@@ -8,6 +8,8 @@ import os
 from ctypes import CDLL, c_int64, get_errno
 from pathlib import Path
 
+from fsage.agent import places
+
 LIBC = CDLL(None, use_errno=True)
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
@@ -25,14 +27,16 @@ def path_of(mounts: list[Path], generation: int, index: int) -> Path:
 
 
 def make_room(mounts: list[Path], generation: int) -> None:
-    """Make the directories of a generation."""
+    """Make the directories of a generation. No link on the way to them is followed, and none from a file in them."""
     for mount in mounts:
-        (mount / "filler" / f"g{generation}").mkdir(parents=True, exist_ok=True)
+        path = mount / "filler" / f"g{generation}"
+        with places.opened(mount) as store, places.inside(store, "filler", path.parent, places.PRIVATE) as filler:
+            places.make_in(filler, path)
 
 
 def fallocate(path: Path, size: int) -> None:
     """Give a file its blocks without writing them."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         os.posix_fallocate(fd, 0, size)
     finally:
@@ -47,7 +51,7 @@ def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:
 
 def write(path: Path, size: int) -> None:
     """Write a file past the cache; what it held is cut off first."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o644)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_NOFOLLOW, 0o600)
     try:
         fill(fd, size)
     finally:

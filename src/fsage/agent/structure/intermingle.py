@@ -3,12 +3,11 @@
 Keys: generation, files, granularity_bytes, method. With `fallocate` one process gives the files their pieces in turns,
 as a server does whose preallocation is of that size; with `together` all files are written at once and the server
 itself decides (its preallocation is tuned before: tune_prealloc.yml). What is left over is given to one file more, for
-slack would hide what the pieces cost; only SLACK_BYTES stay free, for the target's own token.
+slack would hide what the pieces cost; only room.SLACK_BYTES stay free, for the target's own token.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,16 +15,14 @@ from pathlib import Path
 
 from fsage.agent import filesystems
 from fsage.agent.errors import Failure
+from fsage.agent.room import OWN_BYTES, Room
 from fsage.agent.structure import files
 from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target
 
 SHARDED = False
-BLOCK_BYTES = 4096
 MAP_BYTES = 16  # a piece costs at most about that much in its file's extent tree
-SLACK_BYTES = 1 << 20
 RESERVE_BYTES = 256 * 1024  # of each file, and for directories
-OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free: ext4 4096 blocks, XFS 8192
 
 
 def said(step: dict) -> str:
@@ -49,58 +46,37 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
             f"target {target.name} has {len(mounts)} stores: files are intermingled on one; declare stores: 1"
         )
     sizes = file_sizes(step, target.capacity_bytes)
+    room = Room(target)
+    room.must_hold(sum(sizes), said(step))
     files.make_room(mounts, generation)
     paths = [files.path_of(mounts, generation, index) for index in range(len(sizes))]
     try:
         if step["method"] == "together":
             with ThreadPoolExecutor(len(paths)) as pool:
-                list(pool.map(files.write, paths, sizes))
+                list(pool.map(room.write, paths, sizes))
         else:
             with filesystems.one_cpu():
-                in_turns(paths, sizes, step["granularity_bytes"], go_on)
+                in_turns(room, paths, sizes, step["granularity_bytes"], go_on)
     except OSError as error:
         raise Failure(
             f"intermingling {len(sizes)} files of {sizes[0]} bytes in {mounts[0]}/filler: {error.strerror}"
         ) from error
-    rest(target, files.path_of(mounts, generation, len(sizes)))
+    room.rest(files.path_of(mounts, generation, len(sizes)))
     return {"files": len(sizes) + 1}
 
 
-def in_turns(paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Callable[[], None]) -> None:
+def in_turns(room: Room, paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Callable[[], None]) -> None:
     """Give every file a piece, then every file the next, and so on. What an earlier attempt left is made anew."""
-    descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) for path in paths]
+    descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600) for path in paths]
     try:
         for offset in range(0, max(sizes), piece_bytes):
             go_on()
-            for descriptor, size in zip(descriptors, sizes):  # noqa: B905 (hosts: Python 3.9)
+            for descriptor, path, size in zip(descriptors, paths, sizes):  # noqa: B905 (hosts: Python 3.9)
                 if offset < size:
-                    os.posix_fallocate(descriptor, offset, piece_bytes)
+                    room.extend(descriptor, path, offset, piece_bytes)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
-
-
-def rest(target: Target, path: Path) -> None:
-    """Give what is left to one file: all that is free, or half of it again and again, until nothing more is had."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        size, ask = 0, 1 << 40
-        while ask >= BLOCK_BYTES:
-            free = os.fstatvfs(descriptor)
-            ask = min(ask, max(0, free.f_bavail * free.f_frsize - SLACK_BYTES) // BLOCK_BYTES * BLOCK_BYTES)
-            try:
-                if ask:
-                    os.posix_fallocate(descriptor, size, ask)
-                    size += ask
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise Failure(
-                        f"filling what is left of target {target.name} by {path}: {error.strerror}"
-                    ) from error
-                os.ftruncate(descriptor, size)  # some file systems keep what they had given before they failed
-                ask = ask // 2 // BLOCK_BYTES * BLOCK_BYTES
-    finally:
-        os.close(descriptor)
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from fsage.agent import filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
+from fsage.agent.room import Room
 from fsage.agent.structure import files
 from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target
@@ -42,17 +43,21 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     piece = size // step["extents"] // BLOCK_BYTES * BLOCK_BYTES
     if not piece:
         raise Failure(f"{step['extents']} extents of a file of {size} bytes would be less than a block each")
+    room = Room(target)
+    room.must_hold(3 * size, said(step))
     files.make_room(target.mounts, generation)
     paths = [files.path_of(target.mounts, generation, index) for index in (0, 1)]
     cuts = [number * piece for number in range(step["extents"])] + [size]
     with filesystems.one_cpu():
-        descriptors = [os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o644) for path in paths]
+        descriptors = [
+            os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_NOFOLLOW, 0o600) for path in paths
+        ]
         try:
             for begin, end in zip(cuts, cuts[1:]):  # noqa: B905, RUF007 (hosts: Python 3.9)
                 go_on()
-                for descriptor in descriptors:
-                    os.posix_fallocate(descriptor, begin, end - begin)
-            files.fallocate(files.path_of(target.mounts, generation, 2), size)
+                for descriptor, path in zip(descriptors, paths):  # noqa: B905 (hosts: Python 3.9)
+                    room.extend(descriptor, path, begin, end - begin)
+            room.fallocate(files.path_of(target.mounts, generation, 2), size)
             files.fill(descriptors[0], size)
             os.fsync(descriptors[0])
         except OSError as error:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from fsage.agent import filesystems
 from fsage.agent.errors import Failure
+from fsage.agent.room import Room
 from fsage.agent.structure import files
 from fsage.agent.target import Target
 
@@ -53,8 +54,10 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     """Make this shard's files."""
     generation, mounts = step["generation"], target.mounts
     sizes = file_sizes(step["percent"], tuple(step["file_bytes"]), target.capacity_bytes)
+    room = Room(target, making=[generation])
+    room.must_hold(sum(sizes), said(step))
     files.make_room(mounts, generation)
-    make = {"fallocate": files.fallocate, "write": files.write}[step["method"]]
+    make = {"fallocate": room.fallocate, "write": room.write}[step["method"]]
     mine = range(shard["index"], len(sizes), shard["count"])
     threads = shard.get("threads", 1)
 

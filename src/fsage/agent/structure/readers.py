@@ -15,6 +15,7 @@ from pathlib import Path
 from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
+from fsage.agent.room import SLACK_BYTES, Room
 from fsage.agent.structure import files, intermingle, pieces
 from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target
@@ -40,7 +41,7 @@ def file_bytes(step: dict, capacity_bytes: int) -> int:
 def between_bytes(step: dict, size: int) -> int:
     """The length of file 1, whose holes hold file 0 and what the file system notes of both."""
     piece = step["piece_bytes"]
-    books = 2 * intermingle.MAP_BYTES * (size // piece) + intermingle.SLACK_BYTES
+    books = 2 * intermingle.MAP_BYTES * (size // piece) + SLACK_BYTES
     return 2 * (size + -(-books // piece) * piece)
 
 
@@ -51,18 +52,21 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     size, generation = file_bytes(step, target.capacity_bytes), step["generation"]
     if size <= step["piece_bytes"]:
         raise Failure(f"a file of {step['percent']}% has {size} bytes, not more than a piece of {step['piece_bytes']}")
+    room = Room(target)
+    room.must_hold(2 * size + between_bytes(step, size), said(step))
     files.make_room(target.mounts, generation)
     paths = [files.path_of(target.mounts, generation, index) for index in range(4)]
     filler = files.path_of(target.mounts, generation, 4)
     try:
         with filesystems.one_cpu():
             for path in paths[WHOLE:]:
-                files.fallocate(path, size)
-            files.fallocate(paths[BETWEEN], between_bytes(step, size))
-            intermingle.rest(target, filler)
+                room.fallocate(path, size)
+            room.fallocate(paths[BETWEEN], between_bytes(step, size))
+            room.rest(filler)
             _punch(paths[BETWEEN], between_bytes(step, size), step["piece_bytes"], go_on)
             caches.flush(target.mounts[0])  # what was freed is free only then
-            files.fallocate(paths[IN_PIECES], size)
+            room.look()
+            room.fallocate(paths[IN_PIECES], size)
             filler.unlink()
             for path in (paths[IN_PIECES], *paths[WHOLE:]):
                 _write_over(path, size)

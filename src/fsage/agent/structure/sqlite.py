@@ -16,6 +16,7 @@ from fsage.agent import filesystems
 from fsage.agent.cells import query
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
+from fsage.agent.room import Room
 from fsage.agent.structure import files, pieces, readers
 from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target
@@ -55,6 +56,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     size, count = pieces.file_bytes(step, target.capacity_bytes), rows(step, target.capacity_bytes)
     if not count:
         raise Failure(f"a database of {step['percent']}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
+    room = Room(target)
     files.make_room(target.mounts, step["generation"])
     path = files.path_of(target.mounts, step["generation"], 0)
     filling = random.Random(step["seed"]).randbytes(FILLING_BYTES)
@@ -67,7 +69,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
 
     try:
         with filesystems.one_cpu():
-            _keep(path, size)
+            _keep(room, path, size)
             connection = sqlite3.connect(path, isolation_level=None)
             try:
                 connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -96,11 +98,11 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     }
 
 
-def _keep(path: Path, size: int) -> None:
+def _keep(room: Room, path: Path, size: int) -> None:
     """An empty file for which so many bytes are kept, in one piece if there is one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
-        files.allocate(descriptor, files.KEEP_SIZE, 0, size)
+        room.keep(descriptor, path, size)
     finally:
         os.close(descriptor)
 

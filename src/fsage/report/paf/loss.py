@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from fsage.figures import Panel, limits_with_zero, line_panel
-from fsage.report.groups import params_labels, size_label
+from fsage.report.groups import compared, params_labels, size_label
 from fsage.report.paf.rows import CAPACITY, by_measure, choose_transfers, levels, lines, main_rows, spread
 from fsage.report.section import Data, Section
 
@@ -47,7 +47,7 @@ def loss(data: Data) -> Section | None:
 
 def _losses(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that have a ratio to the clean state; median, low and high are the loss in percent."""
-    rows = rows[[one is not None and one.loss_percent is not None for one in rows["to_clean"]]]
+    rows = compared(rows, "loss_percent")
     held = [one.interval for one in rows["to_clean"]]
     return rows.assign(
         median=[one.loss_percent for one in rows["to_clean"]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fsage.figures import Line, limits, limits_with_zero, line_panel
-from fsage.report.groups import counts, measure_label
+from fsage.report.groups import compared, counts, measure_label
 from fsage.report.prealloc.rows import FULLNESS, aged, rows_of
 from fsage.report.section import Data, Section
 
@@ -43,7 +43,7 @@ def rates(data: Data) -> Section | None:
 def share_of_clean(data: Data) -> Section | None:
     """Each size's rate over its clean one, with the published bounds."""
     rows = aged(rows_of(data))
-    rows = rows[[one is not None and one.value is not None for one in rows["to_clean"]]]
+    rows = compared(rows, "value")
     if rows["x"].nunique() < 2:
         return None
     held = [one.interval for one in rows["to_clean"]]

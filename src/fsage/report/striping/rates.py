@@ -7,7 +7,7 @@ import json
 import pandas as pd
 
 from fsage.figures import Line, Panel, limits, line_panel
-from fsage.report.groups import measure_label, plural
+from fsage.report.groups import compared, measure_label, plural
 from fsage.report.section import Data, Section
 from fsage.report.striping.rows import rows_of, ticks_of
 
@@ -54,7 +54,7 @@ def throughput(data: Data) -> Section | None:
 def speed_up(data: Data) -> Section | None:
     """Ratios to the default layout with their intervals, and in words what was best."""
     rows = rows_of(data)
-    rows = rows[[one is not None and one.value is not None for one in rows["to_clean"]]]
+    rows = compared(rows, "value")
     if rows.empty:
         return None
     default = rows["reference"].iloc[0]

@@ -1,0 +1,332 @@
+"""The helper that root installs, so that a user may have a loop target without being root: `sudo -n HELPER VERB`.
+
+Nothing that the caller says is believed. An image must be a regular file of his own, opened without following links; a
+device must be one that was attached for him, by a note of root's; a mount point lies below root's own directory and is
+nobody else's. There is no verb that runs a command as root: `enter` gives root up first, for good.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import stat
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import caches, files, filesystems, namespace
+from fsage.agent.device import loops, queue
+from fsage.agent.errors import Failure, Refusal
+
+NOTES = Path("/run/fsage/devices")  # <loop device>.json: for whom it was attached, and on which file
+LOCK = Path("/run/fsage/helper.lock")
+MOUNTS = "/run/fsage/mnt"
+MOST_BYTES = 1 << 20
+FILESYSTEMS = ("ext4", "xfs")  # not btrfs, where a second device with the UUID of a mounted one takes its place
+POINT = re.compile(rf"{MOUNTS}/([a-z][a-z0-9_-]{{0,31}})/(\d{{1,4}})")
+KNOB = re.compile(r"/sys/block/(loop\d{1,6})/queue/([a-z_]{1,64})")
+Given = dict[str, Any]
+
+
+class Caller:
+    """The user for whom sudo has started us."""
+
+    def __init__(self) -> None:
+        number = os.environ.get("SUDO_UID", "")
+        if os.geteuid() != 0 or not number.isdigit() or int(number) == 0:
+            raise Refusal("this is for users, by way of `sudo -n`; root needs no helper")
+        self.uid = int(number)
+        try:
+            self.user = pwd.getpwuid(self.uid)
+        except KeyError:
+            raise Refusal(f"user {self.uid} has no entry in the list of users") from None
+
+    def device(self, name: Any) -> str:
+        """A loop device that was attached for this user, and still is. Raises Refusal."""
+        if not isinstance(name, str) or not re.fullmatch(r"/dev/loop\d{1,6}", name):
+            raise Refusal(f"{name!r} is not the name of a loop device")
+        noted, info = files.read_json(_note(name)), loops.loop_info(name)
+        now = info and {"uid": self.uid, "dev": info.device, "ino": info.inode, "boot_id": files.boot_id()}
+        if not now or noted != now:
+            raise Refusal(f"{name} was not attached for user {self.user.pw_name}")
+        return name
+
+    def image(self, given: Any) -> dict[str, Any]:
+        """What was said to identify an image; that it is this user's is seen when it is opened. Raises Refusal."""
+        wanted = {"image": str, "dev": int, "ino": int, "bytes": int}
+        if not isinstance(given, dict) or any(type(given.get(key)) is not kind for key, kind in wanted.items()):
+            raise Refusal(f"an image is {{{', '.join(wanted)}}}, not {given!r:.200}")
+        if not os.path.isabs(given["image"]) or "\0" in given["image"]:
+            raise Refusal(f"{given['image']!r} is not an absolute path")
+        return {key: given[key] for key in wanted}
+
+    def point(self, given: Any) -> Path:
+        """A place for a mount, where nothing of anybody else's is. Raises Refusal."""
+        match = POINT.fullmatch(given) if isinstance(given, str) else None
+        if not match:
+            raise Refusal(f"{given!r} is not a place for a target: {MOUNTS}/<target>/<store> is (declare no mount_dir)")
+        point = Path(given)
+        mounted = [mount for mount in filesystems.mounts() if Path(mount.point).parent == point.parent]
+        for mount in mounted:
+            self.device(mount.source)
+        for folder in (Path("/run"), Path("/run/fsage"), Path(MOUNTS), point.parent):
+            if os.path.lexists(folder) and not _only_roots(folder):
+                raise Refusal(f"{folder} is a link, or others than root may write to it")
+        if not mounted and point.parent.exists():
+            raise Refusal(f"{point.parent} is another user's: give the target another name")
+        return point
+
+
+def attach(caller: Caller, given: Given) -> str:
+    """A loop device on the user's image, noted as his."""
+    image = caller.image(given.get("image"))
+    foreign = [device for device in loops.devices_of(image) if not _is_his(caller, device)]
+    if foreign:
+        raise Refusal(f"{foreign[0]} is on {image['image']}, and was not attached for {caller.user.pw_name}")
+    device = loops.attach(image, owner=caller.uid)
+    note = {"uid": caller.uid, "dev": image["dev"], "ino": image["ino"], "boot_id": files.boot_id()}
+    files.write_json(_note(device), note)
+    return device
+
+
+def detach(caller: Caller, given: Given) -> None:
+    """Take the devices from the user's image."""
+    image = caller.image(given.get("image"))
+    devices = [caller.device(device) for device in loops.devices_of(image)]
+    loops.detach(image)
+    for device in devices:
+        files.remove(_note(device))
+
+
+def devices(caller: Caller, given: Given) -> list[str]:
+    """The devices on an image."""
+    return loops.devices_of(caller.image(given.get("image")))
+
+
+def device(caller: Caller, given: Given) -> str | None:
+    """The device on an image."""
+    return loops.device_of(caller.image(given.get("image")))
+
+
+def mkfs(caller: Caller, given: Given) -> None:
+    """Make a file system on the user's device."""
+    filesystem, name = _one_of(given.get("filesystem"), FILESYSTEMS), caller.device(given.get("device"))
+    filesystems.make(filesystem, name, _uuid(given.get("fs_uuid")), _uuid(given.get("hash_seed")))
+
+
+def mount(caller: Caller, given: Given) -> None:
+    """Mount the user's device; what is in it becomes his."""
+    filesystem, name = _one_of(given.get("filesystem"), FILESYSTEMS), caller.device(given.get("device"))
+    point, more = caller.point(given.get("point")), _options(given.get("more", ""))
+    for folder in (Path(MOUNTS), point.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    filesystems.mount(filesystem, name, point, more)
+    descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(descriptor).st_uid != caller.uid:  # made just now
+            os.fchown(descriptor, caller.uid, caller.user.pw_gid)
+            os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
+
+
+def remount(caller: Caller, given: Given) -> None:
+    """Unmount and mount the user's device in its place."""
+    name, point = caller.device(given.get("device")), caller.point(given.get("point"))
+    there, more = filesystems.mounted_at(point), _options(given.get("more", ""))
+    if there is None or there.source != name:
+        raise Refusal(f"{name} is not mounted at {point}")
+    filesystems.remount(there.type, name, point, more)
+
+
+def unmount(caller: Caller, given: Given) -> None:
+    """Unmount what is the user's, and remove the place."""
+    point = given.get("point")
+    if not isinstance(point, str) or not POINT.fullmatch(point):
+        raise Refusal(f"{point!r} is not a place of a target's")
+    there = filesystems.mounted_at(point)
+    if there is None:
+        return
+    caller.device(there.source)
+    filesystems.unmount(Path(point))
+    _tidy(point)
+
+
+def unmount_all(caller: Caller, given: Given) -> None:
+    """Unmount the user's device wherever it is mounted."""
+    name = caller.device(given.get("device"))
+    points = [mount.point for mount in filesystems.mounts() if mount.source == name]
+    filesystems.unmount_all(name)
+    for point in points:
+        _tidy(point)
+
+
+def uuid_of(caller: Caller, given: Given) -> str | None:
+    """The UUID on the user's device."""
+    return filesystems.uuid_on(caller.device(given.get("device")))
+
+
+def unused(caller: Caller, given: Given) -> None:
+    """Refuse if anybody holds the user's device."""
+    filesystems.refuse_if_in_use(caller.device(given.get("device")))
+
+
+def wipe(caller: Caller, given: Given) -> None:
+    """Take the file system off the user's device."""
+    name = caller.device(given.get("device"))
+    filesystems.refuse_if_in_use(name)
+    filesystems.wipe(name)
+
+
+def drop_caches(caller: Caller, given: Given) -> None:
+    """Drop the page cache of the machine, once."""
+    caches.drop_all_pages()
+
+
+def set_tunable(caller: Caller, given: Given) -> None:
+    """Write a tunable of the user's device's queue."""
+    knob, value = given.get("knob"), given.get("value")
+    match = KNOB.fullmatch(str(knob))
+    if not match or match[2] not in queue.KNOWN:
+        raise Refusal(f"{knob!r} is not a tunable that is known: {', '.join(queue.KNOWN)} of a loop device's queue")
+    caller.device(f"/dev/{match[1]}")
+    if not isinstance(value, (int, str)) or not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", str(value)):
+        raise Refusal(f"{value!r:.100} is not a tunable's value")
+    queue.set_knob(Path(match[0]), value)
+
+
+def hello(caller: Caller, given: Given) -> str:
+    """That the user may call."""
+    return caller.user.pw_name
+
+
+VERBS: dict[str, Callable[[Caller, Given], Any]] = {
+    "hello": hello,
+    "leave": hello,
+    "attach": attach,
+    "detach": detach,
+    "devices": devices,
+    "device": device,
+    "mkfs": mkfs,
+    "mount": mount,
+    "remount": remount,
+    "unmount": unmount,
+    "unmount-all": unmount_all,
+    "uuid": uuid_of,
+    "unused": unused,
+    "wipe": wipe,
+    "drop-caches": drop_caches,
+    "tune": set_tunable,
+}
+ENTER = "enter"
+
+
+def main(arguments: list[str]) -> int:
+    """Do one verb for the user who asks. Exit status as the agent's: 1 refused, 2 failed."""
+    try:
+        caller = Caller()
+        os.environ.clear()
+        os.environ.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C")
+        os.umask(0o022)
+        os.chdir("/")
+        if arguments == [ENTER]:
+            return enter(caller)
+        if len(arguments) != 1 or arguments[0] not in VERBS:
+            raise Refusal(f"no verb {' '.join(arguments)!r:.100}; there are {', '.join([ENTER, *VERBS])}")
+        given = _read(sys.stdin.buffer.read(MOST_BYTES + 1))
+        with files.locked(LOCK), namespace.entered():
+            answer, code = {"value": VERBS[arguments[0]](caller, given)}, 0
+    except Refusal as why:
+        answer, code = {"refused": str(why)}, 1
+    except (Failure, OSError) as why:
+        answer, code = {"failed": f"{' '.join(arguments)}: {why}"}, 2
+    print(json.dumps(answer))
+    return code
+
+
+def enter(caller: Caller) -> int:
+    """Become the user for good, where targets are mounted, and run what the first line of standard input says."""
+    line = bytearray()
+    while not line.endswith(b"\n") and len(line) <= MOST_BYTES:
+        if not (byte := os.read(0, 1)):  # no more than the line: what follows is the command's
+            break
+        line += byte
+    given = _read(bytes(line))
+    argv, env, cwd = given.get("argv"), given.get("env"), given.get("cwd")
+    if not _texts(argv) or not argv or not isinstance(env, dict) or not _texts([*env, *env.values()]):
+        raise Refusal("argv, a list of texts, and env, an object of texts, are wanted")
+    namespace.enter()
+    os.initgroups(caller.user.pw_name, caller.user.pw_gid)
+    os.setresgid(caller.user.pw_gid, caller.user.pw_gid, caller.user.pw_gid)
+    os.setresuid(caller.uid, caller.uid, caller.uid)
+    os.chdir(cwd if isinstance(cwd, str) else "/")
+    os.execvpe(argv[0], argv, env)
+
+
+def _read(text: bytes) -> Given:
+    if len(text) > MOST_BYTES:
+        raise Refusal(f"more than {MOST_BYTES} bytes on standard input")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"standard input is not JSON ({error})") from error
+    if not isinstance(given, dict):
+        raise Refusal("standard input is not a JSON object")
+    return given
+
+
+def _texts(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(one, str) and "\0" not in one for one in given)
+
+
+def _one_of(given: Any, allowed: tuple[str, ...]) -> str:
+    if given not in allowed:
+        raise Refusal(f"{given!r:.100} is not among {', '.join(allowed)}, which are all that users may have")
+    return str(given)
+
+
+def _options(given: Any) -> str:
+    if not isinstance(given, str) or not re.fullmatch(r"(allocsize=\d{1,9}k)?", given):
+        raise Refusal(f"{given!r:.100} is not a mount option that a target has")
+    return given
+
+
+def _uuid(given: Any) -> str:
+    try:
+        return str(uuid.UUID(given))
+    except (ValueError, AttributeError, TypeError):
+        raise Refusal(f"{given!r:.100} is not a UUID") from None
+
+
+def _is_his(caller: Caller, device: str) -> bool:
+    try:
+        return bool(caller.device(device))
+    except Refusal:
+        return False
+
+
+def _only_roots(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o22
+
+
+def _note(device: str) -> Path:
+    return NOTES / f"{Path(device).name}.json"
+
+
+def _tidy(point: str) -> None:
+    """Remove a place for mounts, and its target's folder with the last; only what lies empty in root's own."""
+    if POINT.fullmatch(point):
+        for folder in (Path(point), Path(point).parent):
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""JSON that another host sent, or that somebody else wrote: read within limits, or refused in a sentence.
+
+What is read is data and nothing else: its words name no file before they were compared with NAME.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any, NoReturn
+
+MIB = 1 << 20
+DEPTH = 32  # deeper than anything that fsage writes
+DIGITS = 20  # of a whole number: 2^64 has 20
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,+@=-]{0,199}"
+"""What a study, a state, a cell or an identity may be called: no part of a path, no space, no control character."""
+
+
+class Unacceptable(ValueError):
+    """What came is not to be used; the text says why, without its beginning: "{what came} {text}"."""
+
+
+def read(text: bytes | str, most_bytes: int) -> Any:
+    """The value of a JSON text. Raises Unacceptable: too large, too deep, not JSON, or with what JSON has not."""
+    if len(text) > most_bytes:
+        raise Unacceptable(f"has {len(text)} bytes, and at most {most_bytes} are taken")
+    try:
+        value = json.loads(text, parse_constant=_no_number, parse_int=_whole)
+    except RecursionError:
+        raise Unacceptable(f"is nested deeper than {DEPTH} levels") from None
+    except Unacceptable:
+        raise
+    except ValueError as error:  # UnicodeDecodeError too
+        raise Unacceptable(f"is not JSON ({error})") from None
+    check(value)
+    return value
+
+
+def check(value: Any) -> None:
+    """Raise Unacceptable for what is nested too deep, for infinite numbers, and for text that has no bytes in UTF-8."""
+    level = [value]
+    for _ in range(DEPTH):
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below += one.keys()
+                below += one.values()
+            elif isinstance(one, list):
+                below += one
+            elif isinstance(one, float) and not math.isfinite(one):
+                _no_number(str(one))
+            elif isinstance(one, str):
+                _text(one)
+        if not below:
+            return
+        level = below
+    raise Unacceptable(f"is nested deeper than {DEPTH} levels")
+
+
+def read_file(path: str | os.PathLike[str], most_bytes: int) -> Any:
+    """`read` of a regular file. Raises Unacceptable, also for a file that is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a FIFO would wait for its writer
+    except (OSError, ValueError) as error:  # a NUL in it
+        raise Unacceptable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unacceptable("is no regular file")
+        return read(file.read(most_bytes + 1), most_bytes)
+
+
+def is_name(value: Any) -> bool:
+    """Whether a value is a name that a file may have."""
+    return isinstance(value, str) and re.fullmatch(NAME, value) is not None
+
+
+def shown(value: Any) -> str:
+    """A value for a message: short, and with no character that a terminal obeys."""
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def line(text: Any) -> str:
+    """What a host said, for a terminal: characters that it would obey are shown as escapes."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(text))
+
+
+def below(folder: Path, path: Path) -> bool:
+    """Whether a path, its links followed, lies in a folder."""
+    return os.path.commonpath([os.path.realpath(folder), os.path.realpath(path)]) == os.path.realpath(folder)
+
+
+def _no_number(word: str) -> NoReturn:
+    raise Unacceptable(f"has the number {word}, which is none")
+
+
+def _whole(digits: str) -> int:
+    if len(digits.lstrip("-")) > DIGITS:
+        raise Unacceptable(f"has a whole number of {len(digits)} digits")
+    return int(digits)
+
+
+def _text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unacceptable(f"has text that is no UTF-8: {shown(text)}") from None

@@ -1,0 +1,24 @@
+"""What a job asks of Slurm where srun shall start steps in it: all the target's clients, as the plugin takes it.
+
+snakemake-executor-plugin-slurm gives a job one task, and Slurm then cuts its nodes to one, unless resource `mpi` is
+asked for; `tasks_per_node` it takes from 2 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+RESOURCES = ("mpi", "nodes", "tasks", "tasks_per_node", "slurm_extra")
+
+
+def asked(claim: Mapping[str, Any] | None) -> dict[str, int | str]:
+    """Resources of a job that measures on a claimed target; none where its tasks are not steps of the job."""
+    if claim is None or claim.get("launcher") != "srun":
+        return {}
+    names, each = claim.get("hosts", []), claim.get("tasks", 1)
+    nodes = max(1, len(names))
+    if nodes * each == 1:
+        return {}
+    tasks = {"tasks_per_node": each} if each > 1 else {"tasks": nodes}
+    return {"mpi": "srun", "nodes": nodes, **tasks, "slurm_extra": f"--nodelist={','.join(names)}" if names else ""}

@@ -1,0 +1,100 @@
+"""Files that somebody hands us: only regular ones are opened, so that none hangs, and no more is read than allowed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+from pathlib import Path
+from typing import IO, Any
+
+KINDS = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a FIFO",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+DEEPEST = 40
+"""Blocks within blocks of a JSON text; ours have ten."""
+
+
+class NotTaken(ValueError):
+    """What was handed over is not read: why, as the end of a sentence that begins with its name."""
+
+
+def open_file(path: Path | str, follow: bool = True) -> io.BufferedReader:
+    """Open a regular file. Raises NotTaken for what is none, and OSError.
+
+    It is looked at before it is opened, since opening moves some devices, and again when it is open.
+    """
+    _check(os.stat(path, follow_symlinks=follow).st_mode)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        _check(os.fstat(fd).st_mode)
+    except NotTaken:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "rb")
+
+
+def _check(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((name for is_kind, name in KINDS.items() if is_kind(mode)), "a link")
+        raise NotTaken(f"it is {kind}, where a file is expected")
+
+
+def bounded(stream: IO[bytes], most_bytes: int) -> bytes:
+    """All of a stream. Raises NotTaken when there is more than allowed."""
+    content = stream.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise NotTaken(f"it is longer than {most_bytes:,} bytes, the most that is read")
+    return content
+
+
+def read_file(path: Path | str, most_bytes: int) -> bytes:
+    """All of a regular file. Raises NotTaken, OSError."""
+    with open_file(path) as stream:
+        return bounded(stream, most_bytes)
+
+
+def read_json(content: bytes | str) -> Any:
+    """The value of a JSON text. Raises NotTaken for what is not JSON, nested too deep, or has numbers that are none."""
+    try:
+        found = json.loads(content, parse_constant=_no_number, parse_float=_finite)
+    except RecursionError:
+        raise NotTaken("its blocks are nested too deep") from None
+    except NotTaken:
+        raise
+    except ValueError as error:
+        raise NotTaken(f"it is not JSON ({error})") from None
+    if depth_of(found) > DEEPEST:
+        raise NotTaken(f"its blocks are nested more than {DEEPEST} deep")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise NotTaken(f"it has {text} where a number should be")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise NotTaken(f"it has {text[:20]} where a number should be")
+    return number
+
+
+def depth_of(value: Any) -> int:
+    """How deep blocks and lists lie in each other, DEEPEST + 1 for whatever is deeper."""
+    level, depth = [value], 0
+    while level and depth <= DEEPEST:
+        level = [
+            one
+            for block in level
+            if isinstance(block, dict | list)
+            for one in (block.values() if isinstance(block, dict) else block)
+            if isinstance(one, dict | list)
+        ]
+        depth += 1
+    return depth

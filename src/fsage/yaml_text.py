@@ -1,0 +1,86 @@
+"""YAML that somebody wrote: read with limits on size, depth and aliases, and no key twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MOST_BYTES = 1 << 20
+"""Of a file. The largest study of ours has three thousand."""
+MOST_EXPANDED_BYTES = 4 << 20
+"""With each alias written out: nine lines of nine aliases each, and a study would be a billion words."""
+DEEPEST = 20
+LONGEST_PLAIN = 10_000
+"""Of a value without quotes: those are tried as numbers and dates, in time that grows with the square."""
+OF_A_NODE = 16
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is ten times faster
+    """PyYAML's safe loader, but a key that is there twice is an error instead of the last one winning."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise _problem(f"the key {key.value!r} is there twice", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load(text: str) -> Any:
+    """The value of a YAML text. Raises yaml.YAMLError, with the place where it is known."""
+    if len(text) > MOST_BYTES:
+        raise yaml.YAMLError(f"it is longer than {MOST_BYTES:,} bytes, the most that is read")
+    try:
+        _check(text)
+        return yaml.load(text, _Loader)
+    except (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:
+        # Numbers and dates that cannot be, and tags of values that they do not fit (!!int "").
+        raise yaml.YAMLError(str(error) if isinstance(error, ValueError) else "a value does not fit its tag") from None
+
+
+def explain(error: yaml.YAMLError) -> str:
+    """What is wrong, in one line, with its place where that is known."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        return f"{where}{error.problem}"
+    return f"not YAML: {' '.join(str(error).split())}"
+
+
+def _check(text: str) -> None:
+    """Go through the text's events, which takes no memory, before anything is made of them."""
+    weights: dict[str, int] = {}  # of what has an anchor, aliases written out
+    open_: list[tuple[str | None, int]] = [(None, 0)]  # anchor and weight of each block that has not ended
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        weight, anchor = 0, getattr(event, "anchor", None)
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append((anchor, OF_A_NODE))
+            if len(open_) - 1 > DEEPEST:
+                raise _problem(f"blocks lie more than {DEEPEST} deep in each other", event.start_mark)
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, weight = open_.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            weight = OF_A_NODE + len(event.value)
+            if not event.style and len(event.value) > LONGEST_PLAIN:
+                raise _problem(f"a value of {len(event.value)} characters: put it in quotes", event.start_mark)
+        elif isinstance(event, yaml.AliasEvent):
+            if anchor not in weights:
+                raise _problem(f"*{anchor} stands before &{anchor} ends", event.start_mark)
+            weight, anchor = weights[anchor], None
+        if anchor is not None:
+            weights[anchor] = weight
+        above, so_far = open_.pop()
+        open_.append((above, so_far + weight))
+        if so_far + weight > MOST_EXPANDED_BYTES:
+            raise _problem(
+                f"with its aliases written out it is longer than {MOST_EXPANDED_BYTES:,} bytes, the most that is read",
+                event.start_mark,
+            )
+
+
+def _problem(text: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(problem=text, problem_mark=mark)

@@ -1,0 +1,213 @@
+"""A user without root measures on a loop target: a helper of root's, allowed by rules of sudo, does what needs root."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machine import AGENT, LIBRARY, PLACE, Machine
+from project import make_project
+from session import PREFIX
+
+from fsage.agent import helper, privilege
+from fsage.agent.device import loops
+from fsage.site import sudoers
+
+UID = 54321
+USER = "fsagetest"
+needs_sudo = pytest.mark.skipif(not shutil.which("sudo"), reason="needs sudo (package sudo)")
+
+
+@pytest.fixture
+def user(machine: Machine) -> Iterator[Path]:
+    """A place of the user's, on a disk; sudo allows him what `fsage site --sudoers` prints, and nothing else."""
+    with tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}user-", dir="/var/tmp") as place:
+        os.chmod(place, 0o755)
+        home = Path(place, "home")
+        home.mkdir()
+        machine.add_user(USER, UID, home)
+        yield home
+        for image in home.glob("**/*.img"):  # of a test that failed
+            for device in loops.devices_of(image_at(image)):
+                machine.run("nsenter", f"--mount={PLACE}/mnt", "umount", device, check=False)
+                machine.run("losetup", "--detach", device)
+                Path(f"/run/fsage/devices/{Path(device).name}.json").unlink(missing_ok=True)
+
+
+def as_user(machine: Machine, *words: str) -> list[str]:
+    """A command of the user's."""
+    become = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
+    return machine.words(*become, *words)
+
+
+def ask(machine: Machine, verb: str, **given: Any) -> tuple[int, str]:
+    """What the helper answers the user: exit status, and the value or the sentence."""
+    words = as_user(machine, "sudo", "-n", str(privilege.HELPER), verb)
+    ran = subprocess.run(words, input=json.dumps(given), capture_output=True, text=True, check=False)
+    answer = json.loads(ran.stdout) if ran.stdout else {"refused": ran.stderr}
+    return ran.returncode, str(next(iter(answer.values())))
+
+
+def image_at(path: Path) -> dict[str, Any]:
+    """An image as the helper wants it named."""
+    found = path.stat()
+    return {"image": str(path), "dev": found.st_dev, "ino": found.st_ino, "bytes": found.st_size}
+
+
+@pytest.mark.root
+@needs_sudo
+def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Path, local_target: dict) -> None:
+    spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "scale": {"file_size": 1}}
+    del spec["mount_dir"]
+    project = make_project(user / "clone", spec)
+    project.write_study(states__capacity=[30], cells__iterations=1, headline=[])
+    programs, asked = user / "bin", user / "who"
+    programs.mkdir()
+    (programs / "fio").write_text(f'#!/bin/sh\nid -u >>{asked}\nexec {shutil.which("fio")} "$@"\n')
+    (programs / "fio").chmod(0o755)
+    subprocess.run(["chown", "-R", f"{UID}:{UID}", user], check=True)
+    project.env |= {"HOME": str(user), "USER": USER, "LOGNAME": USER, "PATH": f"{programs}:{project.env['PATH']}"}
+
+    def run(*words: str) -> str:
+        line = shlex.join(words)
+        command = as_user(machine, "sh", "-c", f"cd {project.root} && exec {line}")
+        ran = subprocess.run(command, env=project.env, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    inventory = f"inventories/{spec['name']}"
+    run("snakemake", "--omit-from", "report_small", "--", "small")
+    records = project.records().values()
+    assert len(records) == 4 and {record["status"] for record in records} == {"valid"}
+    assert {record["conditions"]["uid"] for record in records} == {UID}
+    assert set(asked.read_text().split()) == {str(UID)}, "all of fio ran as the user"
+    assert "filler" in run("fsage", "enter", "ls", f"/run/fsage/mnt/{spec['name']}/0")
+    run("ansible-playbook", "-i", inventory, "release.yml")
+    run("ansible-playbook", "-i", inventory, "local_target.yml", "-e", "fsage_local_target_state=absent")
+    assert not list((user / "images").glob("*")) and not Path("/run/fsage/mnt", spec["name"]).exists()
+    assert f"{PLACE}/mnt" not in machine.mounts(), "the namespace went with the target"
+
+
+@pytest.mark.root
+@needs_sudo
+def test_a_user_has_xfs_tunables_evidence_and_cold_caches_too(machine: Machine, user: Path, local_target: dict) -> None:
+    spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "filesystem": "xfs"}
+    spec |= {"allocator_reset": "none", "device_model": {"kind": "iocost"}}
+    del spec["mount_dir"]
+    subprocess.run(["chown", "-R", f"{UID}:{UID}", user], check=True)
+    library = {"PATH": os.environ["PATH"], "PYTHONPATH": LIBRARY, "HOME": str(user)}
+
+    def agent(verb: str, **request: Any) -> dict:
+        given = json.dumps({"target": spec, "request": request})
+        words = as_user(machine, *AGENT, verb)
+        ran = subprocess.run(words, input=given, env=library, capture_output=True, text=True, cwd="/", check=False)
+        answer = json.loads(ran.stdout)
+        assert ran.returncode == 0, answer["msg"] + ran.stderr
+        return answer
+
+    assert agent("probe")["probe"]["able"]
+    agent("create")
+    claimed = agent("claim")["claim"]
+    assert claimed["uid"] == UID and claimed["device_model"]["why_none"] == "needs root"
+    study = {"study": "s", "state": "empty", "steps": []}
+    agent("scrub", **study)
+    tuned = agent("tune", tuning={"read_ahead_kb": 64})["tunables"]["read_ahead_kb"]
+    assert tuned["now"] == ["64"]
+    (store,) = agent("evidence", **study)["evidence"]["layout"]["stores"]
+    assert store["source"]["free"] == "FS_IOC_GETFSMAP" and "free" not in store["absent"]
+    drop = "import json; from fsage.agent import caches; print(json.dumps(caches.drop([])))"
+    words = as_user(machine, AGENT[0], "-S", "-c", drop)
+    dropped = subprocess.run(words, env=library, capture_output=True, text=True, cwd="/", check=True)
+    assert json.loads(dropped.stdout)["method"] == "drop_caches=3"
+    agent("remove")
+    assert not list((user / "images").glob("*")) and f"{PLACE}/mnt" not in machine.mounts()
+
+
+@pytest.mark.root
+@needs_sudo
+def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: dict) -> None:
+    mine, roots, link = user / "mine.img", user / "roots.img", user / "link.img"
+    for path in (mine, roots):
+        path.write_bytes(b"")
+        os.truncate(path, 64 << 20)
+    os.chown(mine, UID, UID)
+    link.symlink_to(roots)
+    for verb in ("create", "claim"):  # root's own target
+        assert not machine.agent(verb, local_target).get("failed")
+    theirs = json.loads((Path(local_target["home"]) / local_target["name"] / "images.json").read_text())["images"][0]
+    (other,) = loops.devices_of(theirs)
+    code, device = ask(machine, "attach", image=image_at(mine))
+    assert code == 0 and loops.devices_of(image_at(mine)) == [device]
+
+    def everything() -> list:
+        images = [image_at(mine), image_at(roots), theirs]
+        return [mine.read_bytes(), roots.read_bytes(), *(loops.devices_of(image) for image in images)]
+
+    before = everything()
+    mount_point = f"/run/fsage/mnt/{local_target['name']}x/0"
+    fresh = str(uuid.uuid4())
+    as_link = {**image_at(roots), "image": str(link)}
+    queue = f"/sys/block/{Path(device).name}/queue"
+    for verb, given, said in (
+        ("attach", {"image": image_at(roots)}, f"roots.img belongs to user 0, not {UID}"),
+        ("attach", {"image": as_link}, "link.img is another file now"),
+        ("attach", {"image": {**image_at(mine), "image": str(link)}}, "link.img is another file now"),
+        ("attach", {"image": theirs}, "was not attached for fsagetest"),
+        ("attach", {"image": {"image": "/etc/shadow"}}, "an image is {image, dev, ino, bytes}, not"),
+        ("detach", {"image": theirs}, f"{other} was not attached for user fsagetest"),
+        ("mkfs", {"filesystem": "ext4", "device": other}, f"{other} was not attached for user fsagetest"),
+        ("mkfs", {"filesystem": "btrfs", "device": device}, "'btrfs' is not among ext4, xfs"),
+        ("mkfs", {"filesystem": "ext4", "device": device, "fs_uuid": "-E x"}, "'-E x' is not a UUID"),
+        ("wipe", {"device": "/dev/vda"}, "'/dev/vda' is not the name of a loop device"),
+        ("mount", {"filesystem": "ext4", "device": device, "point": "/etc"}, "'/etc' is not a place for a target"),
+        (
+            "mount",
+            {"filesystem": "ext4", "device": device, "point": mount_point, "more": "suid"},
+            "is not a mount option",
+        ),
+        ("unmount-all", {"device": other}, f"{other} was not attached for user fsagetest"),
+        ("tune", {"knob": f"{queue}/uevent", "value": 1}, "is not a tunable that is known"),
+        ("tune", {"knob": f"{queue}/../../x", "value": 1}, "is not a tunable that is known"),
+        ("tune", {"knob": "/sys/block/vda/queue/nr_requests", "value": 1}, "is not a tunable that is known"),
+        ("tune", {"knob": f"{queue}/nr_requests", "value": "1\n2"}, "is not a tunable's value"),
+    ):
+        code, sentence = ask(machine, verb, **given)
+        assert code == 1 and said in sentence, (verb, given, sentence)
+    code, sentence = ask(machine, "id")
+    assert code == 1 and "password" in sentence, "sudo allows the verbs alone"
+    unknown = machine.run(*("env", f"SUDO_UID={UID}", str(privilege.HELPER), "id"), input="{}", check=False)
+    assert unknown.returncode == 1 and "no verb 'id'; there are enter, hello" in unknown.stdout
+    assert everything() == before and not Path(mount_point).parent.exists(), "nothing was changed"
+    assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")
+
+    rights = json.dumps({"argv": ["sh", "-c", "id -ru; grep CapEff /proc/self/status; cat"], "env": {"PATH": "/bin"}})
+    words = as_user(machine, "sudo", "-n", str(privilege.HELPER), "enter")
+    ran = subprocess.run(words, input=f"{rights}\nthe rest", capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [str(UID), "CapEff:", "0" * 16, "the", "rest"]
+    assert ask(machine, "mkfs", filesystem="ext4", device=device, fs_uuid=fresh, hash_seed=fresh)[0] == 0
+    assert ask(machine, "mount", filesystem="ext4", device=device, point=mount_point)[0] == 0
+    code, sentence = ask(machine, "mount", filesystem="ext4", device=device, point=mount_point)
+    assert code == 1 and "is mounted there" in sentence
+    for verb, given in (("unmount", {"point": mount_point}), ("detach", {"image": image_at(mine)})):
+        assert ask(machine, verb, **given) == (0, "None")
+    assert not Path(mount_point).parent.exists()
+
+
+@pytest.mark.skipif(not shutil.which("visudo"), reason="needs visudo (package sudo)")
+def test_the_rules_are_to_the_letter(tmp_path: Path) -> None:
+    text = sudoers.rules(USER)
+    (tmp_path / "rules").write_text(text)
+    subprocess.run(["visudo", "-c", "-f", tmp_path / "rules"], check=True, capture_output=True)
+    rules = [line for line in text.splitlines() if not line.startswith("#")]
+    assert "*" not in "".join(rules) and rules[-1] == f"{USER} ALL = (root) NOPASSWD: FSAGE"
+    assert sum(f"{privilege.HELPER} " in line for line in rules) == len(helper.VERBS) + 1
+    assert sum(" | sudo install " in line for line in text.splitlines()) == 2

@@ -1,0 +1,335 @@
+"""Every reader of what others hand over: samples of it, how it is called, and how it may refuse."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import strategies as st
+from records import make_evidence, make_records, store
+
+from fsage import crate as crates
+from fsage import dataset, export, notation, patterns, play, recipes, results, sizes, yaml_text
+from fsage.advise import distribution
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import brw, mounts, params, space, stripes
+from fsage.evidence import look, page, tables
+from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
+from fsage.plan import load_plan
+from fsage.report import evidence as states_evidence
+from fsage.report import layout
+from fsage.report.compare import compare
+from fsage.report.groups import summarise
+from fsage.study import StudyError, load_study
+from fsage.target import load_target
+from fuzz import mutations
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+DATA = TESTS / "data"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`read` raises nothing but `refuses` on whatever `inputs` draws. `examples`: in the short form."""
+
+    inputs: st.SearchStrategy[Any]
+    read: Callable[[Any], object]
+    refuses: tuple[type[Exception], ...]
+    examples: int
+
+
+@cache
+def folder() -> Path:
+    """One of this process, for files that are read again and again."""
+    return Path(tempfile.mkdtemp(prefix="fsage-fuzz-", dir=Path.cwd()))
+
+
+def _file(name: str, content: bytes) -> Path:
+    path = folder() / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def _samples(pattern: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(DATA.glob(pattern))]
+
+
+def _study(text: bytes) -> None:
+    study = load_study(_file("small.yaml", text))
+    for state in recipes.expand(study):
+        study.cells_of(state)
+
+
+def _named(text: bytes) -> bytes:
+    """A study of ours, called as the file that it is written to."""
+    return re.sub(rb"^name: \w+$", b"name: small", text, flags=re.M)
+
+
+def _narrowed(entry: Any) -> None:
+    load_study(ROOT / "config" / "quickstart.yaml").narrowed(entry)
+
+
+def _target(text: bytes) -> None:
+    place = _file("inventory/group_vars/all/target.yml", text)
+    load_target(place.parents[2])
+
+
+def _evidence(text: bytes) -> None:
+    found = look.look(str(_file("evidence.txt", text)), 1000)
+    list(tables.tables(found["stores"][0]))
+    json.dumps(found)
+
+
+def _evidence_page(text: bytes) -> None:
+    page.page(look.look(str(_file("evidence.txt", text)), 1000)).encode()
+
+
+def _sizes(name: str) -> Callable[[bytes], None]:
+    def read(text: bytes) -> None:
+        found = distribution.read(str(_file(name, text)))
+        found.share_of_bytes(list(found.files)[:1])
+        found.share_of_files(1 << 20)
+
+    return read
+
+
+def _output(parser: Any) -> Callable[[tuple[bytes, int]], None]:
+    return lambda text: parser.parse(text.decode(errors="replace"), "", 0)
+
+
+def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda text: parse(text.decode(errors="replace"))
+
+
+@cache
+def records() -> list[dict[str, Any]]:
+    """A few of each recorded study."""
+    lines = [path.read_text().splitlines() for path in sorted((DATA / "studies").glob("*.jsonl"))]
+    return [json.loads(line) for some in lines for line in some[:: max(1, len(some) // 4)]]
+
+
+def _records(record: Any) -> None:
+    """A bent record beside a whole one, as table, groups and files."""
+    good = records()[0]
+    place = folder() / "records" / good["target"] / good["study"] / good["state"]
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "bent.json").write_bytes(mutations.as_json(record))
+    (place / f"{good['cell']}.json").write_bytes(mutations.as_json(good))
+    frame = dataset.load([place / "bent.json", place / f"{good['cell']}.json"])
+    assert len(frame) == 2, "a record that cannot be read is counted"
+    dataset.write(frame, folder() / "tables")
+    summarise(frame)
+
+
+def _named_as_its_file(record: dict[str, Any]) -> dict[str, Any]:
+    good = records()[0]
+    return {**record, **{key: good[key] for key in ("target", "study", "state")}, "cell": "bent"}
+
+
+def _states(value: Any) -> None:
+    path = _file("state.json", mutations.as_json(value))
+    found = states_evidence.read({"10.00@264M": path}, {})
+    layout.section(found, ["10.00@264M"], [], dataset.load([]), "nothing")
+
+
+def _parquet(content: bytes) -> None:
+    path = _file("records.parquet", content)
+    compare(path, path, folder() / "compared")
+
+
+@cache
+def small_study() -> Path:
+    """A study of two states with a cell each, which was measured."""
+    study = {
+        "name": "small",
+        "title": "t",
+        "question": "q",
+        "states": {"recipe": "paf", "capacity": [10, 80], "fragmentation": 0, "file_size": "264M", "seed": 1},
+        "cells": {"workload": "sequential", "transfer_size": "64M", "iterations": 1},
+    }
+    return _file("config/small.yaml", yaml.safe_dump(study).encode())
+
+
+@cache
+def crate() -> dict[str, bytes]:
+    """A crate of it, file by file."""
+    root, inventory = folder() / "results", ROOT / "inventories" / "local"
+    plan = load_plan(small_study(), inventory, root)
+    store(make_records(plan.study), root / "records")
+    made = make_evidence(plan.study, folder() / "made")
+    for state, path in made.items():
+        results.write(plan.results.state(state), json.loads(path.read_bytes()))
+    results.write(plan.results.claim, {"id": "x", "capacity_bytes": 1 << 30, "calibration": {"write_mib_s": 1.5}})
+    plan = load_plan(small_study(), inventory, root)
+    to = export.export(plan, small_study(), inventory, folder() / "crate")
+    found = {str(path.relative_to(to)): path.read_bytes() for path in sorted(to.rglob("*")) if path.is_file()}
+    return {name: content for name, content in found.items() if "/figures/" not in name}
+
+
+NAMES = (
+    "../x",
+    "/x",
+    "results/../../x",
+    "a\\b",
+    "results/records",
+    "config/small.yaml/x",
+    "",
+    ".",
+    "a\x1b[2Jb",
+    "x" * 300,
+)
+MODES = (0o120777, 0o010644, 0o020644, 0o060644, 0o140644)
+
+
+def _crates() -> st.SearchStrategy[bytes]:
+    """The crate as a zip: with a file of it bent, an entry more, or the zip itself bent."""
+    whole = crate()
+    name = st.sampled_from(sorted(whole))
+    of_json = [one for one in sorted(whole) if one.endswith(".json")]
+    bent = name.flatmap(lambda one: st.tuples(st.just(one), mutations.texts([whole[one]])))
+    changed = st.sampled_from(of_json).flatmap(
+        lambda one: st.tuples(st.just(one), mutations.values([json.loads(whole[one])]).map(mutations.as_json))
+    )
+    more = st.tuples(st.sampled_from([*NAMES, *sorted(whole)]), st.just(b"x" * 1000))
+    mode = st.sampled_from([0o100644, 0o100644, 0o100644, *MODES])
+    made = st.builds(
+        lambda change, mode: _zip({**whole, change[0]: change[1]}, change[0], mode), bent | changed | more, mode
+    )
+    twice = name.map(lambda one: _zip(whole, one, 0o100644, again=True))
+    return (
+        changed.map(lambda change: _zip({**whole, change[0]: change[1]}, "", 0))
+        | made
+        | twice
+        | mutations.texts([_zip(whole, "", 0)])
+    )
+
+
+def _zip(files: dict[str, bytes], special: str, mode: int, again: bool = False) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in [*files.items(), *([(special, b"x")] if again else [])]:
+            info = zipfile.ZipInfo(name or "x")
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = (mode if name == special else 0o100644) << 16
+            archive.writestr(info, content)
+    return buffer.getvalue()
+
+
+def _remake(content: bytes) -> None:
+    to = folder() / "remade"
+    shutil.rmtree(to, ignore_errors=True)
+    export.remake(_file("crate.zip", content), to)
+
+
+def _unpack(content: bytes) -> None:
+    with crates.unpacked(_file("crate.zip", content)):
+        pass
+
+
+BLASTN = b"""# BLASTN 2.12.0+
+# Query: q1
+# Database: /x/db
+# Fields: query id, subject id
+# 1 hits found
+q1\ts1\t100\t0\t0\t1\t100\t1\t100\t0.0\t185
+# BLAST processed 1 queries
+"""
+NETFLOW = {"phase": "scan", "distribution": "synchronous", "hosts": {"a": 1}, "shares": 3, "least_shares": 1}
+NETFLOW |= {"seconds": 1.5, "bytes": 100, "records": 5, "checksum": 7}
+STRUCTURES = [b"PAF:70.30@264M", b"PAF:70.30,20.40:67005@264M,1G<16337756", b"paf:1.0@1"]
+SIZES = [b"264M", b"8 MiB", b"1T", b"4096"]
+TABLE = b"size,count\n4K,400\n32M,60\n64M,40\n200M,1\n"
+ANSIBLE = b'fatal: [node1]: FAILED! => \n    changed: false\n    msg: "no: such"\n'
+
+
+def _parquets() -> list[bytes]:
+    place = folder() / "parquet"
+    paths = []
+    for record in records()[:6]:
+        path = place / record["target"] / record["study"] / record["state"] / f"{record['cell']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record))
+        paths.append(path)
+    dataset.write(dataset.load(paths), place)
+    return [(place / "records.parquet").read_bytes()]
+
+
+def readers() -> dict[str, Callable[[], Reader]]:
+    """By name; made when asked for."""
+    corpus = {tool: _samples(f"corpus/{tool}-*/*.stdout")[::4] for tool in ("fio", "ior", "mdtest")}
+    studies = [_named(path.read_bytes()) for path in sorted((ROOT / "config").glob("*.yaml"))]
+    targets = [path.read_bytes() for path in sorted((ROOT / "inventories").glob("*/group_vars/all/target.yml"))]
+    lustre = (Failure, Refusal)
+    entries: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"iteration": [1, 2]}]
+    return {
+        "study": lambda: Reader(mutations.texts(studies), _study, (StudyError,), 150),
+        "study values": lambda: Reader(
+            mutations.values([yaml.safe_load(one) for one in studies]).map(
+                lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass")
+            ),
+            _study,
+            (StudyError,),
+            100,
+        ),
+        "only": lambda: Reader(mutations.values(entries), _narrowed, (StudyError,), 100),
+        "target": lambda: Reader(mutations.texts(targets), _target, (StudyError,), 150),
+        "yaml": lambda: Reader(mutations.texts(studies), _text(yaml_text.load), (yaml.YAMLError,), 100),
+        "notation": lambda: Reader(mutations.texts(STRUCTURES), _text(notation.parse), (notation.NotationError,), 200),
+        "size": lambda: Reader(mutations.texts(SIZES), _text(sizes.parse_size), (ValueError,), 200),
+        "pattern": lambda: Reader(
+            mutations.texts([b"A to 1G", b"C to 512M"]),
+            _text(lambda text: patterns.segments([text, "B"], 1 << 40, patterns.known().types)),
+            (ValueError,),
+            100,
+        ),
+        "evidence": lambda: Reader(mutations.texts(_samples("evidence/*.txt")), _evidence, (ValueError,), 300),
+        "evidence page": lambda: Reader(mutations.texts(_samples("evidence/*.txt")), _evidence_page, (ValueError,), 10),
+        "sizes by line": lambda: Reader(mutations.texts([b"4096\n0\n64M\n" * 5]), _sizes("a.txt"), (ValueError,), 100),
+        "sizes csv": lambda: Reader(mutations.texts([TABLE]), _sizes("a.csv"), (ValueError,), 150),
+        "sizes yaml": lambda: Reader(
+            mutations.texts([b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"]),
+            _sizes("a.yaml"),
+            (ValueError,),
+            150,
+        ),
+        "fio": lambda: Reader(mutations.texts(corpus["fio"]), _output(fio), (BadOutput,), 150),
+        "ior": lambda: Reader(mutations.texts(corpus["ior"]), _output(ior), (BadOutput,), 150),
+        "mdtest": lambda: Reader(mutations.texts(corpus["mdtest"]), _output(mdtest), (BadOutput,), 150),
+        "blastn": lambda: Reader(mutations.texts([BLASTN]), _output(blastn), (BadOutput,), 100),
+        "netflow": lambda: Reader(
+            mutations.values([NETFLOW]).map(mutations.as_json), _output(netflow), (BadOutput,), 100
+        ),
+        "brw_stats": lambda: Reader(
+            mutations.texts(_samples("lustre/lctl_brw_stats.txt")), _text(brw.parse), lustre, 80
+        ),
+        "lfs df": lambda: Reader(mutations.texts(_samples("lustre/lfs_df.txt")), _text(space.parse), lustre, 80),
+        "lctl": lambda: Reader(mutations.texts(_samples("lustre/lctl_*.txt")), _text(params.parse), lustre, 80),
+        "getstripe": lambda: Reader(
+            mutations.texts(_samples("lustre/lfs_getstripe*.txt")), _text(stripes.parse), lustre, 80
+        ),
+        "findmnt": lambda: Reader(
+            mutations.texts(_samples("lustre/findmnt_lustre.json")), _text(mounts.parse), lustre, 80
+        ),
+        "ansible": lambda: Reader(mutations.texts([ANSIBLE]), _text(play.reason), (), 80),
+        "records": lambda: Reader(
+            mutations.values([_named_as_its_file(one) for one in records()]), _records, (ValueError,), 60
+        ),
+        "state": lambda: Reader(
+            mutations.values([json.loads(one) for name, one in crate().items() if "/states/" in name]), _states, (), 12
+        ),
+        "parquet": lambda: Reader(mutations.texts(_parquets()), _parquet, (ValueError,), 40),
+        "unpack": lambda: Reader(_crates(), _unpack, (crates.CrateError,), 60),
+        "crate": lambda: Reader(_crates(), _remake, (crates.CrateError,), 8),
+    }

@@ -1,0 +1,162 @@
+"""An anonymous crate: no name of a person or machine is in any file of it, and its report is made again from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+import pytest
+import yaml
+from records import CONFIG, make_evidence, make_records, store
+from studies import blocks
+
+from fsage import anonymous, cli, results
+from fsage.crate import CrateError
+from fsage.export import export, remake
+from fsage.plan import load_plan
+
+ROOT = CONFIG.parent
+SECRETS = (
+    "n17.acme.example",
+    "n17",
+    "oss-04",
+    "jdoe42",
+    "10.17.3.4@o2ib1",
+    "10.17.3.4",
+    "fd00:17::3",
+    "52:54:00:12:34:56",
+    "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+    "3f2a9c0d5b7e4a1c8d6f0e1b2c3d4e5f",
+    "/scratch/acme",
+    "/gpfs/secret-project/db",
+    "secret-project",
+    "6.18.44-acme.7",
+    "acme",
+)
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """A study on a site with names in all places: inventory, records, evidence, raw output, claim, study."""
+    inventory = tmp_path / "inventories" / "mine"
+    declared = {"name": "mine", "kind": "directory", "directory": "/scratch/acme/fsage", "home": "/scratch/acme/home"}
+    (inventory / "group_vars" / "all").mkdir(parents=True)
+    (inventory / "group_vars" / "all" / "target.yml").write_text(
+        f"# of jdoe42@n17.acme.example\nfsage_target: {json.dumps(declared)}\n"
+    )
+    (inventory / "hosts.yml").write_text("all: {children: {clients: {hosts: {n17.acme.example: {}, oss-04: {}}}}}\n")
+    (tmp_path / "config").mkdir()
+    study = tmp_path / "config" / "quickstart.yaml"
+    states = {"recipe": "paf", "capacity": [10, 80], "fragmentation": 0, "file_size": "264M", "seed": 1}
+    cells = {"workload": "sequential", "transfer_size": "64M", "iterations": 2}
+    question = "On n17 at /scratch/acme, what does it cost?"
+    study.write_text(yaml.safe_dump(blocks(name="quickstart", question=question, states=states, cells=cells)))
+    root = tmp_path / "results"
+    plan = load_plan(study, inventory, root)
+    records = make_records(plan.study)
+    for number, record in enumerate(records):
+        record |= {"target": "mine", "host": "n17.acme.example", "hosts": ["n17", "oss-04"], "kernel": "6.18.44-acme.7"}
+        record["id"] = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+        record["raw"] = {"path": f"raw/mine/quickstart/{record['state']}/{record['cell']}.1.json", "sha256": "0" * 64}
+        record["conditions"]["mount_options"] = ["rw,mgs=10.17.3.4@o2ib1,addr=fd00:17::3"]
+        for phase in record["phases"]:
+            phase["argv"] += [f"--filename=/scratch/acme/fsage/measured/f{number}", "--db=/gpfs/secret-project/db/x"]
+        if number == 0:
+            record |= {"status": "failed", "why": "oss-04: mount /home/jdoe42/x failed, see 10.17.3.4@o2ib1"}
+    store(records, root / "records")
+    for path in make_evidence(plan.study, tmp_path / "evidence").values():
+        content = json.loads(path.read_bytes()) | {"host": "n17", "uuid": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}
+        results.write(plan.results.state(path.stem), content)
+    for record in records:
+        said = "Machine             : Linux n17\nhost=oss-04 mac 52:54:00:12:34:56\n"
+        said += "Path: /home/jdoe42/run\njdoe42@n17: hello\n"
+        phases = [
+            {"name": "read", "stdout": said, "stderr": "/gpfs/secret-project/db: No such file\nat /scratch/acme\n"}
+        ]
+        results.write(root / record["raw"]["path"], {**record, "phases": phases})
+    holder = {"host": "n17", "machine": "3f2a9c0d5b7e4a1c8d6f0e1b2c3d4e5f", "command": "snakemake -d /home/jdoe42/x"}
+    results.write(
+        plan.results.claim, {"id": "x", "capacity_bytes": 1 << 34, "holder": holder, "directory": "/scratch/acme/fsage"}
+    )
+    return load_plan(study, inventory, root), study, inventory
+
+
+def everything(folder) -> dict[str, str]:
+    """Name -> text of each file, names of files among them; of what is packed, as far as it can be read."""
+    return {
+        str(path.relative_to(folder)): str(path.relative_to(folder)) + path.read_bytes().decode("latin-1")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_no_name_is_left_in_any_file_and_the_report_is_made_again(asked, tmp_path) -> None:
+    plain = "".join(everything(export(*asked, tmp_path / "plain")).values())
+    assert [name for name in SECRETS if name not in plain] == [], "what is looked for is there to be found"
+    crate = export(*asked, tmp_path / "crate", without_names=True)
+    files = everything(crate)
+    left = {name: place for name in SECRETS for place, text in files.items() if name in text}
+    assert not left
+    import pandas as pd
+
+    table = pd.read_parquet(crate / "results/report/mine/quickstart/records.parquet")
+    assert set(table["host"]) == {"host1"} or len(set(table["host"])) == 1
+    assert set(table["kernel"]) == {"6.18.44-kernel1"}
+    assert not any(name in text for name in SECRETS for text in map(str, table.to_numpy().ravel()))
+    assert remake(crate, tmp_path / "again").same
+    assert "On host" in files["config/quickstart.yaml"], "the same stand-in in the study's own words"
+
+
+def test_one_name_has_one_stand_in_everywhere(asked, tmp_path) -> None:
+    crate = export(*asked, tmp_path / "crate", without_names=True)
+    record = json.loads(next((crate / "results/records").rglob("i2.json")).read_bytes())
+    raw = json.loads((crate / "results" / record["raw"]["path"]).read_bytes())
+    short, other = record["hosts"]
+    assert f"Linux {short}\nhost={other}" in raw["phases"][0]["stdout"]
+    place = re.search(r"--filename=(/place\d+)/measured/f\d+", " ".join(record["phases"][0]["argv"]))[1]
+    target = (crate / "inventories/mine/group_vars/all/target.yml").read_text()
+    assert f'"directory": "{place}"' in target, "what is below the target's own folder keeps its names"
+    import hashlib
+
+    content = (crate / "results" / record["raw"]["path"]).read_bytes()
+    assert record["raw"]["sha256"] == hashlib.sha256(content).hexdigest()
+    assert (
+        record["params"]
+        == json.loads(next((asked[0].results.root / "records").rglob("i2.json")).read_bytes())["params"]
+    )
+
+
+def test_export_says_what_it_discloses(asked, tmp_path, monkeypatch, capsys) -> None:
+    said = "\n".join(anonymous.disclosed(*asked))
+    assert "host names: 3 (n17, n17.acme.example, oss-04)" in said
+    assert "user names: 1 (jdoe42)" in said and "10.17.3.4@o2ib1" in said and "kernels: 1 (6.18.44-acme.7)" in said
+    assert "UUIDs and ids of machines" in said and "paths: " in said and "command lines" in said
+    plan, study, inventory = asked
+    monkeypatch.chdir(tmp_path)
+    where = [
+        "--results",
+        str(plan.results.root),
+        "--studies",
+        str(study.parent),
+        "--inventories",
+        str(inventory.parent),
+    ]
+    for more, words in ([], "discloses"), (["--anonymous"], "holds stand-ins for"):
+        to = tmp_path / f"crate{len(more)}.zip"
+        monkeypatch.setattr(sys, "argv", ["fsage", *where, "--target", "mine", "export", "quickstart", str(to), *more])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        err = capsys.readouterr().err
+        assert ended.value.code == 0 and f"{to} {words}:" in err and "host names: 3" in err
+
+
+def test_a_host_whose_name_records_use_otherwise_is_refused(asked, tmp_path) -> None:
+    plan, study, inventory = asked
+    (inventory / "hosts.yml").write_text("all: {children: {clients: {hosts: {sequential: {}}}}}\n")
+    with pytest.raises(CrateError, match="--anonymous cannot replace it"):
+        export(plan, study, inventory, tmp_path / "crate", without_names=True)
+    assert not (tmp_path / "crate").exists() and not [
+        name for name in os.listdir(tmp_path) if name.startswith(".fsage")
+    ]

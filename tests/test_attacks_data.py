@@ -1,0 +1,163 @@
+"""What a client, a study's author or a request's text could once do to the launcher and to all hosts, tried again.
+
+A host's word is data: it is no path, no template, no key that Ansible obeys.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sent import CLAIM, STUDY, bundle, observation
+from test_playbooks import BIN, ROOT, ansible, inventory_of, request
+
+from fsage import record, results
+from fsage.agent import claim, images, tune
+from fsage.agent.errors import Refusal
+from fsage.agent.target import open_target
+from fsage.plan import Plan, load_plan
+from fsage.study import StudyError, load_study
+
+STATE = "30.00@8M"
+EVIL = "../../../inventories/x/group_vars"
+
+
+def pipe(place: Path) -> str:
+    """A template that leaves a file when it runs."""
+    return f"{{{{ lookup('pipe', 'touch {place}') }}}}"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(STUDY))
+    inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop"})
+    results.write(tmp_path / "results/targets/here.json", CLAIM)
+    return load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results")
+
+
+def files(place: Path) -> set[str]:
+    """Every file below a folder, except what is kept of what was refused."""
+    return {str(one.relative_to(place)) for one in place.rglob("*") if one.is_file() and "refused" not in one.parts}
+
+
+@pytest.mark.parametrize("key", ["study", "state", "cell"])
+def test_an_observation_makes_no_file_elsewhere(plan: Plan, tmp_path: Path, key: str) -> None:
+    root = plan.results.root
+    good, evil = observation(plan, STATE, 0), observation(plan, STATE, 1)
+    evil[key] = EVIL
+    path = bundle(plan, evil, good)
+    before = files(tmp_path)
+    record.unpack(path, root, "here")
+    new = {one for one in files(tmp_path) - before}
+    raw = f"{plan.target.name}/tiny/{STATE}/{good['cell']}"
+    assert new == {f"results/raw/{raw}.1.json", f"results/store/{raw}.json"}, "the good one alone"
+    (kept,) = (root / "refused/here").iterdir()
+    assert json.loads(kept.read_text()) == evil
+
+
+AGENT = """\
+import json, sys
+verb, said = sys.argv[-1], json.load(sys.stdin)
+print(json.dumps({{"changed": True, "msg": {jinja!r}, "proof": [{jinja!r}], **{answers!r}.get(verb, {{}})}}))
+"""
+
+
+def host_that_answers(place: Path, answers: dict[str, Any], jinja: str) -> Path:
+    """An inventory of a host whose agent answers so."""
+    python = place / "python"
+    python.write_text(f"#!{sys.executable} -SE\n" + AGENT.format(answers=answers, jinja=jinja))
+    python.chmod(0o755)
+    inventory = inventory_of(place / "inventory", {"name": "evil", "kind": "directory", "home": str(place / "home")})
+    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
+    hosts["all"]["children"]["clients"]["hosts"]["one"]["ansible_python_interpreter"] = str(python)
+    hosts["all"]["children"]["servers"]["hosts"]["one"] = None
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    return inventory
+
+
+def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    jinja = pipe(ran)
+    everywhere = {"text": jinja, "list": [jinja], jinja: jinja}
+    begun = {"due": True, "sharded": True, "step": {"kind": "populate", **everywhere}}
+    obeyed = {"ansible_facts": {"a": jinja}, "add_host": {"host_name": jinja}, "warnings": [jinja]}
+    lost = {"lost": jinja, "kinds": ["populate"], "undone": jinja, "remaining": jinja, "cells": [everywhere]}
+    answers = {
+        "begin_populate": {**begun, **obeyed},
+        "measure": {**lost, **obeyed},
+        "scrub": obeyed,
+        "osts": {"osts": [everywhere]},
+        "evidence": {"evidence": everywhere},
+        "probe": {"probe": everywhere},
+        "bundle": {"bundle": jinja, "count": 1},
+        "claim": {"claim": everywhere},
+    }
+    inventory = host_that_answers(tmp_path, answers, jinja)
+    given = request(
+        tmp_path / "request.json", [], cells=[], bundle=str(tmp_path / "b"), evidence=str(tmp_path / "evidence.json")
+    )
+    for playbook in ("scrub.yml", "populate.yml", "evidence.yml", "measure.yml", "claim.yml", "check_site.yml"):
+        copies = ("-e", f"claim_copy={tmp_path / 'copy.json'}", "-e", f"probe_folder={tmp_path / 'answers'}")
+        said = ansible(inventory, playbook, "-e", given, *copies)
+        assert "Traceback" not in said.stdout + said.stderr
+        assert "lookup('pipe'" in " ".join(said.stdout.split()), f"{playbook} was not answered: {said.stdout}"
+        assert not ran.exists(), playbook
+    assert not (tmp_path / "evidence.json").exists() and not (tmp_path / "copy.json").exists()
+    assert not list(tmp_path.glob("answers/*"))
+
+
+@pytest.mark.parametrize("whose", ["claim", "study"])
+def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, plan: Plan, tmp_path: Path) -> None:
+    """A claim's copy comes from a host, a study's tuning from its author; requests are made of both."""
+    ran = tmp_path / "ran"
+    jinja = pipe(ran)
+    env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    if whose == "claim":
+        copy = {**CLAIM, "id": jinja, "tools": {**CLAIM["tools"], "fio": jinja}, "stores": [{"mount": jinja}]}
+        results.write(tmp_path / "results/targets/here.json", copy)
+    else:
+        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": {"scheduler": jinja}}))
+    where = ["--target", "here", "--results", "results", "--studies", "config", "--inventories", "inventories"]
+    argv = [str(BIN / "fsage"), *where, "play", "tiny", STATE, str(ROOT / "tune_clients.yml")]
+    said = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert not ran.exists(), "it ran"
+    assert said.returncode != 0 and "Traceback" not in said.stderr, said.stderr
+    assert ("tuning.scheduler: is" if whose == "study" else "the request's") in said.stderr, said.stderr
+
+
+def test_the_text_of_a_request_never_runs(tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop", "home": str(tmp_path)})
+    jinja, path = pipe(tmp_path / "ran"), tmp_path / "request.json"
+    for value in (jinja, {jinja: jinja}, [{"kind": jinja, "name": jinja}]):
+        given = request(path, [], cells=[], claim="", run="", bundle="", evidence="", holder={}, gone=[])
+        path.write_text(json.dumps(dict.fromkeys(json.loads(path.read_text()), value)))
+        said = ansible(inventory, "scrub.yml", "measure.yml", "-e", given)
+        assert said.returncode != 0 and "Traceback" not in said.stdout + said.stderr
+        assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("how", ["a study", "an agent"])
+@pytest.mark.root
+def test_tuning_overwrites_no_file(how: str, plan: Plan, local_target: dict[str, Any], tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("keep\n")
+    if how == "a study":
+        path = tmp_path / "config/tiny.yaml"
+        for tuning in ({"../../../etc/hostname": "x"}, {"nr_requests": pipe(tmp_path / "ran")}):
+            path.write_text(yaml.safe_dump({**STUDY, "tuning": tuning}))
+            with pytest.raises(StudyError, match="tuning"):
+                load_study(path)
+        return
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    (queue,) = open_target(local_target).queues()
+    with pytest.raises(Refusal, match="nothing was touched"):
+        tune.tune(local_target, {"tuning": {os.path.relpath(victim, queue.resolve()): "overwritten"}}, False)
+    assert victim.read_text() == "keep\n"

@@ -1,0 +1,294 @@
+"""No step and no cell takes more of a target than its claim allows, on whatever kind of target, however it ends."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import errno
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from small_filesystems import small
+from states import bring
+
+from fsage.agent import claim, images, room, structure
+from fsage.agent.blast import blastdb
+from fsage.agent.cells import measure, unrelated
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import space, stripes
+from fsage.agent.room import Room
+from fsage.agent.structure import database, files, readers
+from fsage.agent.target import Target
+from fsage.record import make_record
+
+MIB = 1 << 20
+KINDS = ["loop", "directory", "lustre"]
+MAKE_NOTHING = {"fragment", "thin", "vacate", "defragment"}
+OSTS_MIB = (60, 90, 120)
+SEGMENTS = [[8 * MIB, 1, MIB], [None, 2, MIB]]
+
+percents = st.integers(1, 130)
+STEPS: dict[str, Any] = {
+    "populate": st.fixed_dictionaries(
+        {"percent": percents, "file_bytes": st.lists(st.integers(1, 9).map(lambda n: n * MIB), min_size=1, max_size=3)}
+        | {"method": st.sampled_from(["fallocate", "write"])}
+    ),
+    "intermingle": st.fixed_dictionaries(
+        {"files": st.integers(1, 5), "granularity_bytes": st.sampled_from([64 << 10, MIB])}
+        | {"method": st.sampled_from(["fallocate", "together"])}
+    ),
+    "readers": st.fixed_dictionaries({"percent": st.integers(1, 40), "piece_bytes": st.just(256 << 10)}),
+    "pieces": st.fixed_dictionaries({"percent": st.integers(1, 50), "extents": st.integers(1, 40)}),
+    "sqlite": st.fixed_dictionaries({"percent": st.integers(20, 130), "seed": st.just(1)}),
+    "stripe": st.fixed_dictionaries({"unrelated": st.one_of(st.none(), percents)}),
+    "database": st.fixed_dictionaries({"percent": st.integers(50, 400), "volumes": st.integers(2, 4)}),
+}
+LAYOUT = {"realisation": "segments", "segments": SEGMENTS, "nominal_bytes": 32 * MIB, "largest_count": 2}
+
+
+def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> None:
+    assert set(structure.kinds()) == MAKE_NOTHING | set(STEPS)
+
+
+@pytest.mark.parametrize("module", [*map(structure.of, ({"kind": kind} for kind in structure.kinds())), unrelated])
+def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
+    """Nothing of a step gives a file bytes but Room, which counts them; a punched hole is none."""
+    tree = ast.parse(Path(str(module.__file__)).read_text())
+    named = {
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("posix_fallocate", "fallocate", "allocate", "write", "write_bytes", "copyfileobj", "copy")
+    }
+    given_by_room = {name for name in named if name.startswith("room.")}
+    punches = {"files.allocate"} if module is readers else set()
+    assert named - given_by_room == punches
+    if module is readers:
+        assert "files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE" in Path(str(module.__file__)).read_text()
+
+
+class Place:
+    """Where targets are made: a file system of the tests' own, which a step may fill without harm."""
+
+    def __init__(self, point: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.point, self.used_mib = point, [0] * len(OSTS_MIB)
+        self.stripe_count = 1
+        monkeypatch.setattr(space, "LOOK_EVERY_S", 0.0)
+        monkeypatch.setattr(space, "osts", self.osts)
+        monkeypatch.setattr(stripes, "of", self.lying)
+        monkeypatch.setattr(stripes, "set_on", lambda *_: None)
+        monkeypatch.setattr(stripes, "cut", lambda *_: [])
+        monkeypatch.setattr(database, "_verify_stripes", lambda *_: None)
+        monkeypatch.setattr(blastdb, "made", self.made)
+
+    def target(self, kind: str, capacity: int, alone: bool = False, stripe_count: int = 1) -> Target:
+        shutil.rmtree(self.point / "target", ignore_errors=True)
+        (self.point / "target/measured").mkdir(parents=True)
+        self.stripe_count = stripe_count
+        store = {"mount": str(self.point / "target"), "filesystem": None}
+        lustre = {"stripe_count": stripe_count, "stripe_size_mib": 1, "first_ost": -1}
+        free = os.statvfs(self.point)
+        claim = {
+            "stores": [store],
+            "capacity_bytes": free.f_bfree * free.f_frsize if kind == "loop" else capacity,
+            "filesystem_state_known": alone or kind == "loop",
+            "kind": kind,
+            "amount_mib": 16,
+            "lustre": {"osts": {str(number): {} for number in range(len(OSTS_MIB))}},
+            "tools": {},
+        }
+        spec = {"name": "small", "kind": kind, "home": str(self.point / "home"), "lustre": lustre}
+        return Target(spec, claim)
+
+    def lying(self, path: Path) -> list[stripes.Component]:
+        """Where files lie on OSTs: one each as their names have it, or on all of them."""
+        on = (
+            range(len(OSTS_MIB))
+            if self.stripe_count == stripes.ALL
+            else [zlib.crc32(str(path).encode()) % len(OSTS_MIB)]
+        )
+        return [stripes.Component(0, len(on), MIB, on[0], tuple(on))]
+
+    def osts(self, mount: Path) -> list[space.Ost]:
+        used = [0] * len(OSTS_MIB)
+        for path in (self.point / "target").rglob("*"):
+            if path.is_file():
+                on = self.lying(path)[0].osts
+                for number in on:
+                    used[number] += path.stat().st_blocks * 512 // len(on)
+        return [
+            space.Ost(f"OST{number}", number, total * MIB, used[number], total * MIB - used[number])
+            for number, total in enumerate(OSTS_MIB)
+        ]
+
+    def made(self, target: Target, seed: int, volumes: int, each: int, go_on: Any) -> dict:
+        """Files as large as makeblastdb's."""
+        place = target.home / blastdb.PLACE
+        place.mkdir(parents=True, exist_ok=True)
+        for number in range(volumes):
+            for suffix in blastdb.SUFFIXES:
+                (place / f"{blastdb.name_of(number)}{suffix}").write_bytes(b"")
+            os.truncate(place / f"{blastdb.name_of(number)}.nsq", each * blastdb.PACKED_BYTES)
+        return {"bytes": 0}
+
+
+@pytest.fixture(scope="module")
+def filesystem(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    point = tmp_path_factory.mktemp("budget") / "point"
+    with small("ext4", point):
+        yield point
+
+
+@pytest.fixture
+def place(filesystem: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    yield Place(filesystem, monkeypatch)
+    shutil.rmtree(filesystem / "target", ignore_errors=True)
+    shutil.rmtree(filesystem / "home", ignore_errors=True)
+
+
+@contextlib.contextmanager
+def enough_if(own: bool) -> Iterator[None]:
+    """On a file system of its own it may be the kernel who says that there is no space; the agent gives it in words."""
+    try:
+        yield
+    except OSError as error:
+        if not own or error.errno != errno.ENOSPC:
+            raise
+
+
+def steps_of(kind: str) -> st.SearchStrategy[dict]:
+    more = {"kind": kind, "generation": 1, "pattern": "two", "seed": 1, "queries": 1, "unrelated": None}
+    return STEPS[kind].map(lambda drawn: {**more, **LAYOUT, **drawn})
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("of", KINDS)
+@pytest.mark.parametrize("kind", sorted(STEPS))
+def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> None:
+    """Two steps one after the other, of any size: done or refused with a sentence, no byte too many."""
+
+    @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(
+        steps_of(kind), st.sampled_from(sorted(STEPS)).flatmap(steps_of), st.integers(4, 120), st.booleans(),
+        st.sampled_from([1, stripes.ALL]),
+    )  # fmt: skip
+    def held(first: dict, second: dict, capacity_mib: int, alone: bool, stripe_count: int) -> None:
+        target = place.target(of, capacity_mib * MIB, alone, stripe_count)
+        free = os.statvfs(place.point)
+        for number, step in enumerate((first, {**second, "generation": 5}), 1):
+            with contextlib.suppress(Failure, Refusal), enough_if(of == "loop"):
+                structure.of(step).work(target, step, [step], {"index": 0, "count": 1}, lambda: None)
+            taken = sum(path.lstat().st_blocks * 512 for path in (place.point / "target").rglob("*"))
+            assert taken <= target.capacity_bytes, (number, step)
+            if of == "lustre":
+                assert all(ost.available_bytes >= 0 for ost in place.osts(place.point)), step
+        now = os.statvfs(place.point)
+        home = sum(path.lstat().st_blocks * 512 for path in (place.point / "home").rglob("*"))
+        assert (free.f_bfree - now.f_bfree) * free.f_frsize <= target.capacity_bytes + home + 4 * MIB
+
+    held()
+
+
+@pytest.mark.root
+def test_what_is_left_is_of_the_claim_and_not_of_the_disk(place: Place) -> None:
+    target = place.target("directory", 24 * MIB)
+    (place.point / "target/filler").mkdir()
+    free = os.statvfs(place.point).f_bavail * 4096
+    size = Room(target).rest(place.point / "target/filler/rest")
+    assert 22 * MIB < size <= 23 * MIB
+    assert free - os.statvfs(place.point).f_bavail * 4096 < 24 * MIB
+
+
+@pytest.mark.root
+def test_a_disk_that_others_have_filled_is_left_to_them(place: Place) -> None:
+    target = place.target("directory", 100 * MIB)
+    (place.point / "target/filler").mkdir()
+    free = os.statvfs(place.point)
+    others = place.point / "others"
+    try:
+        files.fallocate(others, free.f_bavail * free.f_frsize - 120 * MIB)
+        with pytest.raises(Failure, match=r"40000000 bytes are wanted, and .*/target has \d+ left beside what stays"):
+            Room(target).fallocate(place.point / "target/filler/one", 40_000_000)
+        assert Room(target).rest(place.point / "target/filler/rest") <= 20 * MIB
+    finally:
+        others.unlink()
+
+
+@pytest.mark.root
+def test_a_target_that_cannot_be_filled_is_not_full(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an OST does for some seconds after it said once that it has no space."""
+
+    def nothing(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    target = place.target("lustre", 100 * MIB)
+    (place.point / "target/filler").mkdir()
+    monkeypatch.setattr(os, "posix_fallocate", nothing)
+    with pytest.raises(Failure, match=r"/rest: 0 of \d+ bytes were had, then there was no space; the target is not fu"):
+        Room(target).rest(place.point / "target/filler/rest")
+
+
+@pytest.mark.root
+def test_no_ost_is_filled_although_others_have_room(place: Place) -> None:
+    target = place.target("lustre", 200 * MIB)
+    (place.point / "target/filler").mkdir()
+    path = next(
+        found for number in range(99) if place.lying(found := place.point / f"target/filler/{number}")[0].osts == (0,)
+    )
+    with pytest.raises(Failure, match=r"of it would lie on OST0, which has \d+ left for target files beside what"):
+        Room(target).fallocate(path, 80 * MIB)
+    assert path.stat().st_blocks == 0
+    Room(target).fallocate(path, 50 * MIB)
+    assert place.osts(place.point)[0].available_bytes > 0
+
+
+@pytest.mark.root
+def test_a_rest_is_what_its_ost_has(place: Place) -> None:
+    target = place.target("lustre", 260 * MIB)
+    (place.point / "target/filler").mkdir()
+    path = place.point / "target/filler/rest"
+    size = Room(target).rest(path)
+    ost = place.osts(place.point)[place.lying(path)[0].osts[0]]
+    assert size > 0.9 * ost.total_bytes and ost.available_bytes > 0.9 * room.OTHERS_SHARE * ost.total_bytes
+
+
+def test_a_record_of_a_target_that_held_too_much_is_a_failure(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.json"
+    raw.write_text("{}")
+    step = {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [8 * MIB], "seed": 1}
+    layout = {"steps": [step], "capacity_bytes": 2 << 30, "free_bytes": -7_960_000_000}
+    observation = {"layout": layout, "nominal": {"recipe": "paf"}, "params": {"workload": "sequential"}, "phases": []}
+    failed = make_record({**observation, "status": "done"}, raw, tmp_path)
+    assert (failed["status"], failed["metrics"]) == ("failed", {})
+    assert "held 7960000000 bytes more than the 2147483648 that its claim allows" in failed["why"]
+
+
+def test_a_cell_that_would_take_more_is_not_run(directory_target: dict) -> None:
+    """Its state leaves 3/4 of 256 MiB; one that makes 64 MiB runs beside it, one of 300 does not."""
+    directory_target["budget_gib"] = 0.25
+    images.create(directory_target, {}, False)
+    claim.claim(directory_target, {}, False)
+    step = {"kind": "populate", "generation": 1, "percent": 25, "file_bytes": [8 * MIB], "method": "fallocate"}
+    bring(directory_target, step)
+    made = Path(directory_target["directory"]) / "measured/one"
+    cells = [
+        {"name": f"of{mib}", "kind": "planned", "order": 1, "attempt": 1, "params": {}, "makes_bytes": mib * MIB}
+        | {"phases": [{"name": "write", "argv": ["dd", "if=/dev/zero", f"of={made}", "bs=1M", f"count={mib}"]}]}
+        for mib in (64, 300)
+    ]
+    request = {"study": "test", "state": "wanted", "steps": [step], "cells": cells}
+    assert measure.measure(directory_target, request, False)["measured"] == 2
+    box = Path(directory_target["home"]) / directory_target["name"] / "outbox"
+    fits, full = (json.loads(next(box.rglob(f"of{mib}.1.json")).read_text()) for mib in (64, 300))
+    assert (fits["status"], full["status"], full["phases"]) == ("done", "failed", []), fits["why"]
+    assert full["why"].startswith(f"cell of300: {300 * MIB} bytes are wanted, and of the {256 * MIB} that the claim of")
+    assert fits["layout"]["free_bytes"] == 192 * MIB

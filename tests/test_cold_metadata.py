@@ -1,0 +1,222 @@
+"""Names and inodes are cold when they are measured: what a phase reads of the device, cold, warm and ours side by side.
+
+Cold is made by hand (umount, drop_caches, mount), warm by looking every file up. What counts is how many sectors of the
+device the phase reads, which no load of the machine changes; the rates are compared by a long test.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_targets import claimed
+
+from fsage.agent import caches, filesystems
+from fsage.agent.cells.phases import Phases
+from fsage.agent.hosts.attend import measured_files
+from fsage.agent.hosts.others import Hosts, of
+from fsage.agent.state import remove_measured
+from fsage.agent.target import Target
+from fsage.workloads import metadata
+
+FILES, MANY_FILES, TIMES, WARM_TIMES = 3000, 20_000, 5, 3
+FILESYSTEMS = ["ext4", "xfs", "btrfs"]
+
+
+def cold(phases: Measured, phase: dict) -> dict:
+    dropped = ours(phases, phase)
+    for _, device, point in phases.target.stores():
+        filesystems.unmount(point)
+        caches.DROP.write_text("3\n")
+        filesystems.mount(phases.target.spec["filesystem"], device, point)
+    return dropped
+
+
+def warm(phases: Measured, phase: dict) -> dict:
+    dropped = ours(phases, phase)
+    for path in measured_files(phases.target.mounts):
+        path.stat()
+    return dropped
+
+
+def ours(phases: Measured, phase: dict) -> dict:
+    return Phases.drop_caches(phases, phase)
+
+
+class Measured(Phases):
+    """Phases that count what their commands read of the device."""
+
+    way: Callable[[Measured, dict], dict] = staticmethod(ours)
+
+    def drop_caches(self, phase: dict) -> dict:
+        return self.way(self, phase)
+
+    def call(self, phase: dict) -> dict:
+        before = sectors_read(self.target)
+        done = super().call(phase)
+        return {**done, "sectors": sectors_read(self.target) - before}
+
+
+def sectors_read(target: Target) -> int:
+    return sum(int((Path("/sys/block") / Path(d).name / "stat").read_text().split()[2]) for d in target.devices)
+
+
+@pytest.fixture(params=FILESYSTEMS)
+def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Measured]:
+    target = claimed({**local_target, "filesystem": request.param})
+    remove_measured(target)
+    with closing(Hosts(target.spec, target.claim, of({}))) as hosts:
+        yield Measured(target, hosts, None, lambda: None)
+
+
+def run(phases: Measured, way: Callable, commands: list[dict]) -> dict[str, dict]:
+    """The phases of a cell by name, caches dropped in that way."""
+    phases.way = way
+    taken, why = phases.run({"phases": commands}, {})
+    assert why is None, (why, taken)
+    remove_measured(phases.target)
+    return {phase["name"]: phase for phase in taken}
+
+
+def sectors(phases: Measured, commands: Callable[[], list[dict]]) -> tuple[dict[str, dict], dict[str, dict[str, int]]]:
+    """Ours as `run` gives it, and what each phase read: cold, warm and ours.
+
+    Another command of this machine may drop all caches at any moment: warm is what the least was read of a few times.
+    """
+    mine, made = run(phases, ours, commands()), run(phases, cold, commands())
+    warms = [run(phases, warm, commands()) for _ in range(WARM_TIMES)]
+    read = {"cold": made, "ours": mine}
+    return mine, {
+        name: {
+            **{way: of[name]["sectors"] for way, of in read.items()},
+            "warm": min(of[name]["sectors"] for of in warms),
+        }
+        for name in ("stat", "remove")
+    }
+
+
+def by_tool(target: Target, tool: str, files: int, **tools: str) -> list[dict]:
+    params = {"workload": "metadata", "tool": tool, "files_per_task": files, "iteration": 1}
+    return metadata.commands(params, {**target.claim, "tools": {**target.claim["tools"], **tools}})
+
+
+def looking_up(target: Target) -> list[dict]:
+    """Files made, looked up and removed by commands that touch each once: what is cold stays so until they do."""
+    many = f"{target.mounts[0]}/measured/many"
+    text = "import os, sys; [getattr(os, sys.argv[1])(f'{sys.argv[2]}/{n}') for n in range(int(sys.argv[3]))]"
+    made = ["sh", "-c", f"cd {many} && seq 0 {FILES - 1} | xargs touch"]
+    return [
+        {"name": "create", "argv": made, "folders": [many]},
+        {"name": "stat", "argv": ["python3", "-c", text, "stat", many, str(FILES)], "reads": True},
+        {"name": "remove", "argv": ["python3", "-c", text, "unlink", many, str(FILES)]},
+    ]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("reset", ["remount", "none"])
+def test_a_phase_reads_of_the_device_what_it_reads_of_a_cold_one(phases: Measured, reset: str) -> None:
+    phases.target.spec["allocator_reset"] = reset
+    mine, read = sectors(phases, lambda: looking_up(phases.target))
+    for name, of_way in read.items():
+        assert of_way["ours"] > 0.8 * of_way["cold"], (name, of_way)
+        assert of_way["ours"] > 3 * of_way["warm"], (name, of_way)
+        assert mine[name]["cached_names"] == mine[name]["cached_pages"] == 0
+        assert mine[name]["metadata"] == caches.COLD
+
+
+@pytest.mark.root
+def test_the_engines_of_fio_begin_cold_and_say_that_they_do_not_measure_so(phases: Measured) -> None:
+    mine, read = sectors(phases, lambda: by_tool(phases.target, "fio", FILES))
+    for name, of_way in read.items():
+        assert of_way["ours"] > 0.8 * of_way["cold"], (name, of_way)
+        assert of_way["ours"] > 1.5 * of_way["warm"], (name, of_way)
+        assert mine[name]["metadata"] == metadata.LOOKED_UP
+    assert mine["create"]["metadata"] == caches.COLD
+
+
+@pytest.mark.root
+def test_an_ext4_whose_device_another_has_open_is_cold_all_the_same(phases: Measured) -> None:
+    """Its inode tables are pages of the device, which outlive the mount as long as anybody has that open."""
+    with open(phases.target.devices[0], "rb"):
+        read = {way.__name__: run(phases, way, looking_up(phases.target)) for way in (cold, ours)}
+    assert read["ours"]["stat"]["sectors"] > 0.8 * read["cold"]["stat"]["sectors"]
+
+
+@pytest.mark.root
+def test_nothing_is_touched_after_the_last_drop(phases: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all that the kernel is asked between the drop and the command, no look-up brings a name in."""
+    seen: list[int | None] = []
+
+    class Asked(Measured):
+        def call(self, phase: dict) -> dict:
+            names = caches.known(files) if (files := [Path(p) for p in phase.get("of", ())]) else []
+            seen.append(None if names is None else len(names))
+            return super().call(phase)
+
+    asked = Asked(phases.target, phases.hosts, None, lambda: None)
+    commands = looking_up(phases.target)
+    place = os.path.realpath(f"{phases.target.mounts[0]}/measured/many")
+    for phase in commands[1:]:
+        phase["of"] = [f"{place}/{number}" for number in range(FILES)]
+    run(asked, ours, commands)
+    assert seen == [0, 0, 0]
+
+
+def test_names_are_asked_for_without_bringing_them_in(tmp_path: Path) -> None:
+    there, never = tmp_path / "there", tmp_path / "never"
+    there.touch()
+    if caches.known([there]) is None:
+        pytest.skip("this kernel cannot be asked (before Linux 5.12)")
+    assert caches.known([there, never]) == [there]
+    assert caches.left_of([there]) == {"cached_pages": 0, "cached_names": 1, "metadata": caches.WARM}
+
+
+def test_without_root_the_record_says_that_metadata_is_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "DROP", tmp_path / "not to be written")
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 8192)
+    dropped = caches.drop([path])
+    assert dropped["metadata"] == caches.KEPT and dropped["cached_names"] in (1, None)
+    assert (dropped["cached_pages"], dropped["method"]) == (0, "posix_fadvise(DONTNEED)")
+
+
+def test_several_hosts_are_as_cold_as_the_warmest() -> None:
+    said = [
+        {"cached_pages": 0, "cached_names": 0, "metadata": caches.COLD},
+        {"cached_pages": 2, "cached_names": 1, "metadata": caches.WARM},
+    ]
+    assert caches.together(said) == {"cached_pages": 2, "cached_names": 1, "metadata": caches.WARM}
+    unasked = {"cached_pages": 0, "cached_names": None, "metadata": caches.UNASKED}
+    assert caches.together([said[0], unasked]) == unasked
+
+
+@pytest.mark.root
+@pytest.mark.long
+def test_rates_of_mdtest_are_those_of_cold_names(phases: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In nine of ten pairs ours is slower than warm, and its median is nearer to that of cold ones."""
+    builds = Path(os.environ.get("FSAGE_IOR_BIN", "none"))
+    found = sorted(builds.glob("[0-9]*-openmpi/bin/mdtest"))
+    if not found:
+        pytest.skip("FSAGE_IOR_BIN names no folder of builds of IOR and mdtest (VERSION-openmpi/bin/mdtest)")
+    path = [str(found[-1].parent), str(builds / "mpi/openmpi"), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(path))
+    commands = by_tool(phases.target, "mdtest", MANY_FILES, mdtest="there", mpirun="there")
+    rates: dict[str, dict[str, list[float]]] = {}
+    for _ in range(TIMES):
+        for way in (cold, warm, ours):
+            for name, phase in run(phases, way, commands).items():
+                files, taken_s, _ = metadata._judge_mdtest(phase)
+                rates.setdefault(name, {}).setdefault(way.__name__, []).append(files / taken_s)
+    for name in ("stat", "remove"):
+        of_way: dict[str, Any] = {way: sorted(map(round, found)) for way, found in rates[name].items()}
+        print(phases.target.filesystem, name, of_way)
+        middle = {way: statistics.median(found) for way, found in of_way.items()}
+        slower = sum(mine < theirs for mine in of_way["ours"] for theirs in of_way["warm"])
+        if name == "stat":
+            assert slower >= 0.9 * TIMES**2, of_way
+            assert middle["ours"] ** 2 < middle["cold"] * middle["warm"], of_way

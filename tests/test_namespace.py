@@ -1,0 +1,49 @@
+"""A target's mounts are seen by fsage's commands alone. Real commands of the agent, as on a machine of their own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machine import PLACE, Machine
+
+pytestmark = pytest.mark.root
+Spec = dict[str, Any]
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+@pytest.mark.parametrize("device_model", [None, {"kind": "seek"}], ids=["no model", "seek"])
+def test_a_program_with_mounts_of_its_own_does_not_hold_a_target(
+    machine: Machine, local_target: Spec, device_model: dict | None
+) -> None:
+    local_target["device_model"] = device_model
+    for verb in ("create", "claim"):
+        assert not machine.agent(verb, local_target).get("failed")
+    assert device_model is None or "fuse" not in machine.mounts()
+    machine.copies()
+    study = {"study": "s", "state": "empty", "steps": []}
+    for verb in ("scrub", "evidence", "release"):
+        answer = machine.agent(verb, local_target, study)
+        assert not answer.get("failed"), answer["msg"]
+
+
+def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine: Machine, local_target: Spec) -> None:
+    for verb in ("create", "claim"):
+        assert not machine.agent(verb, local_target).get("failed")
+    point = Path(local_target["mount_dir"]) / local_target["name"] / "0"
+    enter = [str(Path(sys.executable).with_name("fsage")), "enter"]
+    assert str(point) not in machine.mounts()
+    assert machine.run("ls", "-A", str(point)).stdout == ""
+    assert ".fsage" in machine.run(*enter, "ls", "-A", str(point)).stdout
+    stranger = machine.run("nsenter", f"--mount={PLACE}/mnt", *NOBODY, "true")
+    assert stranger.returncode == 0, "root may"
+    stranger = machine.run(*NOBODY, "nsenter", f"--mount={PLACE}/mnt", "ls", str(point), check=False)
+    assert stranger.returncode != 0 and "Operation not permitted" in stranger.stderr
+    machine.run("rm", f"{PLACE}/inode")  # as a kill may leave it
+    assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")
+    machine.agent("release", local_target)
+    assert f"{PLACE}/mnt" not in machine.mounts(), "the namespace went with its last mount"
+    nothing = machine.run(*enter, "true", check=False)
+    assert nothing.returncode == 1 and "fsage: no loop target is mounted on " in nothing.stderr

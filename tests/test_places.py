@@ -1,0 +1,554 @@
+"""What others prepared where root, or who runs, keeps files: refused in a sentence, and nothing of it is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from local_targets import Spec, claimed
+
+from fsage.agent import claim, directories, files, filesystems, images, lease, places, state
+from fsage.agent.cells import outbox
+from fsage.agent.declaration import complete
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts.library import BOOT, packed, sent
+from fsage.agent.structure.files import make_room
+from fsage.study import StudyError
+from fsage.target import load_target
+
+root = pytest.mark.root
+NOBODY = 65534
+SOURCE = Path(__file__).parents[1] / "src"
+FSAGE = [str(Path(sys.executable).parent / "fsage")]
+
+
+def agent(verb: str, spec: Spec, *front: str, user: int | None = None, **request: Any) -> tuple[int, str]:
+    """Exit code and message of a verb, in a process of its own."""
+    done = subprocess.run(
+        [*front, "/usr/bin/python3" if user else sys.executable, "-m", "fsage.agent", verb],
+        input=json.dumps({"target": spec, "request": request}),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        timeout=30,
+        user=user,
+        group=user,
+        extra_groups=[] if user else None,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+    assert done.stdout and not done.stderr, done.stderr
+    return done.returncode, json.loads(done.stdout)["msg"]
+
+
+def everything(top: Path) -> dict[str, Any]:
+    """All that is below a directory: modes, owners, sizes, times."""
+    paths = [top, *sorted(top.rglob("*"))]
+    return {
+        str(path): (found.st_mode, found.st_uid, found.st_size, found.st_mtime_ns)
+        for path in paths
+        if (found := path.lstat())
+    }
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A directory that is nothing of fsage's."""
+    place = tmp_path / "precious"
+    (place / "below").mkdir(parents=True)
+    (place / "file").write_text("x")
+    (place / "below/file").write_text("x")
+    return place
+
+
+@pytest.fixture
+def place(directory_target: Spec) -> Path:
+    """The directory of a claimed target of that kind."""
+    images.create(directory_target, {}, False)
+    claim.claim(directory_target, {}, False)
+    return Path(directory_target["directory"])
+
+
+# --- directories -----------------------------------------------------------------------------------------------------
+
+
+def for_all(place: Path) -> None:
+    place.chmod(0o777)
+
+
+def for_the_group(place: Path) -> None:
+    place.chmod(0o775)
+
+
+def below_one_for_all(place: Path) -> None:
+    place.parent.chmod(0o777)
+
+
+def of_another(place: Path) -> None:
+    os.chown(place, NOBODY, NOBODY)
+
+
+def below_another(place: Path) -> None:
+    os.chown(place.parent, NOBODY, NOBODY)
+
+
+def linked_by_another(place: Path) -> None:
+    place.rename(place.with_name("real"))
+    place.symlink_to("real")
+    os.chown(place, NOBODY, NOBODY, follow_symlinks=False)
+
+
+def linked_where_all_may_write(place: Path) -> None:
+    place.rename(place.with_name("real"))
+    place.symlink_to("real")
+    place.parent.chmod(0o1777)
+
+
+def a_file(place: Path) -> None:
+    place.rmdir()
+    place.write_text("")
+
+
+@root
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            of_another,
+            r"/home belongs to nobody \(uid 65534\) \(mode 0755\).*`chown root /.*/home` and `chmod go-w /.*/home`",
+        ),
+        (
+            for_all,
+            r"/home can be written to by others \(mode 0777\)",
+        ),
+        (
+            for_the_group,
+            r"/home can be written to by others \(mode 0775\)",
+        ),
+        (below_another, r"/above belongs to nobody"),
+        (below_one_for_all, r"above can be written to by others"),
+        (linked_by_another, r"home is a symbolic link of nobody \(uid 65534\)"),
+        (linked_where_all_may_write, r"home is a symbolic link of root \(uid 0\), in a directory of mode 1777"),
+        (a_file, r"home is a file, where a directory is wanted"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_a_home_that_others_have_a_hand_in_is_refused(
+    directory_target: Spec, tmp_path: Path, spoil: Callable[[Path], None], message: str
+) -> None:
+    home = tmp_path / "above/home"
+    home.mkdir(parents=True)
+    home.chmod(0o755)
+    spoil(home)
+    before = everything(tmp_path)
+    with pytest.raises(Refusal, match=message):
+        files.write_json(home / "target/claim.json", {})
+    every = ("remove", "claim", "release", "hold", "bundle", "recover")
+    for verb in every if spoil is of_another else every[:1]:
+        if os.path.isdir(home):
+            (home / directory_target["name"]).mkdir(exist_ok=True)
+            before = everything(tmp_path)
+        code, msg = agent(verb, {**directory_target, "directory": str(tmp_path / "none"), "home": str(home)})
+        assert code == 1 and ("nothing was touched" in msg or "nothing of it" in msg or "does not exist" in msg), (
+            verb,
+            msg,
+        )
+    assert everything(tmp_path) == before
+
+
+@root
+def test_what_every_system_has_on_the_way_is_allowed_and_what_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to("disk")  # of root's, where only root can make one: as /var/run
+    (tmp_path / "disk/up").symlink_to("../disk")
+    (tmp_path / "disk/tmp").mkdir()
+    (tmp_path / "disk/tmp").chmod(0o1777)
+    old = os.umask(0)
+    try:
+        for umask in (0, 0o777):
+            os.umask(umask)
+            files.write_json(tmp_path / f"run/up/tmp/mine{umask}/below/claim.json", {"a": 1})
+            with files.locked(tmp_path / f"run/up/tmp/mine{umask}/lock"):
+                pass
+            assert files.read_json(tmp_path / f"run/up/tmp/mine{umask}/below/claim.json") == {"a": 1}
+    finally:
+        os.umask(old)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "disk/tmp").rglob("*")}
+    assert modes == {"mine0": 0o700, "mine511": 0o700, "below": 0o700, "claim.json": 0o600, "lock": 0o600}
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(Refusal, match="more than 8 symbolic links"):
+        places.make(tmp_path / "round/x")
+    assert files.read_json(tmp_path / "none/x.json") is None
+    with pytest.raises(
+        Refusal, match=r"tmp can be written to by others \(mode 1777\).*declare a directory of its own below it"
+    ):
+        places.check(tmp_path / "run/tmp")
+    for wrong in ("relative", "/a/../b"):
+        with pytest.raises(Refusal, match="a path from / on is wanted"):
+            places.make(wrong)
+
+
+@root
+def test_what_a_target_keeps_is_for_its_owner_alone(directory_target: Spec) -> None:
+    old = os.umask(0)
+    try:
+        images.create(directory_target, {}, False)
+        claim.claim(directory_target, {}, False)
+        state.scrub(directory_target, {"steps": [], "state": "empty", "reuse": "fresh"}, False)
+        outbox.bundle(directory_target, {}, False)
+    finally:
+        os.umask(old)
+    tops = [Path(directory_target["home"]), Path(directory_target["directory"])]
+    for path in [one for top in tops for one in (top, *top.rglob("*"))]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+@root
+def test_a_user_without_rights_uses_his_own_places_and_no_other_users(directory_target: Spec) -> None:
+    spec, above = {**directory_target, "directory": None}, Path(directory_target["home"]).parent
+    above.chmod(0o755)
+    homes = {uid: above / f"home{uid}" for uid in (NOBODY, 1)}
+    for uid, home in homes.items():
+        home.mkdir()
+        home.chmod(0o755)
+        os.chown(home, uid, uid)
+    mine = {**spec, "home": str(homes[NOBODY] / "fsage"), "directory": str(homes[NOBODY] / "target")}
+    for verb in ("create", "claim", "release", "remove"):
+        code, msg = agent(verb, mine, user=NOBODY)
+        assert code == 0, msg
+    homes[1].chmod(0o777)
+    before = everything(homes[1])
+    code, msg = agent("create", {**mine, "directory": str(homes[1] / "target")}, user=NOBODY)
+    assert code == 1 and "belongs to daemon (uid 1) and can be written to by others (mode 0777)" in msg
+    assert "`chown nobody" in msg and everything(homes[1]) == before
+
+
+# --- attack 5: links, forged notes, planted locks --------------------------------------------------------------------
+
+
+@root
+def test_a_forged_list_of_images_deletes_nothing(local_target: Spec, precious: Path) -> None:
+    home = Path(local_target["home"]) / local_target["name"]
+    home.mkdir(parents=True)
+    forged = {"image": str(precious / "file"), "phase": "planned", "bytes": 1}
+    (home / "images.json").write_text(json.dumps({"declared": {"stores": 1, "size_gib": 1}, "images": [forged]}))
+    for path in (home / "images.json", home, home.parent):  # the file alone, then what it lies in too
+        os.chown(path, NOBODY, NOBODY)
+        for verb in ("remove", "create"):
+            code, msg = agent(verb, local_target)
+            assert code == 1 and f"{path}" in msg and "belongs to nobody (uid 65534)" in msg, msg
+    assert (precious / "file").read_text() == "x"
+    assert {path.name for path in home.iterdir()} == {"images.json", "lock", "lease.lock"}
+    for path in (home.parent, home):
+        os.chown(path, 0, 0)
+    (home / "images.json").unlink()
+
+
+@root
+@pytest.mark.parametrize("name", ["measured", "filler", ".fsage"])
+def test_a_link_in_a_directory_target_is_not_followed(
+    directory_target: Spec, place: Path, precious: Path, name: str
+) -> None:
+    if (place / name).is_dir():
+        (place / name).rename(place / f"{name}.aside")
+        for path in (place / f"{name}.aside").iterdir():
+            (precious / path.name).write_bytes(path.read_bytes())
+            (precious / path.name).chmod(0o600)
+    (place / name).symlink_to(precious)
+    before = everything(precious)
+    request = {"steps": [], "state": "empty", "reuse": "fresh"}
+    code, msg = agent("scrub", directory_target, **request)
+    assert code == 1 and "is a symbolic link, where fsage makes a directory; nothing below it was touched" in msg, msg
+    with pytest.raises(Refusal, match="is a symbolic link"):
+        directories.clear(place, keep_mark=False)
+    if name == "filler":
+        with pytest.raises(Refusal, match="is a symbolic link"):
+            make_room([place], 1)
+    assert everything(precious) == before and (place / name).is_symlink()
+    (place / name).unlink()
+    if (place / f"{name}.aside").is_dir():
+        (place / f"{name}.aside").rename(place / name)
+
+
+@root
+@pytest.mark.parametrize(
+    ("victim", "listed_before", "instead"),
+    [
+        ("measured", 1, "link"),
+        ("measured", 1, "directory"),
+        ("measured/sub", 1, "link"),
+        ("measured/sub/deeper", 2, "link"),
+    ],
+)
+def test_what_is_swapped_in_while_files_are_removed_is_not_touched(
+    directory_target: Spec,
+    place: Path,
+    precious: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    victim: str,
+    listed_before: int,
+    instead: str,
+) -> None:
+    """The moment after a directory was listed, another is in the place of it, or of one in it."""
+    target = claimed(directory_target)
+    (place / "measured/sub/deeper").mkdir(parents=True)
+    for folder in ("", "sub", "sub/deeper"):
+        (place / "measured" / folder / "file").write_text("x")
+        (place / "measured" / folder).chmod(0o700)
+    (place / victim / "below").mkdir(exist_ok=True)  # names as in what is swapped in
+    before, scandir, calls = list(everything(precious).values()), os.scandir, []
+
+    def swapping(of: Any) -> Any:
+        listed = scandir(of)
+        calls.append(of)
+        if len(calls) == listed_before:
+            (place / victim).rename(place / "aside")
+            if instead == "link":
+                (place / victim).symlink_to(precious)
+            else:
+                precious.rename(place / victim)
+        return listed
+
+    monkeypatch.setattr(os, "scandir", swapping)
+    try:
+        state.remove_measured(target)
+    except (Failure, Refusal) as why:
+        assert "was not touched" in str(why) or "cannot be removed" in str(why)
+    finally:
+        monkeypatch.undo()
+    assert len(calls) >= listed_before
+    assert list(everything(place / victim if instead == "directory" else precious).values()) == before
+
+
+@root
+def test_removing_is_bounded_and_says_what_it_left(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    deep = top
+    for _ in range(places.DEEPEST + 5):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    with places.opened(top) as above, pytest.raises(Failure, match=r"more than 100 directories in each other"):
+        places.empty(above, top)
+    (tmp_path / "other/disk").mkdir(parents=True)
+    filesystems.mount_call("none", str(tmp_path / "other/disk"), "tmpfs", 0, "")
+    try:
+        (tmp_path / "other/disk/file").write_text("x")
+        with pytest.raises(Failure, match=r"disk is another file system, mounted there; it was left as it is"):
+            places.remove(tmp_path / "other")
+        assert (tmp_path / "other/disk/file").exists()
+    finally:
+        filesystems.unmount(tmp_path / "other/disk")
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+
+
+def link(path: Path) -> None:
+    path.symlink_to("elsewhere")
+
+
+def of_nobody(path: Path) -> None:
+    path.write_text("")
+    os.chown(path, NOBODY, NOBODY)
+
+
+def hard_link(path: Path) -> None:
+    (path.parent / "other").write_text("x")
+    path.hardlink_to(path.parent / "other")
+
+
+PLANTED = {
+    fifo: "is a FIFO of root",
+    device: "is a device of root",
+    directory: "is a directory of root",
+    link: "is a symbolic link of root",
+    of_nobody: "belongs to nobody (uid 65534) (mode 0644), so that others could have written it",
+    hard_link: "has 2 names (hard links)",
+}
+
+
+@root
+def test_what_is_planted_where_a_lock_or_a_claim_is_kept_is_refused_at_once(
+    directory_target: Spec, place: Path
+) -> None:
+    home = Path(directory_target["home"]) / directory_target["name"]
+    locks = [home / name for name in ("open.lock", "lease.lock", "lock")]
+    for path in (*locks, home / "claim.json"):
+        aside = path.with_name("aside")
+        for plant in PLANTED if path == locks[0] else (fifo, of_nobody):
+            path.rename(aside) if path.exists() else None
+            plant(path)
+            before, began = everything(home.parent), time.monotonic()
+            code, msg = agent("diagnose", directory_target)
+            assert code == 1 and f"{path} {PLANTED[plant]}" in msg and "nothing was touched" in msg, msg
+            assert time.monotonic() - began < 10
+            after = everything(home.parent)
+            for name in {str(home), *map(str, locks)} - {str(path)}:  # those that were missing may be made
+                before.pop(name, None)
+                after.pop(name, None)
+            assert after == before
+            path.rmdir() if plant is directory else path.unlink()
+            (home / "other").unlink(missing_ok=True)
+            aside.rename(path) if aside.exists() else None
+    code, msg = agent("diagnose", directory_target)
+    assert code == 0, msg
+
+
+@root
+def test_who_holds_a_lock_is_named(
+    directory_target: Spec, place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = Path(directory_target["home"]) / directory_target["name"]
+    program = "import fcntl, sys, time; lock = open(sys.argv[1]); fcntl.flock(lock, fcntl.LOCK_EX); "
+    program += "print('held', flush=True); time.sleep(60)"
+    state.diagnose(directory_target, {}, False)  # all are there
+    monkeypatch.setattr(files, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(lease, "PATIENCE_S", 0.2)
+    for name in ("open.lock", "lease.lock", "lock"):
+        argv = [sys.executable, "-c", program, str(home / name)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
+            assert holder.stdout
+            assert holder.stdout.readline() == b"held\n"
+            named = rf"process {holder.pid} \(`{sys.executable} -c import fcntl.*\.\.\.`, since 20\d\d-.*Z\)"
+            with pytest.raises(Refusal, match=named) as why:
+                state.diagnose(directory_target, {}, False)
+            assert str(home / name) in str(why.value) and "nothing was touched" in str(why.value)
+            holder.kill()
+    state.diagnose(directory_target, {}, False)
+
+
+# --- declared paths --------------------------------------------------------------------------------------------------
+
+KEYS = ("home", "mount_dir", "directory", "image_dir", "containers")
+WRONG = [
+    "",
+    "x",
+    "./x",
+    "../x",
+    "/a/../b",
+    "/..",
+    "~/../x",
+    "~nobodyatall/x",
+    "/a\nb",
+    "/a\tb",
+    "/a\0b",
+    "/a\x1b[2J",
+    "/\u202e",
+    "/" + "x" * 1024,
+    7,
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inventory = tmp_path / "inventory/group_vars/all/target.yml"
+    inventory.parent.mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    spec = {"name": "local", "kind": "directory", "home": str(tmp_path / "home"), "directory": str(tmp_path / "place")}
+    allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
+    for value in WRONG:
+        with pytest.raises(Refusal) as why:
+            images.create({**spec, key: value}, {}, False)
+        assert f"fsage_target.{key} is " in str(why.value) and allowed in str(why.value)
+        assert str(why.value).isprintable() and len(str(why.value)) < 400
+        inventory.write_text(yaml.safe_dump({"fsage_target": {**spec, key: value}}))
+        with pytest.raises(StudyError, match=rf"target\.yml(.|\n)*{key}"):
+            load_target(tmp_path / "inventory")
+    assert {path.name for path in tmp_path.iterdir()} == {"inventory", "here"} and not list(Path().iterdir())
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(KEYS), st.text(max_size=40) | st.from_regex(r"[/~.a\n-]{1,12}", fullmatch=True))
+def test_every_path_is_plain_or_refused(key: str, value: str) -> None:
+    try:
+        path = complete({"name": "local", key: value})[key]
+    except Refusal as why:
+        assert str(why).isprintable() and key in str(why)
+        return
+    assert path == os.path.normpath(path) and path.startswith("/") and not path.startswith("//")
+    assert path.isprintable() and ".." not in Path(value).parts
+    assert complete({"name": "local", key: path})[key] == path
+
+
+@root
+@pytest.mark.parametrize("kind", ["devtmpfs", "ramfs", "tmpfs"])
+def test_memory_of_any_kind_is_no_place_for_images(local_target: Spec, tmp_path: Path, kind: str) -> None:
+    point = tmp_path / "memory"
+    point.mkdir()
+    filesystems.mount_call("none", str(point), kind, 0, "")
+    name = f"fsage-test-{os.getpid()}"
+    try:
+        for declared in (point, point / name):  # devtmpfs is one for the whole machine
+            with pytest.raises(Refusal, match=rf"is on {kind}, which is memory, not a disk.*fsage_target.image_dir"):
+                images.create({**local_target, "image_dir": str(declared)}, {}, False)
+        assert not (point / name).exists() and not list(point.glob("fsage-*"))
+    finally:
+        filesystems.unmount(point)
+
+
+def test_an_image_whose_name_is_an_option_is_read_as_an_image(tmp_path: Path) -> None:
+    for name in ("-V.img", "--help"):
+        subprocess.run(["truncate", "-s", "8M", "--", name], cwd=tmp_path, check=True)
+        subprocess.run(["mkfs.ext4", "-q", f"./{name}"], cwd=tmp_path, check=True)
+        argv = [*FSAGE, "evidence", "--json", "--", name]
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["stores"][0]["filesystem"] == "ext4"
+
+
+# --- whose claim it is -----------------------------------------------------------------------------------------------
+
+
+@root
+def test_a_loop_targets_claim_is_believed_on_its_own_host_only(spec: Spec) -> None:
+    home = Path(spec["home"])
+    elsewhere = ("unshare", "--uts", "sh", "-c", 'hostname another && exec "$@"', "sh")
+    noted = files.read_json(home / spec["name"] / "claim.json")
+    assert noted["host"] == os.uname().nodename and noted.get("machine", "") in (noted.get("machine"), "")
+    before = everything(home)
+    for verb in ("claim", "create", "release", "remove", "diagnose"):
+        code, msg = agent(verb, spec, *elsewhere)
+        assert code == 1 and f"was written on {os.uname().nodename}" in msg and "this is another" in msg, (verb, msg)
+    assert {k: v for k, v in everything(home).items() if "lease" not in k and not Path(k).is_dir()} == {
+        k: v for k, v in before.items() if "lease" not in k and not Path(k).is_dir()
+    }
+    assert state.diagnose(spec, {}, False)["msg"]
+
+
+@root
+def test_clients_share_the_home_of_a_directory(directory_target: Spec, place: Path) -> None:
+    elsewhere = ("unshare", "--uts", "sh", "-c", 'hostname another && exec "$@"', "sh")
+    code, msg = agent("diagnose", directory_target, *elsewhere)
+    assert code == 0, msg
+
+
+def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
+    (tmp_path / "fsage.py").write_text("raise SystemExit('from the current directory')")
+    program = BOOT + "from fsage.agent.hosts import library; sys.stdout.buffer.write(library.packed())"
+    argv = [sys.executable, "-I", "-S", "-c", program]
+    assert (
+        subprocess.run(argv, input=sent(packed()), stdout=subprocess.PIPE, check=True, cwd=tmp_path).stdout == packed()
+    )

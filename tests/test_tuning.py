@@ -1,0 +1,92 @@
+"""What `tuning:` may name: known tunables with plain values, below their subsystem's directory, and put back."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fsage.agent import claim, images, tune, tuning
+from fsage.agent.device import queue
+from fsage.agent.errors import Refusal
+from fsage.agent.target import open_target
+from fsage.study import StudyError, load_study
+
+CONFIG = Path(__file__).parents[1] / "config"
+PATHS = ("../../../etc/hostname", "../uevent", "iosched/low_latency", "/etc/hostname", "read_ahead_kb/../nomerges")
+VALUES: tuple[Any, ...] = (None, True, 1.5, float("nan"), [1], {}, "", "a\nb", "{{ 1 }}", "x" * 33, 2**64)
+
+
+def load_with(place: Path, **wanted: Any) -> dict[str, Any]:
+    """The tuning of the quickstart, once read with it."""
+    study = yaml.safe_load((CONFIG / "quickstart.yaml").read_text())
+    path = place / "quickstart.yaml"
+    path.write_text(yaml.safe_dump({**study, "tuning": wanted}))
+    return load_study(path).tuning
+
+
+def test_a_study_names_known_tunables_only(tmp_path: Path) -> None:
+    wanted = {"read_ahead_kb": 128, "scheduler": "mq-deadline", "max_rpcs_in_flight": 256}
+    assert load_with(tmp_path, **wanted) == wanted
+    with pytest.raises(StudyError, match=r"tuning\.read_ahead_bk: .* did you mean 'read_ahead_kb'\? .*nr_requests"):
+        load_with(tmp_path, read_ahead_bk=128)
+    for name in PATHS:
+        with pytest.raises(StudyError, match="is no tunable that is known"):
+            load_with(tmp_path, **{name: "x"})
+    for value in VALUES:
+        with pytest.raises(StudyError, match=r"tuning\.nr_requests: .* is wanted"):
+            load_with(tmp_path, nr_requests=value)
+
+
+@pytest.mark.skipif(not Path("/sys/block/loop0").exists(), reason="this kernel has no loop device to look at")
+def test_all_that_a_block_queue_offers_for_writing_is_known() -> None:
+    offered = [path.name for path in Path("/sys/block/loop0/queue").iterdir() if path.is_file()]
+    writable = {name for name in offered if os.stat(f"/sys/block/loop0/queue/{name}").st_mode & 0o200}
+    assert writable <= set(queue.KNOWN)
+
+
+def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:
+    (tmp_path / "queue").mkdir()
+    (tmp_path / "elsewhere").write_text("0")
+    (tmp_path / "queue/nomerges").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Refusal, match="nomerges is no tunable of a block queue; nothing was touched"):
+        queue.tune([tmp_path / "queue"], "nomerges", 2, None, False)
+    assert (tmp_path / "elsewhere").read_text() == "0"
+
+
+@pytest.mark.root
+def test_the_agent_sets_no_other_file_and_what_it_set_goes_with_the_device(local_target: dict, tmp_path: Path) -> None:
+    images.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    victim = tmp_path / "victim"
+    victim.write_text("keep\n")
+    (queues,) = open_target(local_target).queues()
+    for name in (*PATHS, os.path.relpath(victim, queues.resolve())):
+        with pytest.raises(Refusal, match=r"is no tunable that is known;.*; nothing was touched"):
+            tune.tune(local_target, {"tuning": {name: "overwritten"}}, False)
+    for value in VALUES:
+        with pytest.raises(Refusal, match=r"tuning\.nomerges is .*; nothing was touched"):
+            tune.tune(local_target, {"tuning": {"nomerges": value}}, False)
+    assert victim.read_text() == "keep\n"
+
+    home = Path(local_target["home"]) / local_target["name"]
+    assert not (home / "tunables.json").exists()
+    before = (queues / "nomerges").read_text()
+    tune.tune(local_target, {"tuning": {"nomerges": 2, "max_rpcs_in_flight": 8}}, False)
+    assert (queues / "nomerges").read_text() == "2\n"
+    assert json.loads((home / "tunables.json").read_text()) == {
+        "max_rpcs_in_flight": {"asked": 8, "unsupported": "no block queue of the target has it"},
+        "nomerges": {"asked": 2, "before": [before.strip()], "now": ["2"]},
+    }
+    claim.release(local_target, {}, False)
+    if (queues / "nomerges").exists():  # made again, as new
+        assert (queues / "nomerges").read_text() == before != "2\n"
+
+
+def test_the_same_list_holds_for_both(tmp_path: Path) -> None:
+    for names in tuning.KNOWN.values():
+        assert set(load_with(tmp_path, **dict.fromkeys(names, 1))) == set(names)
