@@ -19,7 +19,11 @@ def main() -> None:
     with loop_target(4) as spec:
         for size_mib in SIZES_MIB:
             step = {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [size_mib << 20], "seed": 1}
-            request = {"study": "bench", "state": "80.00", "steps": [{**step, "method": "fallocate"}]}
+            request = {
+                "study": "bench",
+                "state": "80.00",
+                "steps": [{**step, "method": "fallocate", "request_bytes": 4 << 20, "files_at_once": 16}],
+            }
             state.scrub(spec, request, False)
             state.begin("populate", spec, request, False)
             state.work("populate", spec, request, request["steps"][0], state.ALL)

@@ -1,5 +1,10 @@
 """What a cell costs beyond its I/O commands on four SSH hosts: check, cold caches on all, start and end of the visit.
 
+Each host runs a fio of its own under its agent, over the connection that is there (fsage.agent.hosts.armed); nothing
+listens. It is loaded (`arm`) before all are told their jobs at once; how far apart they began is printed, with by how
+much the hosts' clocks may disagree (half of the round trip). fio says when it began only in newer versions; of others
+that is known to some 10 ms.
+
 The hosts are namespaces of this machine (tests/testbed), so that four caches are dropped one after another by one
 kernel; the target is a directory that they share. Goal: at most 1 s a cell.
 """
@@ -23,6 +28,8 @@ sys.path += [str(TESTS / "testbed"), str(TESTS / "behaviour"), str(TESTS / "clus
 from cluster_project import ClusterProject, shared_directory  # noqa: E402 - the tests' cluster
 from project import make_project  # noqa: E402 - the same
 from testbed import Testbed  # noqa: E402 - the same
+
+from fsage.workloads._shared import read_fio  # noqa: E402 - after the tests' folders
 
 CELLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 PARTS = ("check", "drop", "run", "clean")
@@ -63,10 +70,16 @@ def measure(testbed: Testbed, place: Path) -> None:
     print(f"{len(testbed.hosts)} hosts, {CELLS} cells, {run_s / CELLS:.2f} s of commands each; beyond these")
     print(f"{(cells_s - run_s) / CELLS:.2f} s a cell, {(play_s - run_s) / CELLS:.2f} s with the play's start and end.")
     print("Medians inside a cell:")
-    for one in own:
-        one["serve"] = one["total"] - sum(one[name] for name in PARTS)
-    for name in (*PARTS, "serve"):
+    for one, cell in zip(own, cells, strict=True):
+        one["arm"] = sum(phase["arm_s"] for phase in cell["phases"])
+        one["rest"] = one["total"] - sum(one[name] for name in (*PARTS, "arm"))
+    for name in (*PARTS, "arm", "rest"):
         print(f"  {name:5} {statistics.median(one[name] for one in own):.3f} s")
+    phases = [phase for cell in cells for phase in cell["phases"]]
+    spreads = [read_fio(phase).start_spread_s for phase in phases]
+    errors = [max(one["clock_error_s"] for one in phase["by_host"].values()) for phase in phases]
+    for what, values in (("the first host's start to the last one's", spreads), ("clocks may disagree by", errors)):
+        print(f"Of a phase, {what}: median {1000 * statistics.median(values):.1f} ms, most {1000 * max(values):.1f} ms")
 
 
 def done(project: ClusterProject, *words: str) -> None:

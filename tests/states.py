@@ -9,7 +9,14 @@ from fsage.agent import state
 MIB = 1 << 20
 
 
-def populate(percent: int, generation: int = 1, sizes: tuple[int, ...] = (8 * MIB,), method: str = "fallocate") -> dict:
+def populate(
+    percent: int,
+    generation: int = 1,
+    sizes: tuple[int, ...] = (8 * MIB,),
+    method: str = "fallocate",
+    request_bytes: int = 4 * MIB,
+    files_at_once: int = 4,
+) -> dict:
     return {
         "kind": "populate",
         "generation": generation,
@@ -17,6 +24,8 @@ def populate(percent: int, generation: int = 1, sizes: tuple[int, ...] = (8 * MI
         "file_bytes": list(sizes),
         "seed": 67005,
         "method": method,
+        "request_bytes": request_bytes,
+        "files_at_once": files_at_once,
     }
 
 

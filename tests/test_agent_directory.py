@@ -33,7 +33,7 @@ def test_life_of_a_directory(directory_target: Spec) -> None:
     assert ours["capacity_bytes"] == min(GIB, int(0.1 * space.free_bytes(place))) or ours["capacity_bytes"] <= GIB
     assert ours["filesystem_state_known"] is False and ours["device_model"]["kind"] == "none"
     target = open_target(directory_target)
-    assert target.under_model() == [] and target.model_in_place() is None
+    assert target.front() == [] and target.model_in_place() is None
     (place / "filler/g0").mkdir(parents=True)
     (place / "filler/g0/0000000").write_text("x")
     (place / "users.txt").write_text("not ours")

@@ -243,7 +243,7 @@ def test_a_claim_with_a_model(local_target: Spec, device: str, monkeypatch: pyte
     assert model["bytes_per_s"] == min(100 * MIB, int(0.6 * lower * MIB)) and model["why_none"] is None
     assert model["label"].startswith("modelled device (IOCost, ")
     target = open_target(local_target)
-    assert target.under_model()[-1].endswith(f"fsage-{local_target['name']}/cgroup.procs")
+    assert target.front()[-1].endswith(f"fsage-{local_target['name']}/cgroup.procs")
     placed = target.model_in_place()
     assert placed and placed["read_back"][device]["io.cost.qos"]["enable"] == "1"
     rate_mib_s = model["bytes_per_s"] / MIB

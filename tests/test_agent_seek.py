@@ -87,7 +87,7 @@ def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec: Spec) -> None
     assert ours["label"].endswith("4 ms a seek)") and ours["why_none"] is None
     placed = target.model_in_place()
     assert placed == {**ours, "read_back": {device: {"bytes_per_s": ours["bytes_per_s"], "seek_s": SEEK_S}}}
-    assert target.notes == [] and target.under_model() == []
+    assert target.notes == [] and target.front() == []
     info = loops.loop_info(device)
     assert info and info.flags & loops.LO_FLAGS_DIRECT_IO and info.inode == seekdisk.DISK
     assert not loops.devices_of(target.claim["stores"][0]["image_id"]), "nothing goes past the disk"

@@ -39,7 +39,7 @@ def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     assert ours["device_model"] == {"kind": "none", "label": "no device model", "why_none": "not declared"}
 
     target = open_target(local_target)
-    assert target.notes == [] and target.under_model() == [] and target.model_in_place() is None
+    assert target.notes == [] and target.front() == [] and target.model_in_place() is None
     stat = os.statvfs(target.mounts[0])
     assert abs(target.capacity_bytes - stat.f_bfree * stat.f_frsize) < MIB
     assert loops.loop_info(target.devices[0]).flags & loops.LO_FLAGS_DIRECT_IO

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from small_filesystems import small
-from states import bring
+from states import bring, populate
 
 from fsage.agent import claim, images, room, structure
 from fsage.agent.blast import blastdb
@@ -40,7 +40,8 @@ percents = st.integers(1, 130)
 STEPS: dict[str, Any] = {
     "populate": st.fixed_dictionaries(
         {"percent": percents, "file_bytes": st.lists(st.integers(1, 9).map(lambda n: n * MIB), min_size=1, max_size=3)}
-        | {"method": st.sampled_from(["fallocate", "write"])}
+        | {"method": st.sampled_from(["fallocate", "write", "buffered"]), "request_bytes": st.just(MIB)}
+        | {"files_at_once": st.integers(1, 4)}
     ),
     "intermingle": st.fixed_dictionaries(
         {"files": st.integers(1, 5), "granularity_bytes": st.sampled_from([64 << 10, MIB])}
@@ -277,7 +278,7 @@ def test_a_cell_that_would_take_more_is_not_run(directory_target: dict) -> None:
     directory_target["budget_gib"] = 0.25
     images.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
-    step = {"kind": "populate", "generation": 1, "percent": 25, "file_bytes": [8 * MIB], "method": "fallocate"}
+    step = populate(25)
     bring(directory_target, step)
     made = Path(directory_target["directory"]) / "measured/one"
     cells = [

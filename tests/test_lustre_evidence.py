@@ -19,7 +19,16 @@ EVIDENCE = ROOT / "tests" / "data" / "evidence"
 ASKED = "lctl get_param osd-*.lustre-OST*.fstype osd-*.lustre-OST*.mntdev"
 MIB = 1 << 20
 STEPS = [
-    {"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [16 * MIB], "seed": 1, "method": "fallocate"}
+    {
+        "kind": "populate",
+        "generation": 1,
+        "percent": 1,
+        "file_bytes": [16 * MIB],
+        "seed": 1,
+        "method": "fallocate",
+        "request_bytes": 4 * MIB,
+        "files_at_once": 4,
+    }
 ]
 
 

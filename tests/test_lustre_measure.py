@@ -19,7 +19,16 @@ from fsage.agent.target import Target
 pytestmark = pytest.mark.root
 MIB = 1 << 20
 STEPS = [
-    {"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [16 * MIB], "seed": 1, "method": "fallocate"}
+    {
+        "kind": "populate",
+        "generation": 1,
+        "percent": 1,
+        "file_bytes": [16 * MIB],
+        "seed": 1,
+        "method": "fallocate",
+        "request_bytes": 4 * MIB,
+        "files_at_once": 4,
+    }
 ]
 UNUSED = "lctl get_param " + " ".join(
     f"ldlm.namespaces.lustre-{one}-*.lock_unused_count" for one in ("OST*-osc", "MDT*-mdc")
@@ -137,7 +146,7 @@ def test_servers_are_asked_before_anything_is_changed(tmp_path: Path, site: Site
 
 def test_an_ost_that_is_full_shows(spec: dict, site: Site) -> None:
     full = session("enospc_one_ost.txt")["lfs df /mnt/lustre"][-1]["stdout"]
-    before = [recorded("lfs_df.txt")] * 3  # the state, the cell's check, its watch
+    before = [recorded("lfs_df.txt")] * 4  # the state, the cell's check, whether there is room, its watch
     site.answer(f"lfs df {spec['directory']}", *before, full, recorded("lfs_df.txt"))
     after = measured(spec)["osts"]["fullness"]["after"]
     assert after["lustre-OST0000"]["fullness_percent"] == 100

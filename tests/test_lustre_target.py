@@ -22,7 +22,16 @@ MIB = 1 << 20
 CAPACITY_BYTES = 2 * 7256456 << 10
 STEPS = [
     # A thousandth of what is claimed is enough to see files come and go.
-    {"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [4 * MIB], "seed": 1, "method": "fallocate"},
+    {
+        "kind": "populate",
+        "generation": 1,
+        "percent": 1,
+        "file_bytes": [4 * MIB],
+        "seed": 1,
+        "method": "fallocate",
+        "request_bytes": 4 * MIB,
+        "files_at_once": 4,
+    },
     {"kind": "fragment", "generation": 1, "percent": 50, "seed": 1},
 ]
 

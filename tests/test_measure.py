@@ -22,7 +22,16 @@ from fsage.workloads import Unsupported, device_range, metadata, sequential
 
 MIB = 1 << 20
 STEPS = [
-    {"kind": "populate", "generation": 1, "percent": 30, "file_bytes": [8 * MIB], "seed": 1, "method": "fallocate"}
+    {
+        "kind": "populate",
+        "generation": 1,
+        "percent": 30,
+        "file_bytes": [8 * MIB],
+        "seed": 1,
+        "method": "fallocate",
+        "request_bytes": 4 * MIB,
+        "files_at_once": 4,
+    }
 ]
 
 

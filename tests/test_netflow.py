@@ -11,10 +11,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import zlib
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,7 @@ from fsage import workloads
 from fsage.agent import striping
 from fsage.agent.hosts.library import PACKAGE
 from fsage.agent.netflow import blocks, share
+from fsage.agent.netflow.door import Door
 from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import StripedFile
 
@@ -114,7 +118,13 @@ def asked(place: Path, layout: str, phase: str, distribution: str = "synchronous
     place.mkdir(exist_ok=True)
     return {
         **{"phase": phase, "distribution": distribution, "tasks": 3, "seed": 5, "models": 64, "models_read": 9},
-        **{"block_bytes": BLOCK, "transfer_bytes": MIB // 4, "segment_bytes": MIB // 2, "direct": False, "host": None},
+        **{
+            "block_bytes": BLOCK,
+            "transfer_bytes": MIB // 4,
+            "segment_bytes": MIB // 2,
+            "direct": False,
+            "towards": None,
+        },
         **{"segments": segments, "paths": [str(place / f"object{number}") for number in range(objects)]},
         **{"index": str(place), **more},
     }
@@ -291,3 +301,136 @@ def test_a_launcher_that_fails_ends_the_phase_with_what_it_said(tmp_path):
     assert done.returncode == 1 and "a task ended before it had begun: there are not enough slots" in done.stderr
     done = run(asked(tmp_path, "flat", "generate"), "no-such-launcher")
     assert done.returncode == 1 and "no-such-launcher does not start" in done.stderr
+
+
+GATE = """
+for word; do port=$word; done
+echo "$port" >port.new; mv port.new port
+while [ ! -e go ]; do sleep 0.02; done
+for task in 1 2 3; do "$@" & done; wait
+"""
+HUGE = b"\x7f\xff\xff\xff" + b"\xff" * 60
+"""A length of 2 GiB, where a length is expected; as long as what a task says."""
+
+
+class Strangers:
+    """Who has not got the key, on as many connections as you like."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.there = port, list[socket.socket]()
+        self.done = threading.Event()
+
+    def come(self, count: int, say: bytes = b"") -> list[socket.socket]:
+        came = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(count)]
+        for one in came:
+            one.sendall(say)
+        self.there += came
+        return came
+
+    def drip(self, slow: list[socket.socket]) -> None:
+        """Say a byte at a time, so that each looks alive; come again when dropped, as long as the port is open."""
+        while not self.done.wait(0.1):
+            for number, one in enumerate(slow):
+                try:
+                    one.sendall(b"x")
+                except OSError:
+                    try:
+                        (slow[number],) = self.come(1)
+                    except OSError:
+                        return
+
+    def leave(self) -> None:
+        self.done.set()
+        for one in self.there:
+            one.close()
+
+
+def ended(one: socket.socket) -> bool:
+    """Whether the other side has closed; what it said before is left out."""
+    one.settimeout(5)
+    try:
+        while one.recv(100):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def test_strangers_do_not_hold_up_the_tasks(tmp_path):
+    wanted = json.loads(run(asked(tmp_path / "alone", "dynamic", "generate")).stdout)
+    argv = command(asked(tmp_path, "dynamic", "generate"), "sh", "-c", GATE, "launcher")
+    with subprocess.Popen(argv, env=ENVIRONMENT, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "port").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        (launcher,) = children(process.pid)
+        (key,) = re.findall(rb"FSAGE_NETFLOW_KEY=(\w{64})", Path(f"/proc/{launcher}/environ").read_bytes())
+        assert not [one for one in (process.pid, launcher) if key in Path(f"/proc/{one}/cmdline").read_bytes()]
+        strangers = Strangers(int((tmp_path / "port").read_text()))
+        try:
+            slow = strangers.come(40)
+            idle, rude = strangers.come(300), strangers.come(40, HUGE)
+            strangers.come(40, HUGE[:50])  # nearly as much as is waited for
+            threading.Thread(target=strangers.drip, args=(slow,)).start()
+            began = time.monotonic()
+            (tmp_path / "go").touch()
+            out, _ = process.communicate(timeout=25)
+            assert time.monotonic() - began < 20, "in bounded time"
+            assert all(ended(one) for one in (*idle, *rude))
+            with pytest.raises(ConnectionRefusedError):
+                strangers.come(1)
+        finally:
+            strangers.leave()
+    assert process.returncode == 0
+    found = json.loads(out)
+    for name in ("bytes", "records", "checksum", "read_records", "read_checksum"):
+        assert found[name] == wanted[name]
+
+
+def test_a_stranger_is_dropped_within_a_second_and_what_is_wrong_at_once():
+    door = Door(b"key", 1, None)
+    with (
+        socket.create_connection((door.address, door.port)) as idle,
+        socket.create_connection((door.address, door.port)) as rude,
+    ):
+        rude.sendall(HUGE)
+        began = time.monotonic()
+        while door.strangers or time.monotonic() < began + 0.2:
+            for one in wait(door.waits_for(), 0.05):
+                assert list(door.enter(one)) == []
+            door.drop_late()
+            if len(door.strangers) == 1 and time.monotonic() > began + 0.5:
+                assert ended(rude) and next(iter(door.strangers)).getpeername() == idle.getsockname()
+        assert ended(idle) and 1 <= time.monotonic() - began < 2
+    door.close()
+
+
+LIAR = """
+import sys
+exec(sys.argv[-3].partition("import sys")[0])
+greet(sys.argv[-2], int(sys.argv[-1])).send_bytes(bytes(1 << 20))
+time.sleep(20)
+"""
+NO_KEY = "import os, sys; os.environ['FSAGE_NETFLOW_KEY'] = '00' * 32; os.execvp(sys.argv[1], sys.argv[1:])"
+
+
+def test_a_task_says_no_more_than_it_may_and_only_with_the_key(tmp_path):
+    began = time.monotonic()
+    done = run(asked(tmp_path, "flat", "generate"), sys.executable, "-c", LIAR)
+    assert time.monotonic() - began < 15
+    assert done.returncode == 1 and "a task ended before it had begun" in done.stderr
+    argv = command(asked(tmp_path, "flat", "generate"), sys.executable, "-c", NO_KEY)
+    with subprocess.Popen(argv, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as process:
+        time.sleep(3)
+        assert process.poll() is None, "not one of the tasks has come"
+        process.terminate()
+        assert process.communicate()[0] == ""
+
+
+def test_on_one_host_nothing_listens(endless):
+    tasks = children(endless.pid)
+    listed = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in listed.splitlines() for pid in (endless.pid, *tasks) if f"pid={pid}," in line]

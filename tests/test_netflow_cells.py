@@ -91,7 +91,7 @@ def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
     program = "env PYTHONPATH={agent} {python} -S -m fsage.agent.netflow {files}/task.json"
     assert {" ".join(phase["argv"]) for phase in todo} == {f"{program} {begins}"}
     task = json.loads(todo[1]["files"]["task.json"])
-    assert (task["host"], task["tasks"]) == ("c1", 16)
+    assert (task["towards"], task["tasks"]) == ("c2", 16)
     assert task["paths"] == [f"/lustre/fsage/measured/segment{number}/shared" for number in range(3)]
     cuts = [0, 186 * MIB, 372 * MIB, 1024 * MIB]  # 10 and 20 of 55 GB
     sizes = [end - begin for begin, end in itertools.pairwise(cuts)]

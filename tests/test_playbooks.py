@@ -37,6 +37,8 @@ POPULATE = {
     "file_bytes": [4 * MIB],
     "seed": 67005,
     "method": "fallocate",
+    "request_bytes": MIB,
+    "files_at_once": 4,
 }
 FRAGMENT = {"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005}
 

@@ -12,7 +12,7 @@ from records import CONFIG, build, make_records, store
 
 from fsage import dataset
 from fsage.report.groups import summarise
-from fsage.report.iocontrol.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, against_fair, victim
+from fsage.report.iocontrol.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, Verdict, against_fair, victim
 from fsage.report.prealloc.rows import aged, rows_of
 from fsage.study import load_study
 
@@ -214,14 +214,28 @@ def shared(
 def test_the_victim_is_furthest_below_its_rate_alone_times_its_weights_share(pattern, group1, group2, lost):
     one = shared(pattern, group1, group2)
     alone = [shared("P1", None, 100), shared("P6", 40, None)]
-    assert victim(one, [one, *alone]) == (lost, "")
-    assert victim(one, [one]) == (None, "a group was not measured alone")
+    assert victim(one, [one, *alone]) == Verdict(lost)
+    assert victim(one, [one]) == Verdict(why="a group was not measured alone")
+
+
+@pytest.mark.parametrize(
+    ("group2", "said"),
+    [
+        ([360, 341, 20], "group 2 0.97x (0.06 to 1.03) of fair"),  # as it was seen, and printed as none
+        ([350, 352, 349], ""),
+        ([360, 341, 338], "group 2 0.97x (0.96 to 1.03) of fair"),  # a loss of 4% is not excluded
+    ],
+)
+def test_that_nobody_loses_is_said_only_where_it_is_shown(group2, said):
+    one = shared("P2", 350, 350)
+    one.bw_mib_s["2"][:] = group2
+    assert victim(one, [one, shared("P1", None, 700)]) == Verdict(why=said)
 
 
 def test_a_whole_file_alone_is_measured_once_for_both_stages():
     one = shared("P4", 50, 25, AFTER)
     everything = [one, shared("P1", None, 100), shared("P6", 40, None), shared("P6", 100, None, AFTER)]
-    assert victim(one, everything) == ("2", "")
+    assert victim(one, everything) == Verdict("2")
     assert against_fair(one, "1", everything).value == pytest.approx(1, rel=0.03)
 
 

@@ -196,7 +196,7 @@ def test_what_is_left_to_do(done, steps, rest):
 @pytest.mark.parametrize("kind", ["populate", "fragment"])
 def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch, kind):
     """Over its lock, which only hosts know that share a home, by the token, which all hosts see."""
-    steps = [populate(40), fragment(50)]
+    steps = [populate(40, files_at_once=1), fragment(50)]
     request = {"state": "wanted", "steps": steps, "reuse": "nested", "study": "test"}
     if kind == "fragment":
         bring(spec, steps[0])

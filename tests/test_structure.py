@@ -75,9 +75,25 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
     for mount in mounts:
         mount.mkdir()
     done = [
-        {"kind": "populate", "generation": 1, "percent": 40, "file_bytes": [MIB], "method": "fallocate"},
+        {
+            "kind": "populate",
+            "generation": 1,
+            "percent": 40,
+            "file_bytes": [MIB],
+            "method": "fallocate",
+            "request_bytes": 4 * MIB,
+            "files_at_once": 4,
+        },
         {"kind": "fragment", "generation": 1, "percent": 50, "seed": 7},
-        {"kind": "populate", "generation": 2, "percent": 30, "file_bytes": [2 * MIB], "method": "write"},
+        {
+            "kind": "populate",
+            "generation": 2,
+            "percent": 30,
+            "file_bytes": [2 * MIB],
+            "method": "write",
+            "request_bytes": 4 * MIB,
+            "files_at_once": 4,
+        },
     ]
     capacity = 64 * MIB
     target = SimpleNamespace(name="small", kind="loop", mounts=mounts, capacity_bytes=capacity)

@@ -14,7 +14,9 @@ TOP = (
     "name, title, question, target, states, cells, also, sentinels, passes, traces, only, exclude, tuning, order_seed, "
     "headline, compare"
 )
-STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notation, structures"
+STATES = (
+    "recipe, capacity, fragmentation, file_size, seed, reuse, filler, request_size, files_at_once, notation, structures"
+)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,8 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
             "only",
             [{"capcity": 80}],
             "only[0].capcity: unknown key; did you mean 'capacity'? "
-            "allowed: notation, capacity, fragmentation, file_size, transfer_size, iteration",
+            "allowed: notation, capacity, fragmentation, file_size, filler, request_size, files_at_once, "
+            "transfer_size, iteration",
         ),
         ("only", [{}], "only[0]: an empty entry would match everything"),
         ("only", {"capacity": 80}, "only: {'capacity': 80} is not a list, such as [{capacity: 80}]"),
@@ -135,7 +138,7 @@ STATES = "recipe, capacity, fragmentation, file_size, seed, reuse, filler, notat
             "compare",
             {"study": "small", "file_sze": "1M"},
             "compare.file_sze: unknown key; did you mean 'file_size'? "
-            "allowed: study, capacity, fragmentation, file_size",
+            "allowed: study, capacity, fragmentation, file_size, filler, request_size, files_at_once",
         ),
     ],
 )

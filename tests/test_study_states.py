@@ -23,6 +23,8 @@ def test_steps_are_scaled_and_seeded(load):
             "file_bytes": [33 * MIB],
             "seed": 7,
             "method": "write",
+            "request_bytes": 4 << 20,
+            "files_at_once": 16,
         },
         {"kind": "fragment", "generation": 1, "percent": 30, "seed": 7},
     ]
@@ -34,6 +36,7 @@ def test_steps_are_scaled_and_seeded(load):
         "fragmentation_percent": 30,
         "file_size_bytes": 264 * MIB,
         "fullness_percent": 56,
+        "axes": {"filler": "write", "request_size_bytes": 4 * MIB, "files_at_once": 16},
         "generations": [{"capacity_percent": 80, "fragmentation_percent": 30, "file_sizes_bytes": [264 * MIB]}],
     }
 
@@ -62,6 +65,8 @@ def test_generations_have_their_own_steps_sizes_and_seed(load):
             "file_bytes": [264 * MIB],
             "seed": 67005,
             "method": "fallocate",
+            "request_bytes": 4 << 20,
+            "files_at_once": 16,
         },
         {"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005},
         {
@@ -71,6 +76,8 @@ def test_generations_have_their_own_steps_sizes_and_seed(load):
             "file_bytes": [40 * MIB],
             "seed": 67005,
             "method": "fallocate",
+            "request_bytes": 4 << 20,
+            "files_at_once": 16,
         },
         {"kind": "fragment", "generation": 2, "percent": 40, "seed": 67005},
     ]
@@ -112,3 +119,14 @@ def test_each_state_of_a_population_only_deletes_more(capacity, fragmentation, r
         if before.population == after.population:
             assert before.parts[0] == after.parts[0]
             assert before.axes["fragmentation"] < after.axes["fragmentation"] == after.parts[1]["percent"]
+
+
+def test_ways_of_laying_filler_are_axes_and_name_their_states(load):
+    states = {**blocks()["states"], "filler": ["fallocate", "write"], "request_size": ["1M", "4M"], "files_at_once": 16}
+    study = load(blocks(states=states, only=[{"fragmentation": 30, "capacity": 80, "request_size": "4M"}]))
+    names = [state.name for state in recipes.expand(study)]
+    assert names == ["80.30@264M-fallocate.4Mx16", "80.30@264M-write.4Mx16"]
+    steps = study.state_named(names[1]).steps(1, 7)
+    assert [(step["method"], step["request_bytes"]) for step in steps if step["kind"] == "populate"] == [
+        ("write", 4 * MIB)
+    ]

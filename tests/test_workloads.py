@@ -127,15 +127,11 @@ def test_ior_and_mdtest_are_launched_on_all_clients(claim, launched):
     assert _shared.launched(read.split()) == (int(launched.replace("=", " ").split()[-1]), nodes, each)
 
 
-def test_fio_is_a_client_of_its_servers_on_all_clients():
+def test_each_client_runs_a_fio_of_its_own_which_is_told_its_job():
     write, read = sequential.commands(SEQUENTIAL, {**CLAIM, **FOUR})
-    assert write["argv"] == [
-        *("fio", "--output-format=json", "--eta=never", "--client=c2", "{files}/c2", "--client=c1", "{files}/c1"),
-        *("--client=c3", "{files}/c3", "--client=c4", "{files}/c4"),
-    ]
-    assert write["serve"] == read["serve"] == {"argv": ["fio", "--server"], "port": 8765}
-    assert list(read["files"]) == FOUR["hosts"]
-    lines = read["files"]["c3"].splitlines()
+    assert write["argv"] == read["argv"] == ["fio", "--output-format=json", "--eta=never", "-"]
+    assert list(read["jobs"]) == FOUR["hosts"] and "files" not in read
+    lines = read["jobs"]["c3"].splitlines()
     assert lines[0] == "[measured.c3]"
     assert {"rw=read", "numjobs=16", "directory=/m/0/measured:/m/1/measured", "size=33554432"} <= set(lines)
 

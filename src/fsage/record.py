@@ -65,7 +65,11 @@ def _lean(phase: dict) -> dict:
     said = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
     if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(said)):
         lean["warnings"] = warnings
-    return {**lean, "beside": [_lean(one) for one in phase["beside"]]} if "beside" in phase else lean
+    if "beside" in phase:
+        lean["beside"] = [_lean(one) for one in phase["beside"]]
+    if "by_host" in phase:
+        lean["by_host"] = {name: _lean(one) for name, one in phase["by_host"].items()}
+    return lean
 
 
 class Taken(NamedTuple):

@@ -227,8 +227,8 @@ def _accounted(target: Target, now: dict) -> space.Wrong:
     if "osts" not in now:
         return space.nothing
     caches.flush(target.mounts[0])
-    ours = fingerprint(target.mounts, target.filesystem)["blocks_bytes"]
-    return space.in_all(sum(now["osts"].values()) - now["blocks_bytes"] + ours, target.tolerance_bytes)
+    ours = fingerprint(target.mounts, target.filesystem)["held_bytes"]
+    return space.in_all(sum(now["osts"].values()) - now["held_bytes"] + ours, target.tolerance_bytes)
 
 
 def _books(target: Target) -> dict:

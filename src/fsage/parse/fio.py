@@ -4,8 +4,6 @@ Traps that this reader knows (all seen with fio 3.33):
 - a worker killed by SIGKILL: rc 0, error 0 and a note on stderr only;
 - a run stopped by a signal: valid JSON, error 0;
 - text before the document (`fio: pid=..., err=28/...`), or several documents (`--status-interval`);
-- with `--client`, options that a server refuses or a directory that it lacks: rc 0 and no job, the reason as text;
-  a client that was lost: the others' jobs as if nothing were, with rc 1; one that does not listen: fio never ends;
 - an I/O error leaves bytes and a bandwidth of the part that went well beside `error`.
 """
 
@@ -13,8 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fsage.parse import MIB, BadOutput, Transfer, check_end
 
@@ -30,8 +28,9 @@ class FioTransfer(Transfer):
 class FioRun:
     """One run of fio: what all its jobs together wrote and read (None: nothing), the options it echoes.
 
-    `jobs` are their names. With `--client` every job of every client is one of them. `span_seconds`: from the first
-    job's start to the last one's end (a fio that does not say when jobs start: all at once).
+    `jobs` are their names. `span_seconds`: from the first job's start to the last one's end (a fio that does not say
+    when jobs start: all at once). `began`: that start, in seconds since 1970 by the host's clock; a fio that does not
+    say it tells when its jobs have just ended, some 10 ms late. `start_spread_s`: of several hosts' runs.
     """
 
     version: str
@@ -40,6 +39,8 @@ class FioRun:
     read: FioTransfer | None
     options: Mapping[str, str]
     span_seconds: float
+    began: float
+    start_spread_s: float = 0.0
 
 
 def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
@@ -65,6 +66,27 @@ def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
     return run
 
 
+def together(runs: Sequence[FioRun]) -> FioRun:
+    """Runs beside each other, on clocks that agree, as one: all bytes over the time from first start to last end."""
+    begins = [run.began for run in runs]
+    span_s = max(run.began + run.span_seconds for run in runs) - min(begins)
+    return replace(
+        runs[0],
+        jobs=tuple(name for run in runs for name in run.jobs),
+        write=_together([run.write for run in runs if run.write], span_s),
+        read=_together([run.read for run in runs if run.read], span_s),
+        span_seconds=span_s,
+        start_spread_s=max(begins) - min(begins),
+    )
+
+
+def _together(parts: Sequence[FioTransfer], seconds: float) -> FioTransfer | None:
+    if not parts:
+        return None
+    moved_bytes = sum(part.moved_bytes for part in parts)
+    return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, sum(part.operations for part in parts))
+
+
 def _split(stdout: str) -> tuple[str, dict | None, str]:
     """Text before the first JSON document, that document, and what follows it."""
     start = re.search(r"^\{$", stdout, re.M)
@@ -79,7 +101,7 @@ def _split(stdout: str) -> tuple[str, dict | None, str]:
 
 
 def _values(document: dict) -> FioRun:
-    jobs = document["jobs"] if "jobs" in document else _of_clients(document["client_stats"])
+    jobs = document["jobs"]
     for job in jobs:
         if job["error"] != 0:
             raise BadOutput(f"fio's job {job['jobname']} reports error {job['error']} (an errno)")
@@ -90,20 +112,22 @@ def _values(document: dict) -> FioRun:
         read=_transfer([job["read"] for job in jobs]),
         options={**document.get("global options", {}), **jobs[0]["job options"]},
         span_seconds=_span(jobs),
+        began=_began(jobs, int(document["timestamp_ms"])),
     )
 
 
-def _of_clients(stats: list[dict]) -> list[dict]:
-    """The clients' own jobs; the line of them all together, which has no options, is left out."""
-    jobs = [job for job in stats if "job options" in job]
-    if not jobs:
-        raise BadOutput("no client of fio reports a job")
-    return jobs
+def _began(jobs: list[dict], printed_ms: int) -> float:
+    begins = [int(job["job_start"]) for job in jobs if "job_start" in job]
+    return (min(begins) if begins else printed_ms - max(_run_ms(job) for job in jobs)) / 1000
+
+
+def _run_ms(job: dict) -> int:
+    return max(int(job["write"]["runtime"]), int(job["read"]["runtime"]))
 
 
 def _span(jobs: list[dict]) -> float:
     begins = [int(job.get("job_start", 0)) for job in jobs]
-    runs = [max(int(job["write"]["runtime"]), int(job["read"]["runtime"])) for job in jobs]
+    runs = [_run_ms(job) for job in jobs]
     return (max(begin + run for begin, run in zip(begins, runs, strict=True)) - min(begins)) / 1000
 
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from fsage import filler as laying
+from fsage.filler import Filler
 from fsage.recipes import State
 from fsage.strict import Levels, Problem, Size, Strict, refuse
 
@@ -25,6 +27,9 @@ class States(Strict):
     capacity: Annotated[int, Field(ge=2, le=99)] = Field(95, description="how full the file system is, in percent")
     file_percent: Annotated[int, Field(ge=1, le=49)] = Field(4, description="the file's share of the capacity")
     file_size: Size = Field(description="nominal size of the other files; the target's scale applies")
+    filler: laying.Method = Field(laying.METHOD, description=laying.METHOD_HELP)
+    request_size: laying.RequestSize = Field(laying.REQUEST_BYTES, description=laying.REQUEST_HELP)
+    files_at_once: laying.FilesAtOnce = Field(laying.FILES_AT_ONCE, description=laying.AT_ONCE_HELP)
     time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for the tools that defragment")
     seed: Annotated[int, Field(ge=0)] | None = Field(None, description="null: drawn once and recorded")
     reuse: Literal["nested", "fresh"] = Field("nested", description="nested: what is defragmented is the file before")
@@ -55,7 +60,7 @@ def _state(states: States, extents: int, scope: str) -> State:
         "percent": states.capacity - 2 * states.file_percent,
         "file_bytes": [states.file_size],
         "seed": states.seed,
-        "method": "fallocate",
+        **Filler(states.filler, states.request_size, states.files_at_once).step(),
     }
     defragment = {"kind": "defragment", "generation": 1, "scope": scope, "time_limit_s": states.time_limit_s}
     vacate = {"kind": "vacate", "generation": 1}

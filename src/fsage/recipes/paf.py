@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
+from fsage import filler as laying
+from fsage.filler import Filler
 from fsage.notation import Generation, PaF, parse
 from fsage.recipes import State
 from fsage.sizes import format_size
@@ -44,7 +47,13 @@ class States(Strict):
         "nested",
         description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",
     )
-    filler: Literal["fallocate", "write"] = Field("fallocate", description="how files get their blocks")
+    filler: Annotated[tuple[laying.Method, ...], Levels()] = Field((laying.METHOD,), description=laying.METHOD_HELP)
+    request_size: Annotated[tuple[laying.RequestSize, ...], Levels()] = Field(
+        (laying.REQUEST_BYTES,), description=laying.REQUEST_HELP
+    )
+    files_at_once: Annotated[tuple[laying.FilesAtOnce, ...], Levels()] = Field(
+        (laying.FILES_AT_ONCE,), description=laying.AT_ONCE_HELP
+    )
     notation: Annotated[tuple[Structure, ...], Levels(least=0)] = Field(
         (), description="structures instead of the axes"
     )
@@ -76,7 +85,15 @@ def expand(states: States) -> list[State]:
         for capacity in sorted(states.capacity)
         for fragmentation in sorted(states.fragmentation)
     ]
-    made = [_state(structure, states, number) for structure in structures for number in range(1, states.structures + 1)]
+    fillers = [Filler(*each) for each in product(states.filler, states.request_size, states.files_at_once)]
+    made = [
+        _state(structure, states, number, filler, swept=len(fillers) > 1)
+        for filler in fillers
+        for structure in structures
+        for number in range(1, states.structures + 1)
+    ]
+    if len(fillers) > 1:
+        made = _against_equally_full(made)
     # As written, but the states of one population together.
     first = {state.population: place for place, state in reversed(list(enumerate(made)))}
     return sorted(
@@ -84,14 +101,18 @@ def expand(states: States) -> list[State]:
     )
 
 
-def _state(structure: PaF, states: States, number: int) -> State:
-    """Return the state of a structure, or of its `number`-th repetition with a seed of its own."""
+def _state(structure: PaF, states: States, number: int, filler: Filler, swept: bool) -> State:
+    """Return the state of a structure, or of its `number`-th repetition with a seed of its own.
+
+    Where a study has several ways of laying filler (`swept`), the state is named after its own too.
+    """
     if states.structures > 1:
         first = states.seed if structure.seed is None else structure.seed
         structure = replace(structure, seed=(first or 0) + number - 1)
     generations = structure.generations
     sizes = ",".join(map(format_size, structure.sizes_bytes))
     seed = "" if structure.seed is None else f"+{structure.seed}"
+    sizes += f"-{filler}" if swept else ""
     name = f"{','.join(map(str, generations))}{seed}@{sizes}"
     grown = [*map(str, generations[:-1]), f"{generations[-1].capacity_percent:02d}"]
     population = f"{','.join(grown)}{seed}@{sizes}" if states.reuse == "nested" else name
@@ -103,6 +124,7 @@ def _state(structure: PaF, states: States, number: int) -> State:
             "fragmentation": generations[0].fragmentation_percent,
             "file_size": structure.sizes_bytes[0],
         }
+    axes |= filler._asdict()
     nominal = {
         "recipe": "paf",
         "notation": str(structure),
@@ -111,6 +133,7 @@ def _state(structure: PaF, states: States, number: int) -> State:
         "fragmentation_percent": axes.get("fragmentation"),
         "file_size_bytes": axes.get("file_size"),
         "fullness_percent": structure.fullness_percent,
+        "axes": filler.nominal(),
         **({"structure": number} if states.structures > 1 else {}),
         "generations": [
             {
@@ -121,9 +144,24 @@ def _state(structure: PaF, states: States, number: int) -> State:
             for number, generation in enumerate(generations)
         ],
     }
-    parts = [part for number in range(len(generations)) for part in _parts(structure, number, states.filler)]
+    parts = [part for number in range(len(generations)) for part in _parts(structure, number, filler)]
     playbooks = ["tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts)]
     return State(name, population, axes, nominal, tuple(parts), tuple(playbooks))
+
+
+def _against_equally_full(made: list[State]) -> list[State]:
+    """Let each fragmented state name the unfragmented one that is equally full and of filler laid alike, if any."""
+    whole = {
+        (state.nominal["fullness_percent"], str(state.nominal["axes"])): state.name
+        for state in made
+        if state.axes.get("fragmentation") == 0
+    }
+    found = []
+    for state in made:
+        equal = whole.get((state.nominal["fullness_percent"], str(state.nominal["axes"])))
+        named = equal is not None and equal != state.name
+        found.append(state._replace(nominal={**state.nominal, "reference": equal}) if named else state)
+    return found
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
@@ -136,7 +174,7 @@ def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
     return str(PaF(generations, populates[0]["seed"], each, capacity_bytes // 1024))
 
 
-def _parts(structure: PaF, number: int, filler: str) -> list[dict[str, Any]]:
+def _parts(structure: PaF, number: int, filler: Filler) -> list[dict[str, Any]]:
     generation = structure.generations[number]
     populate = {
         "kind": "populate",
@@ -144,7 +182,7 @@ def _parts(structure: PaF, number: int, filler: str) -> list[dict[str, Any]]:
         "percent": generation.capacity_percent,
         "file_bytes": list(structure.sizes_of(number)),
         "seed": structure.seed,
-        "method": filler,
+        **filler.step(),
     }
     fragment = {
         "kind": "fragment",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pydantic import BaseModel, ValidationError
@@ -19,7 +20,7 @@ Metrics = dict[str, float | int]
 # statistics of disks: it fails a run when somebody else's device goes while fio looks through sysfs.
 FRONT = ("--output-format=json", "--eta=never")
 FIO = (*FRONT, "--clocksource=clock_gettime", "--thread", "--disk_util=0")
-FIO_PORT = 8765  # where `fio --server` listens
+CLOCK_STEP_S = 1.0  # a clock that is off by more was set; what pulls it slowly is much slower
 MPI_PROGRAM = {"openmpi": "mpirun", "mpich": "mpirun", "srun": "srun"}
 
 
@@ -144,7 +145,8 @@ def check_command(tool: str, argv: Sequence[str], end: str, echoed: str) -> None
 
 def check_version(phase: Mapping, claimed: Mapping[str, str | None]) -> None:
     """`BadOutput` unless the tool of a phase says that it is of the version with which the target was claimed."""
-    for one in (phase, *phase.get("beside", ())):
+    of_hosts = [{**one, "argv": phase["argv"]} for one in phase.get("by_host", {}).values()]
+    for one in of_hosts or (phase, *phase.get("beside", ())):
         tool = next((word for word in one["argv"] if word in VERSION), None)
         if tool and (wanted := claimed.get(tool)) and (ran := printed_version(tool, one["stdout"])) != wanted:
             raise BadOutput(
@@ -158,8 +160,8 @@ def fio_phase(claim: Mapping, *options: str, below: str = "") -> dict:
 
     It lies in `<mount>/measured`, or in the folder `below` it.
 
-    On several clients it is a job file for each (fio sends only files), which a `fio --server` there works at, all
-    beginning together; files are then named `measured.<host>.<task>.<file>`.
+    On several clients each runs a fio of its own, which reads its job from standard input, all beginning together
+    (fsage.agent.hosts.armed); files are then named `measured.<host>.<task>.<file>`.
     """
     options = (
         f"--directory={directories(claim, ':', below)}",
@@ -170,12 +172,10 @@ def fio_phase(claim: Mapping, *options: str, below: str = "") -> dict:
     names = hosts(claim)
     if len(names) < 2:
         return {"argv": [*containers.start(claim, "fio"), *FIO, "--name=measured", *options]}
-    job = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], "--unique_filename=0", *options)]
-    client = [*containers.start(claim, "fio", "{files}"), *FRONT]
+    job = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], *options)]
     return {
-        "argv": [*client, *(word for name in names for word in (f"--client={name}", f"{{files}}/{name}"))],
-        "files": {name: "\n".join([f"[measured.{name}]", *job, ""]) for name in names},
-        "serve": {"argv": [*containers.start(claim, "fio"), "--server"], "port": FIO_PORT},
+        "argv": [*containers.start(claim, "fio"), *FRONT, "-"],
+        "jobs": {name: "\n".join([f"[measured.{name}]", *job, ""]) for name in names},
     }
 
 
@@ -185,24 +185,55 @@ def is_fio(argv: Sequence[str]) -> bool:
 
 
 def options_of(phase: Mapping) -> dict[str, str]:
-    """`key=value` options of a phase of fio, of each client where there are several."""
+    """`key=value` options of a phase of fio, on several clients those of each."""
     words = [word.removeprefix("--") for word in phase["argv"] if word.startswith("--")]
-    for job in phase.get("files", {}).values():
+    for job in phase.get("jobs", {}).values():
         words += job.splitlines()
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def fio_tasks(phase: Mapping) -> int:
     """How many tasks a phase of fio has, on all clients."""
-    return int(options_of(phase)["numjobs"]) * len(phase.get("files", ["alone"]))
+    return int(options_of(phase)["numjobs"]) * len(phase.get("jobs", ["alone"]))
 
 
 def read_fio(phase: Mapping) -> fio.FioRun:
-    """What fio left of a phase, after checking that it is of this command."""
+    """What fio left of a phase, of all clients together, after checking that it is of this command."""
+    if "jobs" not in phase:
+        return _run_of(phase, options_of(phase))
+    if "by_host" not in phase:  # no job was begun
+        raise BadOutput(phase["stderr"] or "no host tells what came of its job")
+    if phase["by_host"].keys() != phase["jobs"].keys():
+        hosts_told = ", ".join(phase["by_host"]) or "none"
+        raise BadOutput(f"of the clients {', '.join(phase['jobs'])} there is output of {hosts_told}")
+    return fio.together([_on_host(phase, name) for name in phase["jobs"]])
+
+
+def start_spread(phase: Mapping, run: fio.FioRun) -> Metrics:
+    """`<phase>_start_spread_ms`, where several clients began: how long after the first one the last one did."""
+    return {f"{phase['name']}_start_spread_ms": 1000 * run.start_spread_s} if "jobs" in phase else {}
+
+
+def _on_host(phase: Mapping, name: str) -> fio.FioRun:
+    """What one host's fio left, its times by the launcher's clock."""
+    one = phase["by_host"][name]
+    try:
+        run = _run_of(one, options_of({"argv": phase["argv"], "jobs": {name: phase["jobs"][name]}}))
+        if run.jobs != (f"measured.{name}",):
+            raise BadOutput(f"the output is of another host's job: {', '.join(run.jobs)}")
+        began = run.began - one["clock_ahead_s"]
+        slack_s = one["clock_error_s"] + CLOCK_STEP_S
+        if not phase["told"] - slack_s <= began <= began + run.span_seconds <= phase["told"] + one["wall_s"] + slack_s:
+            raise BadOutput("its clock was set while fio ran, so that nobody knows when it began")
+        return replace(run, began=began)
+    except BadOutput as error:
+        raise BadOutput(f"host {name}: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise BadOutput(f"host {name}: what it left is not whole: {error}") from error
+
+
+def _run_of(phase: Mapping, asked: Mapping[str, str]) -> fio.FioRun:
     run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
-    asked, clients = options_of(phase), phase.get("files", {})
-    if clients and sorted(run.jobs) != sorted(f"measured.{name}" for name in clients):
-        raise BadOutput(f"of the clients {', '.join(clients)} fio reports {', '.join(run.jobs) or 'none'}")
     # fio echoes what it was given, some of it in a form of its own: these come back as they were.
     for option in ("rw", "ioengine", "directory", "size", "bs", "nrfiles", "numjobs", "direct", "loops"):
         if option in asked and run.options.get(option) != asked[option]:

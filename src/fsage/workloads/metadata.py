@@ -115,26 +115,26 @@ def _mdtest(params: Params, claim: Mapping, operation: str) -> dict:
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
     name = phase["name"]
-    files, taken_s, tasks = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
+    files, taken_s, tasks, more = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
     expected = tasks * params.files_per_task
     if files != expected:
         raise BadOutput(f"{files} files, with {expected} asked for, {params.files_per_task} by each task")
-    return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files}
+    return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files, **more}
 
 
-def _judge_fio(phase: Mapping) -> tuple[int, float, int]:
-    """Files, seconds, tasks."""
+def _judge_fio(phase: Mapping) -> tuple[int, float, int, _shared.Metrics]:
+    """Files, seconds, tasks, and what else is known."""
     run, asked = _shared.read_fio(phase), _shared.options_of(phase)
     if not run.read or run.write or asked["ioengine"] != OPERATIONS[phase["name"]][0]:
         raise BadOutput(f"fio ran {asked['ioengine']} and moved data, or did nothing")
-    return run.read.operations, run.read.seconds, _shared.fio_tasks(phase)
+    return run.read.operations, run.read.seconds, _shared.fio_tasks(phase), _shared.start_spread(phase, run)
 
 
-def _judge_mdtest(phase: Mapping) -> tuple[int, float, int]:
+def _judge_mdtest(phase: Mapping) -> tuple[int, float, int, _shared.Metrics]:
     run = mdtest.parse(phase["stdout"], phase["stderr"], phase["rc"])
     argv, row = phase["argv"], OPERATIONS[phase["name"]][2]
     if run.iterations != 1 or set(run.per_s) != {row}:
         raise BadOutput(f"mdtest did {', '.join(run.per_s)} {run.iterations} times, not {row} once")
     _shared.check_command("mdtest", argv, "-d", run.command)
     _shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
-    return run.files, run.files / run.per_s[row], run.tasks
+    return run.files, run.files / run.per_s[row], run.tasks, {}

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from fsage.agent.declaration import MIB
 from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
-from fsage.agent.netflow.worker import KEY
+from fsage.agent.netflow.greeting import KEY
 from fsage.agent.striping import Segment
 from fsage.parse import BadOutput, netflow
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
@@ -76,7 +76,7 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         "direct": params.direct,
         "tasks": tasks,
         "index": _shared.places_of(claim)[0],
-        "host": at_work["hosts"][0] if several else None,
+        "towards": at_work["hosts"][1] if several else None,
     }
     launcher = _launcher(at_work) if several else []
     program = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.agent.netflow", f"{{files}}/{TASK}"]

@@ -166,25 +166,30 @@ def ior_command(
 
 
 def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
-    moved = _judge_fio(params, phase) if _shared.is_fio(phase["argv"]) else judge_ior(params.transfer_size, phase)
     name = phase["name"]
+    more: _shared.Metrics = {}
+    if _shared.is_fio(phase["argv"]):
+        moved, more = _judge_fio(params, phase)
+    else:
+        moved = judge_ior(params.transfer_size, phase)
     if name == "prepare":
         return {}
     return {
         f"{name}_bw_mib_s": moved.bw_mib_s,
         f"{name}_seconds": moved.seconds,
         f"{name}_bytes": moved.moved_bytes,
+        **more,
     }
 
 
-def _judge_fio(params: Params, phase: Mapping) -> Transfer:
+def _judge_fio(params: Params, phase: Mapping) -> tuple[Transfer, _shared.Metrics]:
     run, asked = _shared.read_fio(phase), _shared.options_of(phase)
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if done is None or other:
         raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
     asked_bytes = int(asked["size"]) * _shared.fio_tasks(phase) * int(asked.get("loops", 1))
     _check(params.transfer_size, int(asked["bs"]), done, asked_bytes)
-    return done
+    return done, _shared.start_spread(phase, run)
 
 
 def judge_ior(transfer_size: int, phase: Mapping) -> Transfer:

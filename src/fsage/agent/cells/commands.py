@@ -18,16 +18,14 @@ LOOK_EVERY_S = 0.2
 CHUNK_BYTES = 1 << 16
 
 
-class _Command:
+class Command:
     """One of them. `line_s`: when each line of its standard output came, in seconds since `began`."""
 
     def __init__(self, argv: Sequence[str], began: float, how: dict[str, Any]) -> None:
         self.began, self.ended_s, self.line_s = began, 0.0, list[float]()
         self.out, self.err = bytearray(), bytearray()
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True, **how
-        )
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(argv, **{**pipes, "start_new_session": True, **how})
 
     def hear(self, chunk: bytes, of_stdout: bool) -> None:
         """Keep what it said just now."""
@@ -63,33 +61,38 @@ def run(
     what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the others are
     stopped. `front` stands before each command, but not in its `argv`; `how` goes to subprocess.Popen.
     """
-    began, running, why = time.monotonic(), list[_Command](), ""
+    began, running, why = time.monotonic(), list[Command](), ""
     try:
         try:
             for argv in commands:
                 # Of a missing program the front itself would say so, too late for the others to be stopped.
                 if front and not shutil.which(argv[0]):
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
-                running.append(_Command([*front, *argv], began, how))
+                running.append(Command([*front, *argv], began, how))
         except OSError as error:
             why = str(error)
             for one in running:
                 stop(one.process)
-        late = _wait(running, attend, began + timeout_s)
+        late = wait(running, attend, began + timeout_s)
     except BaseException:  # Ctrl-C too: nobody else knows the commands' sessions
         for one in running:
             stop(one.process)
         raise
     note = f"\nfsage: stopped, for another command did not start: {why}" if why else ""
     if late:
-        note += f"\nfsage: stopped after {time.monotonic() - began:.0f} s"
+        note += too_late(began)
     unstarted = {"rc": 127, "stdout": "", "stderr": why, "wall_s": 0.0, "line_s": []}
     results = [one.result(note) for one in running]
     results += [dict(unstarted) for _ in commands[len(running) :]]
     return [{"argv": list(argv), "timed_out": late, **one} for argv, one in zip(commands, results)]  # noqa: B905 (hosts: Python 3.9)
 
 
-def _wait(running: list[_Command], attend: Callable[[], None], end: float) -> bool:
+def too_late(began: float) -> str:
+    """What is added to what commands said that were ended because of the time."""
+    return f"\nfsage: stopped after {time.monotonic() - began:.0f} s"
+
+
+def wait(running: list[Command], attend: Callable[[], None], end: float) -> bool:
     """Hear them until all have ended; whether that was because of the time."""
     looked, late = 0.0, False
     with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:

@@ -73,7 +73,7 @@ class Phases:
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
                 "limit_s": phase["timeout_s"],
-                **({"files": phase["files"]} if "files" in phase else {}),
+                **{key: phase[key] for key in ("files", "jobs") if key in phase},
             }
             result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
             result.update(cached_names=dropped["cached_names"], metadata=phase.get("metadata", dropped["metadata"]))
@@ -98,7 +98,8 @@ class Phases:
                     f"times that, at least {LEAST_LIMIT_S:.0f} s"
                 )
             if code := next((one["rc"] for one in (result, *result.get("beside", ())) if one["rc"]), 0):
-                return taken, f"{phase['name']}: exit code {code}"
+                where = next((f" on {name}" for name, one in result.get("by_host", {}).items() if one["rc"]), "")
+                return taken, f"{phase['name']}: exit code {code}{where}"
             if not phase.get("reads"):
                 files = measured_files(self.target.mounts)
                 result["extents"] = layout_of(files, self.target.mounts)
@@ -161,31 +162,25 @@ class Phases:
         return {**dropped, "seconds": time.monotonic() - began}
 
     def served(self, phase: dict) -> dict:
-        """`run`, with the phase's files in a folder of their own ({files}) and what it wants to listen on each host.
-
-        What listens stays for the next phase: to start `fio --server` takes longer than all else that we do for a cell.
-        """
+        """What a phase's command gave, its files in a folder of their own ({files}); with `jobs` on every client."""
         if "files" in phase:
             places.make(self.folder)
             for name, text in phase["files"].items():
                 (self.folder / name).write_text(text)
         argv = [word.replace("{files}", str(self.folder)) for word in phase["argv"]]
         try:
-            if "serve" in phase:
-                self.hosts.serve(phase["serve"])
             if "shares" in phase:
-                result = shares.run(self.target, phase, self.attend)
-            else:
-                result = self.call({**phase, "argv": argv})
+                return shares.run(self.target, phase, self.attend)
+            if "jobs" in phase:
+                timeout_s = phase["timeout_s"]
+                return self.hosts.together(argv, phase["jobs"], self.target, self.attend, timeout_s)
+            return self.call({**phase, "argv": argv})
         except Lost:
             raise
         except (Failure, Refusal) as why:
-            result = {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
+            return {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
         finally:
             places.remove(self.folder)
-        if result["rc"] != 0:
-            self.hosts.end_service()
-        return result
 
     def allocation(self, argv: list[str]) -> dict[str, str]:
         """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""

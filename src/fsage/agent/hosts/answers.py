@@ -15,6 +15,10 @@ def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
+def _code(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
+
+
 def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST
 
@@ -53,13 +57,19 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "ldiskfs": _texts,
     "zfs": _texts,
     "proof": _texts,
+    "rc": _code,
+    "stdout": _text,
+    "stderr": _text,
+    "wall_s": _number,
+    "timed_out": _truth,
 }
 NEEDED: dict[str, tuple[str, ...]] = {
     "hello": ("root", "time", "memory_bytes"),
     "drop": ("seconds", "method"),
-    "read": ("cached_pages",),
     "server_cache": ("now",),
     "prealloc": ("tables",),
+    "clock": ("time",),
+    "go": ("rc", "stdout", "stderr", "wall_s", "timed_out"),
 }
 
 

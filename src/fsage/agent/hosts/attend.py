@@ -12,6 +12,7 @@ import json
 import os
 import select
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +21,7 @@ from fsage.agent import caches, probe
 from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
-from fsage.agent.hosts.service import Service, serving
+from fsage.agent.hosts.armed import Armed
 from fsage.agent.lustre import cold, prealloc, servercache
 from fsage.agent.state import opened
 from fsage.agent.target import Target
@@ -29,13 +30,17 @@ from fsage.agent.walk import regular_files
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
 
 
+class Gone(Exception):
+    """The launcher has gone."""
+
+
 class Attendant:
     """What a host can be told to do."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         spec, claim, client = given["target"], given["claim"], given["role"] == "client"
         self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
-        self.service: Service | None = None
+        self.armed: Armed | None = None
         self.spec = {} if client else spec
         if self.spec and claim:
             servercache.put_back(spec)  # what one that was killed left
@@ -48,7 +53,9 @@ class Attendant:
             "read": self.read,
             "server_cache": self.server_cache,
             "prealloc": self.prealloc,
-            "serve": self.serve,
+            "arm": self.arm,
+            "clock": self.clock,
+            "go": self.go,
             "end": self.end,
         }
         return works[do](**given)
@@ -77,17 +84,35 @@ class Attendant:
         if self.spec:
             servercache.put_back(self.spec)
 
-    def serve(self, service: dict) -> dict[str, Any]:
-        """Have it listen here."""
-        self.service = serving(self.service, service)
+    def arm(self, argv: list[str]) -> dict[str, Any]:
+        """Have fio wait here for its job."""
+        self.end()
+        assert self.target  # clients only
+        self.armed = Armed(argv, self.target.mounts[0] / "measured")
         return {}
+
+    def clock(self) -> dict[str, Any]:
+        """What this host's clock says."""
+        return {"time": time.time()}
+
+    def go(self, job: str, timeout_s: float) -> dict[str, Any]:
+        """Tell it its job; what came of it. Raises Gone as soon as the launcher goes."""
+        assert self.armed
+        return self.armed.run(job, gone, timeout_s)
 
     def end(self) -> dict[str, Any]:
         """Stop it."""
-        if self.service:
-            self.service.end()
-        self.service = None
+        if self.armed:
+            self.armed.end()
+        self.armed = None
         return {}
+
+
+def gone() -> None:
+    """Raises Gone when the launcher has gone: while fio is at work it says empty lines alone, that it has not."""
+    while select.select([sys.stdin], [], [], 0)[0]:
+        if sys.stdin.buffer.readline() != b"\n":
+            raise Gone
 
 
 def drop_of(target: Target, of_state: Iterable[Path] = ()) -> dict[str, Any]:
@@ -120,6 +145,8 @@ def main() -> None:
             except (Failure, Refusal, OSError) as why:
                 answer = {"failed": str(why)}
             print(json.dumps(answer), flush=True)
+    except Gone:
+        return
     finally:
         if attendant:
             attendant.leave()

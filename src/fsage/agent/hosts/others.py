@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.answers import ANSWER_BYTES, checked
+from fsage.agent.hosts.armed import Armed
 from fsage.agent.hosts.attend import drop_of
 from fsage.agent.hosts.library import BOOT, packed, sent
-from fsage.agent.hosts.service import Service, serving
 from fsage.agent.message import Unacceptable
 from fsage.agent.shell import SSH
 from fsage.agent.target import Target
@@ -37,6 +37,8 @@ ATTEND = BOOT + "from fsage.agent.hosts import attend; attend.main()"
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
 SAY_EVERY_S = 600.0  # a phase may last for days; an agent that hears nothing for an hour ends
 READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
+LOOK_EVERY_S = 0.2
+CLOCK_ROUNDS = 3
 
 
 class Lost(Failure):
@@ -72,12 +74,15 @@ class Host:
         self.told.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
 
-    def answer(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
-        """The answer to what was told first of all that is not yet answered. Raises Lost."""
+    def answer(self, patience_s: float = PATIENCE_S, attend: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """The answer to what was told first of all that is not yet answered; `attend` is called often. Raises Lost."""
         assert self.process.stdout
         deadline = time.monotonic() + patience_s
         while b"\n" not in self.pending:
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            ready, _, _ = select.select([self.process.stdout], [], [], LOOK_EVERY_S)
+            attend()
+            if not ready and time.monotonic() < deadline:
+                continue
             # type: a pipe's reader has it, and its declared type has not
             more = self.process.stdout.read1() if ready else b""  # type: ignore[attr-defined]
             if not more:
@@ -93,6 +98,17 @@ class Host:
             return checked(line, told, self.role)
         except Unacceptable as why:
             raise Lost(f"host {self.name}: its answer to {told!r} {why}; it is not believed") from None
+
+    def clock(self) -> dict[str, float]:
+        """How far its clock is ahead of ours, and by how much that may be wrong: half of the shortest round trip."""
+        found = []
+        for _ in range(CLOCK_ROUNDS):
+            asked_at = time.time()
+            self.tell({"do": "clock"})
+            there, heard_at = self.answer()["time"], time.time()
+            found.append(((heard_at - asked_at) / 2, there - (asked_at + heard_at) / 2))
+        error_s, ahead_s = min(found)
+        return {"clock_ahead_s": ahead_s, "clock_error_s": error_s}
 
     def why(self) -> str:
         """The last line that ssh, or Python there, said."""
@@ -140,7 +156,6 @@ class Hosts:
     """
 
     def __init__(self, spec: dict[str, Any], claim: dict | None, hosts: dict[str, list[dict]]) -> None:
-        self.service: Service | None = None
         self.said = time.monotonic()
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
@@ -172,8 +187,6 @@ class Hosts:
         """End the agents."""
         for host in self.others:
             host.end()
-        if self.service:
-            self.service.end()
 
     def alive(self) -> None:
         """Raises Lost when a host has gone; to the others an empty line says now and then that we have not."""
@@ -210,17 +223,46 @@ class Hosts:
         """Tell every server, and return the answer of each."""
         return self._all(self.servers, lambda _: what)
 
-    def serve(self, service: dict) -> None:
-        """Have `service` (fsage.agent.hosts.service) listen on every client, this one too, from now on."""
-        self.service = serving(self.service, service)
-        self._all(self.clients, lambda _: {"do": "serve", "service": service})
+    def together(
+        self, argv: Sequence[str], jobs: Mapping[str, str], target: Target, attend: Callable[[], None], timeout_s: float
+    ) -> dict[str, Any]:
+        """Run a fio on each client, this one too, that all begin at once; `argv` reads its host's job of `jobs`.
 
-    def end_service(self) -> None:
-        """Stop it everywhere, that the next phase may begin with a new one."""
-        if self.service:
-            self.service.end()
-            self.service = None
+        Returns a phase's result without output of its own: that of each host is under `by_host`, with its clock as
+        `Host.clock` tells it. `told`: when all were told their jobs, by our clock; `arm_s`: what went before.
+        """
+        began, first = time.monotonic(), self.client_names[0]
+        for host in self.clients:
+            host.tell({"do": "arm", "argv": list(argv)})
+        try:
+            here: Armed | None = Armed(argv, target.mounts[0] / "measured")
+        except Failure as why:
+            here, failed = None, why
+        try:
+            self._answers(self.clients)
+            if not here:
+                raise Failure(f"{first}: {failed}")
+            clocks = {host.name: host.clock() for host in self.clients}
+        except Failure:
+            if here:
+                here.end()
             self._all(self.clients, lambda _: {"do": "end"})
+            raise
+        told, arm_s = time.time(), time.monotonic() - began
+        for host in self.clients:
+            host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s})
+        by_host = {first: {**here.run(jobs[first], attend, timeout_s), "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
+        for name, answer in self._answers(self.clients, timeout_s + PATIENCE_S, attend).items():
+            by_host[name] = {**answer, **clocks[name]}
+        return {
+            "rc": next((one["rc"] for one in by_host.values() if one["rc"]), 0),
+            "stdout": "",
+            "stderr": "",
+            "wall_s": max(one["wall_s"] for one in by_host.values()),
+            "arm_s": arm_s,
+            "told": told,
+            "by_host": by_host,
+        }
 
     def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict]:
         """Tell every host `what(host)`, then wait for all answers."""
@@ -229,8 +271,10 @@ class Hosts:
             host.tell(what(host))
         return self._answers(hosts)
 
-    def _answers(self, hosts: Iterable[Host], patience_s: float = PATIENCE_S) -> dict[str, dict]:
-        answers = {host.name: host.answer(patience_s) for host in hosts}
+    def _answers(
+        self, hosts: Iterable[Host], patience_s: float = PATIENCE_S, attend: Callable[[], None] = lambda: None
+    ) -> dict[str, dict]:
+        answers = {host.name: host.answer(patience_s, attend) for host in hosts}
         for name, answer in answers.items():
             if "failed" in answer:
                 raise Failure(f"{name}: {answer['failed']}")

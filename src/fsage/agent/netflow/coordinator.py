@@ -3,7 +3,7 @@
 What is asked is JSON: phase (generate, index, models), seed, block_bytes, transfer_bytes, segment_bytes (a share of the
 file in asynchronous distribution), segments and paths (the map of the file), models (how many there are), models_read
 (the keys below it are read), distribution (synchronous, asynchronous), tasks (on all hosts), direct, index (the folder
-of the index) and host (by which tasks on other hosts reach this one).
+of the index) and towards (another host that tasks come from; null: this one alone).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run(asked: dict[str, Any], launcher: Sequence[str]) -> dict[str, Any]:
     shares = _shares(asked)
     if len(shares) < asked["tasks"]:
         raise Failure(f"{len(shares)} shares of work are not enough for {asked['tasks']} tasks: use fewer")
-    tasks = Tasks(asked["tasks"], launcher, asked["host"])
+    tasks = Tasks(asked["tasks"], launcher, asked["towards"])
     try:
         ready = tasks.meet(asked)
         results = _distribute(ready, shares, tasks)
@@ -76,7 +76,7 @@ def _distribute(ready: list[Task], shares: list[list], tasks: Tasks) -> list[dic
             for there in wait(list(at_work)):
                 assert isinstance(there, Connection)  # nothing else was asked about
                 task = at_work[there]
-                said = worker.hear(there)
+                said = worker.hear(there, worker.MOST_SAID_BYTES)
                 if "failed" in said:
                     raise Failure(said["failed"])
                 if "done" in said:

@@ -10,25 +10,30 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pkgutil
 import select
-import socket
 import time
-from multiprocessing.connection import Client, Connection
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 from fsage.agent.errors import Failure
 from fsage.agent.netflow.work import PHASES, Work
 
-KEY = "FSAGE_NETFLOW_KEY"
-"""Environment variable that holds the key of the connection, in hexadecimal."""
-BOOT = (
-    "import os, sys; from multiprocessing.connection import Client; "
-    f"there = Client((sys.argv[1], int(sys.argv[2])), authkey=bytes.fromhex(os.environ['{KEY}'])); "
-    "there.send_bytes(b'code'); fd = os.memfd_create('fsage'); "
-    "open(fd, 'wb', closefd=False).write(there.recv_bytes()); "
-    "sys.path.insert(0, f'/proc/self/fd/{fd}'); from fsage.agent.netflow import worker; worker.serve(there)"
-)
-"""A program for a host that has nothing of fsage; its arguments are the coordinator's host and port."""
+BOOT = """
+import sys
+there = greet(sys.argv[1], int(sys.argv[2]))
+there.send_bytes(b"code")
+fd = os.memfd_create("fsage")
+open(fd, "wb", closefd=False).write(there.recv_bytes())
+sys.path.insert(0, f"/proc/self/fd/{fd}")
+from fsage.agent.netflow import worker
+worker.serve(there)
+"""
+MOST_SAID_BYTES = 1 << 16
+"""What a task says is no longer than that."""
+MOST_TOLD_BYTES = 1 << 30
+"""What it is told: a share may have many index entries."""
 LOOK_EVERY_S = 0.2
 
 
@@ -36,12 +41,22 @@ class Gone(Exception):
     """The coordinator has gone."""
 
 
-def forked(listening: socket.socket, key: bytes) -> None:
+def program() -> str:
+    """A program for a host that has nothing of fsage; its arguments are the coordinator's address and port.
+
+    The key is not in it: everybody sees a command line, and only its user sees a process' environment.
+    """
+    greeting = pkgutil.get_data("fsage.agent.netflow", "greeting.py")
+    assert greeting  # a module beside this one
+    return greeting.decode() + BOOT
+
+
+def forked(there: Connection, coordinators: Sequence[Connection]) -> None:
     """Be a task on the coordinator's own host."""
-    address = listening.getsockname()
-    listening.close()  # else it would outlive the coordinator, and the others wait there for ever
+    for one in coordinators:
+        one.close()  # else the connections would outlive the coordinator, and the tasks wait there for ever
     with contextlib.suppress(EOFError, OSError):  # it has gone
-        serve(Client(address, authkey=key))
+        serve(there)
 
 
 def serve(there: Connection) -> None:
@@ -61,8 +76,13 @@ def serve(there: Connection) -> None:
 
 
 def say(there: Connection, what: dict[str, Any]) -> None:
-    """Send one message."""
-    there.send_bytes(json.dumps(what).encode())
+    """Send one message. Raises Failure where it is too long."""
+    if len(message := json.dumps(what).encode()) > MOST_TOLD_BYTES:
+        raise Failure(
+            f"a task's share takes {len(message)} bytes to tell, at most {MOST_TOLD_BYTES} are allowed: use more "
+            "tasks, fewer models_read or distribution asynchronous"
+        )
+    there.send_bytes(message)
 
 
 def read(message: bytes) -> dict[str, Any]:
@@ -70,13 +90,13 @@ def read(message: bytes) -> dict[str, Any]:
     return json.loads(message)
 
 
-def hear(there: Connection) -> dict[str, Any]:
-    """Receive one message. Raises EOFError."""
-    return read(there.recv_bytes())
+def hear(there: Connection, most_bytes: int = MOST_TOLD_BYTES) -> dict[str, Any]:
+    """Receive one message. Raises EOFError, and OSError for one that is longer."""
+    return read(there.recv_bytes(most_bytes))
 
 
 def _done(there: Connection, work: Work) -> dict[str, Any]:
-    came = there.recv_bytes()
+    came = there.recv_bytes(MOST_TOLD_BYTES)
     zero, shares, given = time.monotonic(), 0, read(came)
     while "share" in given:
         work.do(given["share"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mmap
 import os
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import CDLL, c_int64, get_errno
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from fsage.agent import places
 LIBC = CDLL(None, use_errno=True)
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
+FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 def fate(seed: int, generation: int, index: int) -> float:
@@ -34,35 +37,86 @@ def make_room(mounts: list[Path], generation: int) -> None:
             places.make_in(filler, path)
 
 
-def fallocate(path: Path, size: int) -> None:
-    """Give a file its blocks without writing them."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        os.posix_fallocate(fd, 0, size)
-    finally:
-        os.close(fd)
-
-
 def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:
     """fallocate(2), which Python has without modes only. Raises OSError."""
     if LIBC.fallocate(descriptor, mode, c_int64(offset), c_int64(size)):
         raise OSError(get_errno(), os.strerror(get_errno()))
 
 
-def write(path: Path, size: int) -> None:
-    """Write a file past the cache; what it held is cut off first."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_NOFOLLOW, 0o600)
+def in_turns(
+    paths: Sequence[Path],
+    sizes: Sequence[int],
+    request_bytes: int,
+    method: str,
+    go_on: Callable[[], None] = lambda: None,
+) -> None:
+    """Make files that grow at once: each gets a request, then each the next, until all have their sizes.
+
+    So the same files in the same order lie alike each time. `method`: `fallocate` gives blocks without writing them,
+    `write` writes past the cache (whole 4 KiB), `buffered` through it and flushes each file at its end. What an earlier
+    attempt left of them is made anew. Raises OSError that names the file.
+    """
+    with contextlib.ExitStack() as stack:
+        content = stack.enter_context(noise(request_bytes))
+        growing = []
+        for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
+            with naming(path):
+                flags = (
+                    os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | (os.O_DIRECT if method == "write" else 0)
+                )
+                growing.append((path, size, os.open(path, flags, 0o600)))
+            stack.callback(os.close, growing[-1][-1])
+        for offset in range(0, max(sizes, default=0), request_bytes):
+            go_on()
+            for path, size, descriptor in growing:
+                part = min(request_bytes, size - offset)
+                with naming(path):
+                    if part > 0 and method == "fallocate":
+                        os.posix_fallocate(descriptor, offset, part)
+                    elif part > 0:
+                        write_whole(descriptor, content[:part], offset)
+        for path, _, descriptor in growing if method == "buffered" else ():
+            with naming(path):
+                os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """What goes wrong inside names the file."""
     try:
-        fill(fd, size)
-    finally:
-        os.close(fd)
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def fallocate(path: Path, size: int) -> None:
+    """Give a file its blocks without writing them, all in one request."""
+    in_turns([path], [size], size, "fallocate")
+
+
+def write(path: Path, size: int) -> None:
+    """Write a file past the cache, in requests of WRITE_BYTES; what it held is cut off first."""
+    in_turns([path], [size], WRITE_BYTES, "write")
 
 
 def fill(fd: int, size: int) -> None:
-    """Write `size` random bytes past the cache, over the blocks that are there."""
-    with mmap.mmap(-1, WRITE_BYTES) as buffer:  # page-aligned, as O_DIRECT asks
-        buffer.write(os.urandom(4096) * (WRITE_BYTES // 4096))
-        with memoryview(buffer) as whole:
-            done = 0
-            while done < size:
-                done += os.write(fd, whole[: min(WRITE_BYTES, size - done)])
+    """Write `size` random bytes over the blocks that are there, from the first on."""
+    with noise(WRITE_BYTES) as content:
+        for offset in range(0, size, WRITE_BYTES):
+            write_whole(fd, content[: size - offset], offset)
+
+
+@contextlib.contextmanager
+def noise(size: int) -> Iterator[memoryview]:
+    """Random bytes in whole pages, as O_DIRECT asks."""
+    with mmap.mmap(-1, size) as buffer:
+        buffer.write((os.urandom(4096) * -(-size // 4096))[:size])
+        with memoryview(buffer) as view:
+            yield view
+
+
+def write_whole(fd: int, content: memoryview, offset: int) -> None:
+    """pwrite(2) until all is written. Raises OSError."""
+    done = 0
+    while done < len(content):
+        done += os.pwrite(fd, content[done:], offset + done)

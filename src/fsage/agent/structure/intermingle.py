@@ -8,10 +8,8 @@ slack would hide what the pieces cost; only room.SLACK_BYTES stay free, for the 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from fsage.agent import filesystems
 from fsage.agent.errors import Failure
@@ -56,27 +54,13 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
                 list(pool.map(room.write, paths, sizes))
         else:
             with filesystems.one_cpu():
-                in_turns(room, paths, sizes, step["granularity_bytes"], go_on)
+                room.in_turns(paths, sizes, step["granularity_bytes"], "fallocate", go_on)
     except OSError as error:
         raise Failure(
             f"intermingling {len(sizes)} files of {sizes[0]} bytes in {mounts[0]}/filler: {error.strerror}"
         ) from error
     room.rest(files.path_of(mounts, generation, len(sizes)))
     return {"files": len(sizes) + 1}
-
-
-def in_turns(room: Room, paths: list[Path], sizes: list[int], piece_bytes: int, go_on: Callable[[], None]) -> None:
-    """Give every file a piece, then every file the next, and so on. What an earlier attempt left is made anew."""
-    descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600) for path in paths]
-    try:
-        for offset in range(0, max(sizes), piece_bytes):
-            go_on()
-            for descriptor, path, size in zip(descriptors, paths, sizes):  # noqa: B905 (hosts: Python 3.9)
-                if offset < size:
-                    room.extend(descriptor, path, offset, piece_bytes)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:

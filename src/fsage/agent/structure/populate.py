@@ -1,13 +1,16 @@
 """Step `populate`: files worth `percent` of the capacity are added.
 
-Keys: generation, percent, file_bytes (list), method (fallocate, write).
+Keys: generation, percent, file_bytes (list), method (fallocate, write, buffered), request_bytes, files_at_once. How the
+files get their blocks decides where holes are left: on each store `files_at_once` of them grow at once, in turns, a
+request each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from pathlib import Path
 
 from fsage.agent import filesystems
 from fsage.agent.errors import Failure
@@ -57,21 +60,26 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     room = Room(target, making=[generation])
     room.must_hold(sum(sizes), said(step))
     files.make_room(mounts, generation)
-    make = {"fallocate": room.fallocate, "write": room.write}[step["method"]]
     mine = range(shard["index"], len(sizes), shard["count"])
     threads = shard.get("threads", 1)
 
     def some(thread: int) -> None:
-        for index in mine[thread::threads]:
-            go_on()
-            path = files.path_of(mounts, generation, index)
+        for batch in batches(mine[thread::threads], len(mounts), step["files_at_once"]):
+            paths = {index: files.path_of(mounts, generation, index) for index in batch}
+            # what was made before another host was lost stays
+            missing = [index for index, path in paths.items() if not _made(path, sizes[index])]
             try:
-                if path.exists() and path.stat().st_size == sizes[index]:  # made before another host was lost
-                    continue
-                make(path, sizes[index])
+                room.in_turns(
+                    [paths[index] for index in missing],
+                    [sizes[index] for index in missing],
+                    step["request_bytes"],
+                    step["method"],
+                    go_on,
+                )
             except OSError as error:
+                index = int(Path(error.filename).name)
                 raise Failure(
-                    f"populating stopped at file {index + 1} of {len(sizes)} ({path}, {sizes[index]} bytes): "
+                    f"populating stopped at file {index + 1} of {len(sizes)} ({error.filename}, {sizes[index]} bytes): "
                     f"{error.strerror}; asked were {step['percent']}% of {target.capacity_bytes} bytes"
                 ) from error
 
@@ -82,6 +90,17 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(some, range(threads)))
     return {"files": len(mine)}
+
+
+def batches(indices: range, stores: int, at_once: int) -> Iterator[list[int]]:
+    """Cut a shard's files into those that grow at once: `at_once` on each store, of which file i is on i mod stores."""
+    on = [[index for index in indices if index % stores == store] for store in range(stores)]
+    for first in range(0, max(map(len, on)), at_once):
+        yield sorted(index for one in on for index in one[first : first + at_once])
+
+
+def _made(path: Path, size: int) -> bool:
+    return path.exists() and path.stat().st_size == size
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:

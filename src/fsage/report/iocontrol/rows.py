@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -27,8 +28,8 @@ BEFORE, HOT, AFTER = "before", "hot", "after"
 PRIMES = {BEFORE: "", HOT: "\u00b0", AFTER: "\u2032"}
 """After a pattern's name, where names are short."""
 MARGIN = 0.03
-"""What a victim loses at least, in the median. The fair rate is measured with another file, and in another minute, than
-the shares, so smaller losses tell nothing of a scheduler."""
+"""What a victim loses at least, in the median; and where nobody loses, no interval holds a loss of so much. The fair
+rate is measured with another file and in another minute: smaller losses tell nothing of a scheduler."""
 OWN = ("workload", "pattern", "scheduler", "cgroup", "iteration")
 """Parameters that have a place of their own in tables and figures."""
 
@@ -115,20 +116,39 @@ def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio
     return None
 
 
-def victim(one: Shared, everything: Sequence[Shared]) -> tuple[str | None, str]:
-    """The group furthest below its fair rate, and why it is not known, if so.
+class Verdict(NamedTuple):
+    """Whether a group loses: `victim` names it, `why` says why it is not known; neither: that none does is shown."""
 
-    None where the interval holds the fair rate, or less than MARGIN is lost, however sure that is.
+    victim: str | None = None
+    why: str = ""
+
+
+def victim(one: Shared, everything: Sequence[Shared]) -> Verdict:
+    """The group furthest below its fair rate; none; or why it is not known.
+
+    A victim's interval excludes the fair rate, and its median loss is MARGIN or more. That there is none is said only
+    where it is shown: no group's interval holds a loss of MARGIN or more (Schuirmann's one-sided test against the
+    margin, by the interval's own level; J. Pharmacokinetics and Biopharmaceutics 15, 1987). All else is not known.
     """
-    found = {group: against_fair(one, group, everything) for group in one.shares}
-    if any(ratio is None or ratio.value is None for ratio in found.values()):
-        return None, "a group was not measured alone"
-    known = {group: ratio for group, ratio in found.items() if ratio is not None and ratio.value is not None}
-    if any(ratio.interval is None for ratio in known.values()):
-        return None, next(ratio.why for ratio in known.values() if ratio.interval is None) or "no interval"
-    below = {group: ratio.value or 0.0 for group, ratio in known.items() if ratio.direction < 0}
-    lost = {group: value for group, value in below.items() if value < 1 - MARGIN}
-    return (min(lost, key=lambda group: lost[group]) if lost else None), ""
+    known: dict[str, Ratio] = {}
+    for group in one.shares:
+        found = against_fair(one, group, everything)
+        if found is None or found.value is None:
+            return Verdict(why="a group was not measured alone")
+        known[group] = found
+    lost = {
+        group: found.value or 0.0
+        for group, found in known.items()
+        if found.interval and found.direction < 0 and (found.value or 0.0) < 1 - MARGIN
+    }
+    if lost:
+        return Verdict(min(lost, key=lambda group: lost[group]))
+    for group, found in known.items():
+        if found.interval is None:
+            return Verdict(why=found.why or "no interval")
+        if found.interval.low < 1 - MARGIN:
+            return Verdict(why=f"{CALLED[one.workload][group]} {interval_text(found)} of fair")
+    return Verdict()
 
 
 def points(

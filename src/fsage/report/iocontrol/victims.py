@@ -15,6 +15,7 @@ from fsage.report.iocontrol.rows import (
     SQLITE,
     WEIGHTS,
     Shared,
+    Verdict,
     against_fair,
     interval_text,
     scheduler_label,
@@ -55,14 +56,16 @@ def victims(data: Data, workload: str) -> Section | None:
     for scheduler, state, stage in dict.fromkeys((one.scheduler, one.state, one.stage) for one in in_pieces):
         mine = {one.pattern: one for one in in_pieces if (one.scheduler, one.state) == (scheduler, state)}
         said = [_said(mine.get(pattern), everything, workload) for pattern in patterns]
+        found = [victim(one, everything) for pattern in patterns if (one := mine.get(pattern))]
         label = scheduler_label(scheduler)
-        table.append([label, STAGES[stage], state, *said, _published(scheduler, stage, workload)])
+        table.append([label, STAGES[stage], state, *said, _beside_published(scheduler, stage, workload, found)])
     text = (
         "Fair is the group's rate alone under the same scheduler times its weight's share. The victim is the group "
-        "furthest below that, and none where the interval of the ratio holds it (it inverts the exact rank-sum test; 3 "
-        f"samples against 3 give 90%) or the median loss is below {MARGIN:.0%}, however sure: the fair rate is "
-        "measured with another file and in another minute than the shares, so smaller losses tell nothing of a "
-        "scheduler. Where one is sure, it stands beside the word none."
+        "furthest below that: its interval (it inverts the exact rank-sum test; 3 samples against 3 give 90%) "
+        f"excludes the fair rate, and its median loss is {MARGIN:.0%} or more, for the fair rate is measured with "
+        "another file and in another minute than the shares. None is said only where it is shown: no group's interval "
+        f"holds a loss of {MARGIN:.0%}. All else is not known. Where what was found is not what was published, the "
+        "word differs stands there."
     )
     title = "Who loses its share" + " beside SQLite" * (workload == SQLITE)
     return Section(title, text, [], warnings=_unsupported(data, workload), table=table)
@@ -72,18 +75,28 @@ def _said(one: Shared | None, everything: Sequence[Shared], workload: str) -> st
     """E.g. 'group 2, 0.48x (0.45 to 0.52) of fair', 'none', 'none (group 2 0.98x of fair)'."""
     if one is None:
         return NONE
-    lost, unknown = victim(one, everything)
-    if unknown:
-        return f"not known: {unknown}"
+    verdict = victim(one, everything)
+    if verdict.why:
+        return f"not known: {verdict.why}"
     fair = {group: against_fair(one, group, everything) for group in one.shares}
-    if lost:
-        return f"{CALLED[workload][lost]}, {interval_text(fair[lost])} of fair"
+    if verdict.victim:
+        return f"{CALLED[workload][verdict.victim]}, {interval_text(fair[verdict.victim])} of fair"
     slight = [
         f"{CALLED[workload][group]} {ratio.value:.2f}x"
         for group, ratio in fair.items()
         if ratio and ratio.value and ratio.direction < 0
     ]
     return f"none ({' and '.join(slight)} of fair)" if slight else "none"
+
+
+def _beside_published(scheduler: str, stage: str, workload: str, found: Sequence[Verdict]) -> str:
+    """What was published, and whether what was found (of what is known) differs from it."""
+    published = _published(scheduler, stage, workload)
+    if published == CONTROL:
+        return published
+    expected = None if published == RESTORED else published.split()[1]
+    differs = any(one.victim != expected for one in found if not one.why)
+    return f"{published}; differs" if differs else published
 
 
 def _published(scheduler: str, stage: str, workload: str) -> str:

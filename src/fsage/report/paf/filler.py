@@ -1,0 +1,79 @@
+"""How filler is laid, and what that does to the loss at equal fullness."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pandas as pd
+
+from fsage.figures import Line, Panel, line_panel
+from fsage.report.groups import size_label
+from fsage.report.paf.rows import by_measure, largest_transfer, main_rows
+from fsage.report.section import Data, Section
+
+NAMES = {"fallocate": "fallocate", "write": "written past the cache", "buffered": "written through the cache"}
+ROOM = 0.05
+
+
+def several(data: Data) -> bool:
+    """Whether the study compares ways of laying filler."""
+    return data.table["axes"].nunique() > 1
+
+
+def filler(data: Data) -> Section | None:
+    """The fragmented over the equally full unfragmented state, over the size of a request, a line a number of files."""
+    if not several(data):
+        return None
+    rows = largest_transfer(main_rows(data))
+    rows = rows[rows["to_clean"].notna() & rows["axes"].notna()]
+    if rows.empty:
+        return None
+    laid = [json.loads(axes) for axes in rows["axes"]]
+    held = [one.interval for one in rows["to_clean"]]
+    rows = rows.assign(
+        x=[math.log2(one["request_size_bytes"]) for one in laid],
+        request=[one["request_size_bytes"] for one in laid],
+        way=[f"{NAMES[one['filler']]}, {one['files_at_once']} at once" for one in laid],
+        median=[one.value for one in rows["to_clean"]],
+        low=[one.low if one else float("nan") for one in held],
+        high=[one.high if one else float("nan") for one in held],
+        samples=[[] for _ in held],
+    )
+    text = (
+        "Each fragmented state over the unfragmented one that is equally full and whose filler was laid alike: below 1 "
+        "is a loss. What the allocator did is part of the result: the table has in how many extents the measured files "
+        "lie in both."
+    )
+    panels = [_panel(name, part, rows, data.stamp) for name, _, part in by_measure(rows)]
+    return Section("How filler is laid", text, panels, table=_table(rows, data.frame))
+
+
+def _panel(name: str, part: pd.DataFrame, rows: pd.DataFrame, stamp: str) -> Panel:
+    ends = [1.0, *rows["median"], *rows["low"].dropna(), *rows["high"].dropna()]
+    return line_panel(
+        f"{name.capitalize()}s, fragmented over equally full",
+        [Line(way, part[part["way"] == way]) for way in sorted(part["way"].unique())],
+        "size of a request",
+        "factor",
+        stamp,
+        y_limits=(min(ends) - ROOM, max(ends) + ROOM),
+        reference=1.0,
+        ticks={math.log2(size): size_label(size) for size in sorted(rows["request"].unique())},
+    )
+
+
+def _table(rows: pd.DataFrame, frame: pd.DataFrame) -> list[list[str]]:
+    """Extents of the measured files and of the filler, fragmented and not, a row each way."""
+    extents = frame.groupby("state")[["measured_extents", "filler_extents", "filler_files"]].median()
+    table = [["filler", "request", "extents a file", "measured, fragmented", "measured, equally full"]]
+    for row in rows.drop_duplicates("state").sort_values(["way", "request"]).itertuples():
+        here, there = extents.loc[row.state], extents.loc[row.clean]
+        each = there["filler_extents"] / there["filler_files"]
+        measured = [_count(one["measured_extents"]) for one in (here, there)]
+        table.append([row.way, size_label(row.request), f"{each:.1f}", *measured])
+    return table
+
+
+def _count(value: float) -> str:
+    return "not known" if pd.isna(value) else f"{value:g} extents"

@@ -1,0 +1,41 @@
+"""What listens on a testbed's hosts, as `ss -ltnp` tells it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from testbed import Testbed
+
+SECURITY = Path(__file__).resolve().parents[2] / "docs/security.md"
+COLUMNS = re.compile(r"LISTEN +\d+ +\d+ +(?P<address>\S+):(?P<port>\d+) +\S+ *(?P<users>.*)")
+
+
+class Listener(NamedTuple):
+    """One listening socket."""
+
+    host: str
+    address: str
+    port: int
+    programs: frozenset[str]
+
+
+def listeners(testbed: Testbed) -> set[Listener]:
+    """All that listen now, on every host and on `login`."""
+    found = set()
+    for host in ("login", *testbed.hosts):
+        there = () if host == "login" else ("ip", "netns", "exec", host)
+        for line in testbed.run(*there, "ss", "-Hltnp").splitlines():
+            seen = COLUMNS.match(line)
+            assert seen, line
+            programs = frozenset(re.findall(r'\("([^"]+)"', seen["users"]))
+            found.add(Listener(host, seen["address"], int(seen["port"]), programs))
+    return found
+
+
+def listed() -> dict[str, str]:
+    """Programs that docs/security.md lists, each with where it may listen."""
+    (section,) = re.findall(r"^## What is listened on\n(.*?)(?=^## |\Z)", SECURITY.read_text(), re.M | re.S)
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| `")]
+    return {name: where.strip() for names, where, *_ in rows for name in re.findall("`([^`]+)`", names)}

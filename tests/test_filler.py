@@ -1,0 +1,59 @@
+"""How filler is laid on real file systems: in turns, alike each time, and what real writes do in the same requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_filesystems import MIB, small
+
+from fsage.agent import filesystems
+from fsage.agent.evidence import fiemap
+from fsage.agent.structure import files, populate
+
+pytestmark = pytest.mark.root
+COUNT, SIZE = 4, 16 * MIB
+
+
+def laid(filesystem: str, place: Path, request_bytes: int, method: str) -> list[list[fiemap.Extent]]:
+    """Extents of COUNT files that grew at once on an empty file system."""
+    with small(filesystem, place / f"{method}{request_bytes}") as made:
+        paths = [made.point / str(number) for number in range(COUNT)]
+        with filesystems.one_cpu():
+            files.in_turns(paths, [SIZE] * COUNT, request_bytes, method)
+        assert [path.stat().st_size for path in paths] == [SIZE] * COUNT
+        return [fiemap.merged(fiemap.extents(path)) for path in paths]
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+def test_files_that_grow_at_once_lie_in_turns_a_request_each(tmp_path, filesystem):
+    """And real writes lie like fallocate, but on ext4, whose allocator gives who writes more than was asked for."""
+    few, many = (laid(filesystem, tmp_path, size, "fallocate") for size in (4 * MIB, MIB))
+    assert [len(one) for one in few] == [SIZE // (4 * MIB)] * COUNT
+    assert [len(one) for one in many] == [SIZE // MIB] * COUNT
+    written = laid(filesystem, tmp_path, MIB, "write")
+    if filesystem == "ext4":
+        assert all(1 <= len(one) < SIZE // MIB for one in written)
+    else:
+        assert [[(one.logical, one.length) for one in extents] for extents in written] == [
+            [(one.logical, one.length) for one in extents] for extents in many
+        ]
+    assert [len(one) for one in laid(filesystem, tmp_path, MIB, "buffered")] == [1] * COUNT, "whole files are flushed"
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+def test_the_same_files_lie_alike_each_time(tmp_path, filesystem):
+    (tmp_path / "again").mkdir()
+    for method in ("fallocate", "write"):
+        first = laid(filesystem, tmp_path, MIB, method)
+        assert laid(filesystem, tmp_path / "again", MIB, method) == first
+
+
+def test_batches_take_every_file_of_a_shard_once_and_so_many_of_a_store():
+    for count, shards, stores, at_once in [(37, 1, 1, 16), (37, 3, 2, 4), (5, 2, 4, 16), (0, 1, 2, 4), (16, 4, 4, 1)]:
+        seen: list[int] = []
+        for shard in range(shards):
+            for batch in populate.batches(range(shard, count, shards), stores, at_once):
+                assert all(sum(index % stores == store for index in batch) <= at_once for store in range(stores))
+                seen += batch
+        assert sorted(seen) == list(range(count))

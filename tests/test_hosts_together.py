@@ -1,0 +1,217 @@
+"""fio on several clients, each under its host's agent: begun together, judged apart, ended with the launcher.
+
+The other hosts are Pythons of this machine; over SSH and in networks of their own: tests/cluster.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from states import MIB, bring
+
+from fsage.agent import claim, images, lease
+from fsage.agent.cells import measure
+from fsage.agent.hosts import others
+from fsage.agent.target import open_target
+from fsage.record import make_record
+from fsage.workloads import metadata, sequential
+
+pytestmark = pytest.mark.root
+NAMES = ["n1", "n2", "n3"]
+BOOT = "#!{python}\nimport os, sys\n{lie}\nexec(sys.argv[-1])\n"
+SEQUENTIAL = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1}
+METADATA = {"workload": "metadata", "tool": "fio", "files_per_task": 20, "iteration": 1}
+STEP = {"kind": "populate", "generation": 1, "percent": 10, "file_bytes": [MIB], "seed": 1, "method": "fallocate"}
+STEP |= {"request_bytes": MIB, "files_at_once": 4}
+
+
+@pytest.fixture
+def several(directory_target, tmp_path):
+    """A target of three clients, in a state, and what changes one of them."""
+    spec = {**directory_target, "amount_mib": 8}
+    lies = dict.fromkeys(NAMES[1:], "")
+
+    def hosts() -> dict:
+        others = []
+        for name, lie in lies.items():
+            (tmp_path / name).write_text(BOOT.format(python=sys.executable, lie=lie))
+            (tmp_path / name).chmod(0o755)
+            others.append({"name": name, "python": str(tmp_path / name), "local": True})
+        return {"clients": [{"name": "n1"}, *others], "servers": []}
+
+    images.create(spec, {"hosts": hosts()}, False)
+    claim.claim(spec, {"hosts": hosts()}, False)
+    bring(spec, STEP)
+    return spec, lies, hosts
+
+
+def request_of(spec: dict, hosts: dict, *cells: dict) -> dict:
+    claimed = open_target(spec).claim
+    made = []
+    for order, params in enumerate(cells, 1):
+        module = {"sequential": sequential, "metadata": metadata}[params["workload"]]
+        phases = module.commands(params, claimed)
+        more = {"name": f"cell{order}", "order": order, "attempt": 1, "params": params, "phases": phases}
+        made.append({"kind": "planned", **more})
+    asked = {"study": "test", "state": "wanted", "nominal": {"recipe": "paf"}, "steps": [STEP], "reuse": "nested"}
+    return {**asked, "cells": made, "hosts": hosts}
+
+
+def observed(spec: dict, request: dict) -> list[dict]:
+    assert measure.measure(spec, request, False)["measured"] == len(request["cells"])
+    place = open_target(spec).home / "outbox"
+    return [json.loads(next(place.rglob(f"{cell['name']}.1.json")).read_text()) for cell in request["cells"]]
+
+
+def fios(spec: dict) -> list[int]:
+    """Processes of fio that work at a target, or wait to."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if (
+                os.readlink(entry / "cwd") == f"{spec['directory']}/measured"
+                and b"fio" in (entry / "comm").read_bytes()
+            ):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tmp_path, monkeypatch):
+    spec, _, hosts = several
+    monkeypatch.setattr(others, "SAY_EVERY_S", 0.0)  # as in a long phase
+    one, other = observed(spec, request_of(spec, hosts(), SEQUENTIAL, METADATA))
+    outcome = sequential.read(one)
+    assert (outcome.status, outcome.why) == ("valid", None)
+    assert outcome.metrics["write_bytes"] == outcome.metrics["read_bytes"] == 3 * 8 * MIB
+    for phase in one["phases"]:
+        assert phase["argv"] == ["fio", "--output-format=json", "--eta=never", "-"]
+        assert list(phase["by_host"]) == list(phase["jobs"]) == NAMES
+        own = [json.loads(told["stdout"])["jobs"][0] for told in phase["by_host"].values()]
+        assert [job["jobname"] for job in own] == [f"measured.{name}" for name in NAMES]
+        spread_s = outcome.metrics[f"{phase['name']}_start_spread_ms"] / 1000
+        longest_s = max(job[phase["name"]]["runtime"] for job in own) / 1000
+        seconds = outcome.metrics[f"{phase['name']}_seconds"]
+        assert longest_s - 0.001 <= seconds <= longest_s + spread_s + 0.001 and 0 <= spread_s < 5
+        assert all(0 <= told["clock_error_s"] < 1 > abs(told["clock_ahead_s"]) for told in phase["by_host"].values())
+    outcome = metadata.read(other)
+    assert (outcome.status, outcome.why) == ("valid", None)
+    assert outcome.metrics["create_files"] == 3 * 20 and outcome.metrics["create_start_spread_ms"] >= 0
+    (tmp_path / "raw").write_text("{}")
+    lean = make_record(one, tmp_path / "raw", tmp_path)["phases"][0]["by_host"]["n3"]
+    assert lean["rc"] == 0 and "stdout" not in lean
+
+    def told(host: str, **changes: object) -> str:
+        spoiled = copy.deepcopy(one)
+        spoiled["phases"][0]["by_host"][host] |= changes
+        judged = sequential.read(spoiled)
+        assert judged.status == "failed" and not judged.metrics
+        return judged.why
+
+    write = one["phases"][0]
+    assert told("n2", rc=1) == "write: host n2: fio ended with code 1"
+    another = write["by_host"]["n3"]["stdout"]
+    assert told("n2", stdout=another) == "write: host n2: the output is of another host's job: measured.n3"
+    other_size = write["by_host"]["n3"]["stdout"].replace('"4194304"', '"4096"')
+    assert "host n3: the output is not of this command: --bs was 4194304, fio reports 4096" in told(
+        "n3", stdout=other_size
+    )
+    assert "write: host n3: fio's output holds no whole JSON" in told("n3", stdout=another[:500])
+    assert "host n3: its clock was set while fio ran" in told("n3", clock_ahead_s=7.0)
+    assert "host n3: what it left is not whole" in told("n3", clock_ahead_s="now")
+    del write["by_host"]["n3"]
+    assert sequential.read(one).why == "write: of the clients n1, n2, n3 there is output of n1, n2"
+
+
+@pytest.mark.parametrize(
+    ("lie", "why"),
+    [
+        ("os.environ['PATH'] = '/none'", "write: n2: fio does not start on"),
+        (
+            "os.environ['PATH'] = '{fails}:' + os.environ['PATH']",
+            "write: n2: `fio --output-format=json --eta=never -` reads",
+        ),
+        (
+            "os.environ['PATH'] = '{late}:' + os.environ['PATH']",
+            "write: host n2: fio ended with code 7: no space for you",
+        ),
+    ],
+)
+def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, tmp_path, lie, why):
+    spec, lies, hosts = several
+    once = f'[ -e {tmp_path}/failed ] && exec /usr/bin/fio "$@"\n'
+    for name, text in (
+        ("fails", "echo no fio today >&2; exit 3"),
+        ("late", "cat >/dev/null; echo no space for you >&2; exit 7"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "fio").write_text(f"#!/bin/sh\n{once}touch {tmp_path}/failed\n{text}\n")
+        (tmp_path / name / "fio").chmod(0o755)
+    lies["n2"] = lie.format(fails=tmp_path / "fails", late=tmp_path / "late")
+    first, second = observed(spec, request_of(spec, hosts(), SEQUENTIAL, {**SEQUENTIAL, "iteration": 2}))
+    outcome = sequential.read(first)
+    assert outcome.status == "failed" and outcome.why.startswith(why), outcome.why
+    assert "none" in lie or sequential.read(second).status == "valid"
+    assert fios(spec) == []
+    if "late" in lie:
+        assert "exit code 7 on n2" in first["why"]
+        assert first["phases"][0]["by_host"]["n3"]["rc"] == 0, "what the others gave is kept"
+
+
+LAUNCHER = """
+import json, sys
+from fsage.agent.cells import measure
+measure.measure(*json.load(sys.stdin), False)
+"""
+
+
+def test_what_the_hosts_started_ends_with_a_launcher_that_is_killed(several):
+    spec, _, hosts = several
+    request = request_of(spec, hosts(), SEQUENTIAL)
+    for phase in request["cells"][0]["phases"]:
+        phase["jobs"] = {name: f"{job}time_based\nruntime=600\n" for name, job in phase["jobs"].items()}
+    with subprocess.Popen([sys.executable, "-c", LAUNCHER], stdin=subprocess.PIPE, text=True) as launcher:
+        launcher.stdin.write(json.dumps([spec, request]))
+        launcher.stdin.close()
+        deadline = time.monotonic() + 30
+        while len(list(Path(spec["directory"]).glob("measured/measured.*"))) < len(NAMES):
+            assert time.monotonic() < deadline and launcher.poll() is None
+            time.sleep(0.05)
+        own = [pid for pid in fios(spec) if parent(pid) == launcher.pid]
+        assert len(own) == 1 and len(fios(spec)) == len(NAMES)
+        launcher.kill()
+    while set(fios(spec)) - set(own):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for pid in own:
+        os.kill(pid, signal.SIGKILL)
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_run_that_has_gone_ends_every_fio(several, monkeypatch):
+    spec, _, hosts = several
+    request = request_of(spec, hosts(), SEQUENTIAL)
+    for phase in request["cells"][0]["phases"]:
+        phase["jobs"] = {name: f"{job}time_based\nruntime=600\n" for name, job in phase["jobs"].items()}
+    looked = []
+
+    def orphaned(_: object) -> bool:
+        looked.append(len(fios(spec)))
+        return looked[-1] == len(NAMES)
+
+    monkeypatch.setattr(lease.Watch, "orphaned", orphaned)
+    with pytest.raises(measure.Failure, match="the run that asked for cell cell1 has gone"):
+        measure.measure(spec, request, False)
+    assert fios(spec) == []
