@@ -161,7 +161,8 @@ def _failing(doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        what = f"{error.strerror} ({error.filename})" if error.filename else error.strerror
         raise Failure(
-            f"{doing} fsage's mount namespace ({KEPT}) on {os.uname().nodename}: {error.strerror}; it needs root with "
+            f"{doing} fsage's mount namespace ({KEPT}) on {os.uname().nodename}: {what}; it needs root with "
             "CAP_SYS_ADMIN, and in a container the right to mount"
         ) from error
