@@ -89,7 +89,8 @@ def site_in(place: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Sit
     """A site whose programs are found first, with less patience, and where dropping caches leaves this machine's be."""
     site = Site(place / "site", programs)
     monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
-    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
+    for patience in ("LOOK_EVERY_S", "STILL_S", "UNSEEN_S"):
+        monkeypatch.setattr(space, patience, 0.01)
     (place / "drop_caches").touch()  # other tests measure on this machine
     monkeypatch.setattr(caches, "DROP", place / "drop_caches")
     monkeypatch.setattr(caches, "known", lambda files: [])  # so names stay

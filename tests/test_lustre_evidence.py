@@ -94,7 +94,7 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     ran = subprocess.run(
         [*argv, *playbooks, "-e", f"fsage_request={tmp_path / 'request.json'}"],
         cwd=ROOT,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "FSAGE_RESULTS": str(tmp_path / "results")},
         capture_output=True,
         text=True,
         timeout=200,

@@ -18,14 +18,22 @@ from fsage.target import load_target
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOK = "tunefs.lustre --dryrun /dev/vdc"
-MKFS = "mkfs.lustre --reformat --replace --ost --fsname=lustre --index=0 --mgsnode=10.0.2.15@tcp /dev/vdc"
+OPTIONS = "-J size=327 -m 5 -b 4096 -I 512 -N 524288 -g 32768 -G 256"
+MKFS = (
+    "mkfs.lustre --reformat --replace --ost --fsname=lustre --index=0 --mgsnode=10.0.2.15@tcp "
+    f"--mkfsoptions={OPTIONS} --mountfsoptions=errors=remount-ro /dev/vdc"
+)
+DUMP = "dumpe2fs -h /dev/vdc"
 FINDMNT = "findmnt --json --list --types lustre"
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    site = site_in(tmp_path, monkeypatch, "findmnt", "lfs", "tunefs.lustre", "mkfs.lustre", "mount", "umount")
+    site = site_in(
+        tmp_path, monkeypatch, "findmnt", "lfs", "tunefs.lustre", "mkfs.lustre", "mount", "umount", "dumpe2fs"
+    )
     site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt"))
+    site.answer(DUMP, recorded("dumpe2fs_h.txt"))
     return site
 
 
@@ -40,17 +48,37 @@ def request(tmp_path: Path, destroy: str = "lustre", device: str = "/dev/vdc") -
     return {"destroy": destroy, "osts": [{"device": device, "mount": str(tmp_path / "ost0")}]}
 
 
-def test_an_ost_keeps_its_number(spec: dict, site: Site, tmp_path: Path) -> None:
+def test_an_ost_keeps_its_number_and_what_mkfs_was_told(spec: dict, site: Site, tmp_path: Path) -> None:
     mount = f"mount -t lustre /dev/vdc {tmp_path}/ost0"
     for command in (MKFS, mount):
         site.answer(command)
-    assert formatting.format_osts(spec, request(tmp_path), True)["msg"] == "would format lustre-OST0000 on /dev/vdc"
-    assert site.commands() == [FINDMNT, LOOK]
+    would = formatting.format_osts(spec, request(tmp_path), True)["msg"]
+    assert would == f"would format lustre-OST0000 on /dev/vdc ({OPTIONS})"
+    assert site.commands() == [FINDMNT, LOOK, DUMP]
     formatting.format_osts(spec, request(tmp_path), False)
-    assert site.commands() == [FINDMNT, LOOK, MKFS, LOOK, mount]
+    assert site.commands() == [FINDMNT, LOOK, DUMP, MKFS, LOOK, DUMP, mount]
     site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt"), recorded("tunefs_lustre_dryrun.txt").replace("0", "1"))
     with pytest.raises(Failure, match="was formatted as lustre-OST1111"):
         formatting.format_osts(spec, request(tmp_path), False)
+
+
+def test_an_ost_that_came_out_otherwise_fails(spec: dict, site: Site, tmp_path: Path) -> None:
+    """As seen: a journal of 81 MiB where 16 were."""
+    for command in (MKFS, f"mount -t lustre /dev/vdc {tmp_path}/ost0"):
+        site.answer(command)
+    other = recorded("dumpe2fs_h.txt").replace("journal blocks:     83712", "journal blocks:     20736")
+    site.answer(DUMP, recorded("dumpe2fs_h.txt"), other)
+    with pytest.raises(
+        Failure, match=r"is formatted and mounted, and other than before: Journal, MiB was 327, and is 81$"
+    ):
+        formatting.format_osts(spec, request(tmp_path), False)
+
+
+def test_a_journal_elsewhere_is_not_lost_in_passing(spec: dict, site: Site, tmp_path: Path) -> None:
+    site.answer(DUMP, recorded("dumpe2fs_h.txt").replace("Total journal blocks:", "Journal device:"))
+    with pytest.raises(Refusal, match=r"has a journal on another device, or none, .* nothing was formatted"):
+        formatting.format_osts(spec, request(tmp_path), False)
+    assert "mkfs.lustre" not in {command.split()[0] for command in site.commands()}
 
 
 @pytest.mark.parametrize(

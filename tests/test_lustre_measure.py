@@ -10,8 +10,11 @@ from lustre_site import Site, brw_stats, lustre_target, recorded, session
 
 from fsage.agent import claim, state
 from fsage.agent.cells import measure
-from fsage.agent.errors import Refusal
+from fsage.agent.declaration import complete
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.hosts.others import Hosts
 from fsage.agent.lustre import cold, servers
+from fsage.agent.target import Target
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -38,6 +41,15 @@ CLIENTS = (
 CLEAR = "lctl set_param -n " + " ".join(f"ldlm.namespaces.{name}.lru_size=clear" for name in CLIENTS)
 ASKED = f"{' '.join(servers.KEPT)} oss1 lctl get_param 'osd-*.lustre-OST*.brw_stats'"
 FILE = "measured.0.0"
+ARGV = ["fio", "--name=measured", "--rw=write", "--bs=1M", "--size=8M", "--direct=1", "--fallocate=none"]
+CELL = {
+    "name": "w_1",
+    "kind": "planned",
+    "order": 1,
+    "attempt": 1,
+    "params": {},
+    "phases": [{"name": "write", "argv": ARGV, "reads": False}],
+}
 
 
 def locks(count: int) -> str:
@@ -68,16 +80,7 @@ def spec(tmp_path: Path, site: Site) -> dict:
 
 def measured(spec: dict) -> dict:
     """Measure one cell that writes a file; its observation."""
-    argv = ["fio", "--name=measured", "--rw=write", "--bs=1M", "--size=8M", "--direct=1", "--fallocate=none"]
-    cell = {
-        "name": "w_1",
-        "kind": "planned",
-        "order": 1,
-        "attempt": 1,
-        "params": {},
-        "phases": [{"name": "write", "argv": argv, "reads": False}],
-    }
-    request = {"state": "1.00", "steps": STEPS, "study": "test", "cells": [cell]}
+    request = {"state": "1.00", "steps": STEPS, "study": "test", "cells": [CELL]}
     answer = measure.measure(spec, request, False)
     assert answer["measured"] == 1, answer
     (path,) = (Path(spec["home"]) / "scratch" / "outbox").rglob("w_1.1.json")
@@ -143,6 +146,95 @@ def test_servers_are_asked_before_anything_is_changed(tmp_path: Path, site: Site
 
 def test_an_ost_that_is_full_shows(spec: dict, site: Site) -> None:
     full = session("enospc_one_ost.txt")["lfs df /mnt/lustre"][-1]["stdout"]
-    site.answer(f"lfs df {spec['directory']}", full)
+    before = [recorded("lfs_df.txt")] * 4  # the state, the cell's check, whether there is room, its watch
+    site.answer(f"lfs df {spec['directory']}", *before, full, recorded("lfs_df.txt"))
     after = measured(spec)["osts"]["fullness"]["after"]
     assert after["lustre-OST0000"]["fullness_percent"] == 100
+
+
+def grown(mib: int) -> str:
+    """`lfs df` when somebody has written so much on the first OST."""
+    used, available = 1392, 7256456
+    text = recorded("lfs_df.txt")
+    line = next(line for line in text.splitlines() if "OST0000" in line)
+    more = line.replace(str(used), str(used + mib * 1024)).replace(str(available), str(available - mib * 1024))
+    return text.replace(line, more)
+
+
+@pytest.mark.parametrize(("mib", "status"), [(1000, "done"), (1030, "failed")])
+def test_what_others_write_during_a_cell_is_noticed_beyond_the_stated_tolerance(
+    spec: dict, site: Site, mib: int, status: str
+) -> None:
+    site.answer(f"lfs df {spec['directory']}", *[recorded("lfs_df.txt")] * 3, grown(mib))
+    seen = measured(spec)
+    assert seen["status"] == status
+    if status == "failed":
+        assert "OST0000 holds 1031.4 MiB, where 1.4 MiB were left: somebody else writes" in seen["why"]
+
+
+def test_what_others_wrote_between_visits_is_noticed(spec: dict, site: Site) -> None:
+    site.answer(f"lfs df {spec['directory']}", grown(1030))
+    answer = measure.measure(spec, {"state": "1.00", "steps": STEPS, "study": "test", "cells": [CELL]}, False)
+    assert not answer["measured"]
+    assert "lustre-OST0000 holds 1031.4 MiB, where 1.4 MiB were left" in answer["lost"]
+
+
+def test_of_a_file_system_of_its_own_nothing_is_tolerated(tmp_path: Path, site: Site) -> None:
+    spec = lustre_target(tmp_path, site, capacity_gib="all")
+    target = Target(
+        complete(spec), {"stores": [{"filesystem": "lustre", "mount": "/"}], "filesystem_state_known": True}
+    )
+    assert target.tolerance_bytes == 0
+    spec["lustre"]["tolerance_mib"] = 5
+    with pytest.raises(Refusal, match=r"tolerance_mib is 5, and capacity_gib all: .* leave it out"):
+        complete(spec)
+
+
+def test_a_table_that_an_ost_lost_stops_the_visit_and_fails_the_cell(
+    spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The servers answer as one does whose OST was mounted anew: the kernel's own table."""
+    own, tuned = "4 8 16 32 64 128 256 512 1024 2048", "256 512 1024"
+    now = {f"lustre-OST000{number}": {"prealloc_table": tuned} for number in (0, 1)}
+    note = {"preallocation": {"asked": {"size": "4MiB"}, "before": {}, "now": now}}
+    (Path(spec["home"]) / "scratch" / "tunables.json").write_text(json.dumps(note))
+    answers: list[dict[str, str]] = []
+
+    def ask_servers(self: Hosts, **what: object) -> dict[str, dict]:
+        assert what == {"do": "prealloc"}
+        return {"oss1": {"tables": answers.pop(0)}}
+
+    monkeypatch.setattr(Hosts, "ask_servers", ask_servers)
+    whole = dict.fromkeys(now, tuned)
+    lost = {**whole, "lustre-OST0001": own}
+    answers[:] = [whole, lost]
+    said = f"lustre-OST0001 has prealloc_table '{own}', and tune_prealloc.yml had set '{tuned}'"
+    assert said in measured(spec)["why"]
+    answers[:] = [lost]
+    request = {"state": "1.00", "steps": STEPS, "study": "test", "cells": [{**CELL, "name": "w_2"}]}
+    with pytest.raises(Failure, match=r"no cell of state 1\.00 was measured: lustre-OST0001 has prealloc_table"):
+        measure.measure(spec, request, False)
+
+
+def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
+    spec: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = {"kind": "intermingle", "generation": 1, "files": 2, "granularity_bytes": MIB, "method": "together"}
+    request = {"state": "1M.clean", "steps": [step], "study": "test"}
+    state.scrub(spec, request, False)
+    with pytest.raises(
+        Refusal, match=r"in pieces of 1MiB, and tune_prealloc.yml set nothing: run it with tune_prealloc_size=1"
+    ):
+        state.begin("intermingle", spec, request, False)
+    now = {f"lustre-OST000{number}": {"prealloc_table": "32 64 128"} for number in (0, 1)}
+    path = Path(spec["home"]) / "scratch" / "tunables.json"
+    path.write_text(json.dumps({"preallocation": {"asked": {"size": "8MiB"}, "now": now}}))
+    with pytest.raises(Refusal, match=r"set {'size': '8MiB'}: run it with tune_prealloc_size=1MiB first"):
+        state.begin("intermingle", spec, request, False)
+    path.write_text(json.dumps({"preallocation": {"asked": {"size": "1MiB"}, "now": now}}))
+    tables = {"oss1": {"tables": dict.fromkeys(now, "256 512 1024 2048")}}
+    monkeypatch.setattr(Hosts, "ask_servers", lambda self, **what: tables)
+    with pytest.raises(Refusal, match=r"OST0000 has prealloc_table '256 512 1024 2048'; lustre-OST0001 has"):
+        state.begin("intermingle", spec, request, False)
+    tables["oss1"]["tables"] = dict.fromkeys(now, "32 64 128")
+    assert state.begin("intermingle", spec, request, False)["due"]

@@ -8,7 +8,7 @@ import pytest
 from lustre_site import Site, recorded, session
 
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import brw, mounts, params, space, stripes
+from fsage.agent.lustre import brw, mounts, params, servers, space, stripes
 
 MIB = 1 << 20
 KIB = 1 << 10
@@ -32,16 +32,63 @@ def test_lfs_df_that_misses_an_ost_is_never_taken_for_less_capacity() -> None:
         space.parse(silent)
 
 
-def test_waiting_for_freed_objects_ends_when_two_looks_agree(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(space, "LOOK_EVERY_S", 0.01)
-    looks = [answer["stdout"] for answer in session("enospc_one_ost.txt")["lfs df /mnt/lustre"]]
-    site.answer("lfs df /mnt/lustre", looks[1], looks[0], recorded("lfs_df.txt"))
-    assert [ost.used_bytes for ost in space.await_frees(Path("/mnt/lustre"))] == [1392 * KIB] * 2
-    assert len(site.commands("lfs df")) == 4
-    monkeypatch.setattr(space, "FREES_PATIENCE_S", 0)
-    site.answer("lfs df /mnt/lustre", looks[1], looks[0])
-    with pytest.raises(Failure, match="lustre-OST0000"):
-        space.await_frees(Path("/mnt/lustre"))
+LOOKS = [answer["stdout"] for answer in session("enospc_one_ost.txt")["lfs df /mnt/lustre"]]
+EMPTY = {"lustre-OST0000": 1392 * KIB, "lustre-OST0001": 1392 * KIB}
+PLACE = Path("/mnt/lustre")
+
+
+def test_quiet_looks_are_no_proof_that_deleted_objects_are_gone(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As seen: for 7 s the old numbers stay as they were, then all is free at once."""
+    monkeypatch.setattr(space, "STILL_S", 5)
+    site.answer("lfs df /mnt/lustre", *[LOOKS[1]] * 7, recorded("lfs_df.txt"))
+    left = space.as_left(EMPTY, 0)
+    assert [ost.used_bytes for ost in space.await_frees(PLACE, lambda: None, left)] == [1392 * KIB] * 2
+    assert len(site.commands("lfs df")) == 9
+
+
+def test_what_a_server_has_still_to_destroy_is_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space, "PENDING_EVERY_S", 0)
+    pending = [3, 3, 1, 0]
+    site.answer("lfs df /mnt/lustre", recorded("lfs_df.txt"))
+    space.await_frees(PLACE, lambda: pending.pop(0))
+    assert not pending and len(site.commands("lfs df")) == 1
+
+
+def test_what_never_comes_free_ends_the_waiting(site: Site) -> None:
+    site.answer("lfs df /mnt/lustre", LOOKS[1])
+    with pytest.raises(
+        Failure, match=r"after deleting: lustre-OST0000 holds 7269\.3 MiB, where 1\.4 MiB were left; .*: some"
+    ):
+        space.await_frees(PLACE, lambda: 0, space.as_left(EMPTY, 0))
+
+
+def test_servers_are_made_to_commit_and_say_what_is_left(site: Site) -> None:
+    """Each is asked in one go over the connection that is kept."""
+    front = " ".join(servers.KEPT)
+    line = (
+        "lctl set_param -n 'osd-*.lustre-*.force_sync=1' && "
+        "lctl get_param -n 'osp.lustre-OST*.destroys_in_flight' 2>/dev/null; true"
+    )
+    site.answer(f"{front} mds1 {line}", "2\n0\n1\n")
+    site.answer(f"{front} oss1 {line}")
+    hosts = [{"name": name, "local": False} for name in ("mds1", "oss1")]
+    assert servers.sync("lustre", hosts) == 3
+    assert servers.sync("lustre", []) is None
+    assert servers.sync("lustre", hosts[1:]) is None, "an OSS does not know"
+    site.answer(f"{front} oss1 {line}", stderr="No route to host\n", rc=255)
+    with pytest.raises(Failure, match="No route to host"):
+        servers.sync("lustre", hosts)
+
+
+def test_what_others_may_change_is_tolerated_and_no_more() -> None:
+    then = {"a": 100 * KIB * KIB, "b": 200 * KIB * KIB}
+    more = {"a": 103 * KIB * KIB, "b": 197 * KIB * KIB}
+    assert space.moved(then, more, 2 * KIB * KIB) == []
+    assert space.moved(then, more, 0) == [
+        "a holds 103.0 MiB, where 100.0 MiB were left",
+        "b holds 197.0 MiB, where 200.0 MiB were left",
+    ]
+    assert space.moved(then, {"a": then["a"]}, 0) == ["b is gone"]
 
 
 def test_a_client_is_told_from_servers() -> None:

@@ -10,8 +10,12 @@ import pytest
 from lustre_site import Site, lustre_target, recorded, session
 
 from fsage.agent import claim, images, probe, state, structure
+from fsage.agent.__main__ import hold
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.leave import leave
+from fsage.agent.lustre import servers
 from fsage.agent.target import open_target
+from fsage.runs import identity
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -77,7 +81,15 @@ def test_a_second_target_on_the_file_system_is_refused_from_anywhere(spec: dict,
     with pytest.raises(Refusal, match=r"target scratch has claimed .* two targets on one file system"):
         claim.claim(other, {}, False)
     assert list(Path(other["directory"]).iterdir()) == []
+    Path(other["directory"]).rmdir()
+    run = {"holder": {**identity("test"), "run": "2"}}
+    hold(other, run, False)  # as a study begins, which then claims
+    with pytest.raises(Refusal, match=r"target scratch has claimed .* two targets on one file system"):
+        images.create(other, {}, False)
+    hold(other, {**run, "release": True}, False)
+    assert not Path(other["directory"]).exists() and not (tmp_path / "another_host" / "other").exists()
     claim.release(spec, {}, False)
+    images.create(other, {}, False)
     assert "would claim" in claim.claim(other, {}, True)["msg"]
 
 
@@ -157,9 +169,27 @@ def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site
 def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:
     found = probe.probe(spec, {}, False)["probe"]
     assert (found["lustre"], found["missing"]) == ("2.17.57_62_gc881f8ebcb", [])
+    assert found["places"] == [{"directory": str(root_of(spec)), "free_gib": 13.8}]
     other = {**spec, "lustre": {**spec["lustre"], "fsname": "home"}}
     (missing,) = probe.probe(other, {}, False)["probe"]["missing"]
     assert "10.0.2.15@tcp:/home is declared" in missing
+
+
+def test_who_launches_tries_every_other_host(spec: dict, site: Site) -> None:
+    """In the way that it reaches them while cells are measured; another host does not try."""
+    hosts = {
+        "clients": [{"name": name, "python": "python3", "local": False} for name in ("n1", "n2")],
+        "servers": [{"name": name, "python": "python3", "local": False} for name in ("oss1", "oss2")],
+    }
+    front = "ssh -o BatchMode=yes -o ConnectTimeout=10"
+    site.answer(f"{front} n2 true")
+    site.answer(f"{front} oss1 true", stderr="oss1: Permission denied (publickey).\n", rc=255)
+    site.answer(f"{front} oss2 true")
+    (why,) = probe.probe(spec, {"hosts": hosts, "launches": True}, False)["probe"]["unreached"].items()
+    assert why[0] == "oss1" and why[1].endswith("Permission denied (publickey).")
+    site.commands()
+    assert probe.probe(spec, {"hosts": hosts}, False)["probe"]["unreached"] == {}
+    assert site.commands("ssh") == []
 
 
 def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
@@ -221,3 +251,17 @@ def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> Non
     with pytest.raises(Failure, match="asked for 1 stripes of 1 MiB from OST -1 on, `lfs getstripe -d` shows 2 of"):
         claim.claim(spec, {}, False)
     shutil.rmtree(Path(spec["directory"]) / "measured")
+
+
+def test_a_target_that_is_removed_leaves_no_connection_and_no_empty_home(spec: dict, site: Site) -> None:
+    home, spec["lustre"]["oss"] = Path(spec["home"]), ["oss1"]
+    (home / "another").mkdir(parents=True)
+    front = f"{' '.join(servers.KEPT)} -O exit"
+    site.answer(f"{front} oss1")
+    site.answer(f"{front} mds1", stderr="Control socket connect: No such file\n", rc=255)
+    request = {"hosts": {"servers": [{"name": "mds1"}]}}
+    assert leave(spec, request, True)["proof"] == [] and site.commands(front) == []
+    assert leave(spec, request, False)["proof"] == ["the connection to oss1 is closed"]
+    (home / "another").rmdir()
+    assert leave(spec, request, False)["proof"] == ["the connection to oss1 is closed", f"{home} is gone"]
+    assert not home.exists()

@@ -83,7 +83,7 @@ def test_the_studys_tunables_are_set_by_name_read_back_and_put_back(spec: dict, 
         site.answers({asked(name): [first, answers[0]]})
     site.commands()
     proof = claim.release(spec, {}, False)["proof"]
-    assert "max_rpcs_in_flight is as it was at 2 connections" in proof
+    assert "max_rpcs_in_flight: 256 -> 8 at 2 connections" in proof
     assert [command for command in site.commands() if "set_param" in command] == back
 
 
@@ -131,7 +131,31 @@ def test_check_changes_nothing_and_odd_values_are_refused(spec: dict, site: Site
     holds(site, "max_dirty_mb")
     answer = tune.tune(spec, {"tuning": {"max_dirty_mb": 1024}}, True)
     assert set(answer["tunables"]["max_dirty_mb"]["now"].values()) == {"742"}
-    assert site.commands("lctl set_param") == []
+    assert answer["proof"] == ["max_dirty_mb: 742 -> 1024 at 2 connections"]
+    assert answer["changed"] and site.commands("lctl set_param") == []
     for tuning in ({"max_dirty_mb": "1G"}, {"*": 1}):
         with pytest.raises(Refusal, match=r"tuning\b"):
             tune.tune(spec, {"tuning": tuning}, False)
+
+
+def test_tunables_are_put_back_without_a_release_and_preallocation_stays(spec: dict, site: Site) -> None:
+    holds(site, "max_rpcs_in_flight", "256")
+    both = (f"{OST0}.max_rpcs_in_flight={{0}}", f"{OST1}.max_rpcs_in_flight={{0}}")
+    for value in (8, 256):
+        site.answer("lctl set_param -n " + " ".join(both).format(value))
+    tune.tune(spec, {"tuning": {"max_rpcs_in_flight": 256}}, False)
+    path = Path(spec["home"]) / "scratch" / "tunables.json"
+    noted = json.loads(path.read_text())
+    path.write_text(json.dumps({**noted, "preallocation": {"asked": {"size": "4MiB"}, "before": {}, "now": {}}}))
+    wanted = "max_rpcs_in_flight: 256 -> 8 at 2 connections"
+    assert tune.restore(spec, {}, True)["proof"] == [wanted]
+    assert set(json.loads(path.read_text())) == {"max_rpcs_in_flight", "preallocation"}
+    looks = json.loads((site.place / "answers.json").read_text())[asked("max_rpcs_in_flight")]
+    site.answers(
+        {asked("max_rpcs_in_flight"): [looks[-1], {**looks[-1], "stdout": looks[-1]["stdout"].replace("256", "8")}]}
+    )
+    site.commands()
+    assert tune.restore(spec, {}, False)["proof"] == [wanted]
+    assert site.commands("lctl set_param") == ["lctl set_param -n " + " ".join(both).format(8)]
+    assert set(json.loads(path.read_text())) == {"preallocation"}
+    assert not tune.restore(spec, {}, False)["changed"]

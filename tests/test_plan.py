@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage import record, request, results, runs
+from fsage import progress, record, request, results, runs
 from fsage.plan import Plan, load_plan, load_plans
 from fsage.study import StudyError
 from fsage.target import load_target
@@ -152,3 +154,26 @@ def test_every_inventory_has_its_target_and_every_group_that_playbooks_name(inve
     groups = yaml.safe_load((folder / "hosts.yml").read_text())["all"]["children"]
     assert groups.keys() == {"launcher", "clients", "servers"} and groups["clients"]["hosts"]
     assert groups["servers"]["children"].keys() >= {"mds", "oss"}
+
+
+def test_progress_is_not_made_up_where_the_cells_are_elsewhere(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither "0 of 15" nor "0 s left" for minutes."""
+    plan = replace(plan, target=plan.target.model_copy(update={"home": str(tmp_path / "home")}))
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    state = "30.00@8M"
+    there = progress.Progress(plan, state)
+    total = sum(map(len, plan.cells.values()))
+    assert there().startswith(
+        f"tiny: 0 of {total} cells are home, state {state}: {there.here} to come when the visit ends; ab"
+    )
+    now[0] = there.left_s + 60
+    assert re.search(r"; 2 min since it began, longer than the \d+ s that were estimated$", there())
+    (tmp_path / "home" / "here" / "outbox").mkdir(parents=True)
+    here = progress.Progress(plan, state)
+    observation = here.folder / "one.json"
+    observation.parent.mkdir(parents=True)
+    observation.touch()
+    assert f"state {state}: 1 of {here.here}; about" in here()

@@ -73,7 +73,7 @@ def ansible(inventory: Path, *words: str | Path, **more: Any) -> subprocess.Comp
     """`ansible-playbook` with `words`, as typed in the project's root; `more` are extra variables."""
     extra = ["-e", json.dumps(more)] if more else []
     argv = [str(BIN / "ansible-playbook"), "-i", str(inventory), *map(str, words), *extra]
-    env = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+    env = {**os.environ, "ANSIBLE_NOCOLOR": "1", "FSAGE_RESULTS": str(inventory.parent / "results")}
     return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
 
 
@@ -271,7 +271,7 @@ def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_pat
     inventory = inventory_of(tmp_path / "inventory", local_target)
     home = Path(local_target["home"]) / local_target["name"]
     came = tmp_path / "came"
-    bundle, evidence, copy = came / "bundle.tar", came / "state.json", came / "claim.json"
+    bundle, evidence = came / "bundle.tar", came / "state.json"
     asked = request(
         tmp_path / "request.json",
         [POPULATE, FRAGMENT],
@@ -290,7 +290,8 @@ def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_pat
         assert now() != before, f"{name} changed nothing"
 
     step("local_target.yml", lambda: sorted(Path(local_target["image_dir"]).glob("*")))
-    step("claim.yml", lambda: [(home / "claim.json").exists(), copy.exists()], "-e", f"claim_copy={copy}")
+    copy = tmp_path / "results" / "targets" / f"{local_target['name']}.json"  # where plans and requests look for it
+    step("claim.yml", lambda: [(home / "claim.json").exists(), copy.exists()])
     claim = json.loads((home / "claim.json").read_text())
     assert json.loads(copy.read_text())["stores"] == claim["stores"]
     assert done(ansible(inventory, "local_target.yml", "claim.yml", "-e", asked)) == 0
@@ -445,3 +446,24 @@ def test_another_connection_brings_the_agent_and_runs_nothing_that_lies_there(
     assert done(ansible(inventory, "claim.yml", "claim.yml", claim_copy=str(copy))) == 0
     assert not ran.exists() and len(list(library.iterdir())) == 1
     assert json.loads(copy.read_text())["target"] == claimed["spec"]["name"]
+
+
+@pytest.mark.root
+def test_who_asks_looks_up_a_killed_run_that_the_host_cannot(directory_target: dict[str, Any], tmp_path: Path) -> None:
+    """The host numbers its processes by itself, as another machine does."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec unshare --pid --fork --mount-proc {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    inventory = inventory_of(tmp_path / "inventory", directory_target)
+    host = {"ansible_connection": "local", "ansible_python_interpreter": str(python)}
+    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"one": host}}}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    lease = Path(directory_target["home"]) / directory_target["name"] / "lease.json"
+    lease.parent.mkdir(parents=True)
+    asked = request(tmp_path / "request.json", holder=living_holder("mine"))
+    living = {**living_holder("other"), "host": "elsewhere", "renewed": time.time()}
+    lease.write_text(json.dumps(living))
+    assert "is held by run other" in refused(ansible(inventory, "hold_target.yml", "-e", asked))
+    lease.write_text(json.dumps({**living, "pid_start": 1}))  # its number is another process's by now
+    done(ansible(inventory, "hold_target.yml", "-e", asked))
+    assert json.loads(lease.read_text())["run"] == "mine"

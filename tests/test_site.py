@@ -41,6 +41,13 @@ def test_nothing_stands_in_the_way_of_a_good_site():
     assert findings(GOOD, TARGET, {}) == []
 
 
+def test_a_launcher_that_does_not_reach_a_server_by_ssh_is_said():
+    """Ansible, from here, reaches it all the same."""
+    launcher = host("n1", unreached={"oss1": "Permission denied (publickey)"})
+    (said,) = findings(Site([launcher, host("n2"), host("oss1", "servers")], ("clients", "servers")), TARGET, {})
+    assert said.startswith("n1 launches, and does not reach oss1 as `ssh oss1` does: Permission denied")
+
+
 def lustre(**more) -> Target:
     """A target on the file system of the example of a site, which has the server oss1."""
     example = load_target(ROOT / "inventories" / "lustre").model_dump()

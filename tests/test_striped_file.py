@@ -10,8 +10,9 @@ from states import MIB, bring
 from striped import STORES, osts_of, step
 
 from fsage import patterns, recipes, workloads
-from fsage.agent import claim, images
+from fsage.agent import claim, images, striping
 from fsage.agent.cells import measure
+from fsage.agent.errors import Refusal
 from fsage.agent.target import open_target
 from fsage.study import StudyError, load_study
 
@@ -140,6 +141,31 @@ def test_a_bad_study_is_refused(tmp_path, was, now, why):
     (tmp_path / "striping.yaml").write_text(text.replace(was, now))
     with pytest.raises(StudyError, match=why):
         load_study(tmp_path / "striping.yaml")
+
+
+def test_a_pattern_has_the_same_stripes_in_any_selection(tmp_path):
+    """IOR.4 beside the largest of its set, and without it."""
+    text = (CONFIG / "striping.yaml").read_text()
+    every = "[IOR.1, IOR.2, IOR.3, IOR.4, IOR.5, IOR.6]"
+    assert every in text
+    text = text.partition("\nheadline:")[0]
+    counts = set()
+    for selection in (every, "[IOR.1, IOR.4]", "[IOR.4, IOR.6, IOR.1]"):
+        (tmp_path / "striping.yaml").write_text(text.replace(every, selection))
+        states = {state.name: state for state in recipes.expand(load_study(tmp_path / "striping.yaml"))}
+        (step,) = states["IOR.4"].steps(1, 0)
+        counts.add(tuple(striping.counts(step, 6)))
+    assert counts == {(2, 3)}
+    (tmp_path / "striping.yaml").write_text(
+        text.replace(every, "[IOR.1, mine]").replace(
+            "  default: IOR.1", "  default: IOR.1\n  file_size: 4T\n  own: {mine: [B to 512G, D]}"
+        )
+    )
+    mine = recipes.expand(load_study(tmp_path / "striping.yaml"))[1].steps(1, 0)[0]
+    with pytest.raises(
+        Refusal, match=r"pattern mine: 64 stripes become 24 by the factor of its set \(0.375\), and there"
+    ):
+        striping.counts(mine, 6)
 
 
 def test_a_studys_own_pattern_is_planned_beside_known_ones(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -40,10 +40,15 @@ class Segment(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Segments in order, of a file of nominal size `file_bytes`."""
+    """Segments in order, of a file of nominal size `file_bytes`.
+
+    A target's factor for stripe counts is by `largest_count`, the largest of all patterns of its set: so a name has the
+    same stripes on a target, whatever it is measured beside.
+    """
 
     file_bytes: int
     segments: tuple[Segment, ...]
+    largest_count: int
 
 
 class Set(Strict):
@@ -77,11 +82,20 @@ class Patterns(Strict):
 
     def named(self) -> dict[str, Pattern]:
         """Every pattern by its name."""
-        return {
-            name: Pattern(one.file_size, segments(written, one.file_size, self.types))
-            for one in self.sets
-            for name, written in one.patterns.items()
-        }
+        found = {}
+        for one in self.sets:
+            made = {name: segments(written, one.file_size, self.types) for name, written in one.patterns.items()}
+            found.update({name: Pattern(one.file_size, segs, largest(made.values())) for name, segs in made.items()})
+        return found
+
+    def set_of(self, name: str) -> int | None:
+        """The number of the set that has a pattern of that name; None if none has."""
+        return next((number for number, one in enumerate(self.sets) if name in one.patterns), None)
+
+
+def largest(patterns: Iterable[tuple[Segment, ...]]) -> int:
+    """The largest stripe count in some patterns."""
+    return max(segment.stripes for one in patterns for segment in one)
 
 
 @cache

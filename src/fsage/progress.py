@@ -14,8 +14,9 @@ class Progress:
     def __init__(self, plan: Plan, state: str) -> None:
         self.plan, self.state = plan, state
         claim = plan.claim["id"] if plan.claim else ""
-        # On another machine this folder is empty: then only the time is told.
+        # On another machine there is none: its cells are seen only when they come home at the end of the visit.
         self.folder = plan.target.outbox / claim / plan.study.name / state
+        self.visible = plan.target.outbox.parent.is_dir()
         self.began = time.monotonic()
         self.at_start = self._waiting()
         self.seen = 0
@@ -35,6 +36,8 @@ class Progress:
 
     def __call__(self) -> str:
         """One line while a visit goes on."""
+        if not self.visible:
+            return self._unseen()
         self.seen = max(self.seen, self._waiting() - self.at_start)  # what came home does not wait any more
         return self._line(self.seen)
 
@@ -44,8 +47,21 @@ class Progress:
 
     def _line(self, done: int) -> str:
         before = self.total - sum(len(cells) for cells in self.missing.values())
-        left = max(0.0, self.left_s - (time.monotonic() - self.began))
         return (
             f"{self.plan.study.name}: {before + done} of {self.total} cells, state {self.state}: "
-            f"{done} of {self.here}; about {duration(left)} left"
+            f"{done} of {self.here}; {self._left()}"
         )
+
+    def _unseen(self) -> str:
+        """The same where the cells are on another machine."""
+        before = self.total - sum(len(cells) for cells in self.missing.values())
+        return (
+            f"{self.plan.study.name}: {before} of {self.total} cells are home, state {self.state}: {self.here} to come "
+            f"when the visit ends; {self._left()}"
+        )
+
+    def _left(self) -> str:
+        gone_s = time.monotonic() - self.began
+        if gone_s < self.left_s:
+            return f"about {duration(self.left_s - gone_s)} left"
+        return f"{duration(gone_s)} since it began, longer than the {duration(self.left_s)} that were estimated"

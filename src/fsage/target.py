@@ -35,6 +35,7 @@ class Lustre(Strict):
     stripe_size_mib: Positive = 1
     first_ost: Annotated[int, Field(ge=-1)] = -1
     oss: list[str] = Field(default_factory=list)
+    tolerance_mib: Annotated[int, Field(ge=0)] | None = None
 
 
 class Target(Strict):

@@ -23,7 +23,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from fsage.agent import message
+from fsage.agent import lease, message
 from fsage.agent.hosts.library import BOOT, packed, sent
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
@@ -37,7 +37,7 @@ ANSWER_BYTES = 256 * message.MIB  # the evidence of a target with many files
 BUNDLE_BYTES = 2048 * message.MIB
 WITHOUT = {
     *("probe", "create", "remove", "claim", "release", "recover", "untune", "server_cache_back"),
-    *("prealloc", "prealloc_osts", "format_osts"),
+    *("prealloc", "prealloc_osts", "format_osts", "leave", "restore_tunables"),
 }
 """Verbs that need no request."""
 GIVEN = (
@@ -46,6 +46,7 @@ GIVEN = (
     *("claim", "evidence", "probe", "osts", "tunables", "device_model"),
 )
 """What of an answer becomes the task's result: Ansible obeys some keys (ansible_facts, add_host)."""
+HELD_BY = "held_by"  # of a refusal: who holds the target; looked at here, and no part of the result
 HOW = "write one with `fsage request STUDY STATE > request.json`, then add `-e fsage_request=request.json`"
 
 
@@ -56,7 +57,8 @@ class ActionModule(ActionBase):
     input: more keys for the agent, beside target and request.
     add: more keys of the request.
     save: {key: place}, puts what the answer holds under `key` as JSON into a file on the controller. The request names
-      the file under `place`, or else the variable of that name does, which is not templated; empty: nowhere.
+      the file under `place`, or else the variable of that name does, which is not templated; empty: nowhere (claim_copy
+      null: where plans look for it).
     save_in: the same, where `place` is a folder and the file is <host>.json in it.
     fetch: {key: place}, copies the host's file that the answer names under `key` to that file.
     """
@@ -86,6 +88,12 @@ class ActionModule(ActionBase):
                 "fsage_target is not defined for this host; an inventory declares it in group_vars/all/target.yml"
             )
         answer = self._ask(given["verb"], question, task_vars)
+        if run := dead_holder(answer.pop(HELD_BY, None)):
+            # The host that keeps the lease cannot look up a process of this machine.
+            request = question["request"]
+            gone = {"gone": [*request.get("gone", ()), run]}
+            answer = self._ask(given["verb"], {**question, "request": {**request, **gone}}, task_vars)
+            answer.pop(HELD_BY, None)
         if not answer["failed"]:
             host = task_vars["inventory_hostname"]
             for line in (answer["msg"], *answer.get("proof", ())):
@@ -99,7 +107,10 @@ class ActionModule(ActionBase):
         host = task_vars["inventory_hostname"]
 
         def place_of(name):
-            place = question["request"].get(name) or task_vars.get(name) or ""
+            place = question["request"].get(name) or task_vars.get(name)
+            if place is None and name == "claim_copy":
+                return usual_copy(question["target"].get("name"))
+            place = place or ""
             if not isinstance(place, str) or "\0" in place:
                 raise AnsibleActionFail(f"{name} is {message.shown(place)}: the path of a file is wanted")
             return Path(place) if place else None
@@ -208,6 +219,12 @@ def accepted(key, answer, question):
     return messages.saved(key, answer.get(key), question["target"], question["request"])
 
 
+def dead_holder(holder):
+    """The run that holds the target, where its process was one of this machine's and is gone; else None."""
+    whole = isinstance(holder, dict) and message.is_name(holder.get("run"))
+    return holder["run"] if whole and lease.dead_here(holder) else None
+
+
 def answer_of(verb, ran):
     """What the agent said; a sentence of our own when it said nothing that can be read."""
     try:
@@ -227,8 +244,15 @@ def answer_of(verb, ran):
             "stderr": ran["stderr"],
         }
     failed = bool(answer.get("failed")) or ran["rc"] != 0
-    known = {key: answer[key] for key in GIVEN if key in answer}
+    known = {key: answer[key] for key in (*GIVEN, HELD_BY) if key in answer}
     return {**known, "changed": bool(answer.get("changed")), "failed": failed, "rc": ran["rc"]}
+
+
+def usual_copy(target):
+    """Where plans and requests look for the copy of a target's claim (fsage.results)."""
+    if not message.is_name(target):
+        raise message.Unacceptable(f"would be saved in a file named after target {message.shown(target)}")
+    return Path(os.environ.get("FSAGE_RESULTS") or SOURCE.parent / "results") / "targets" / f"{target}.json"
 
 
 def keep(path, content):

@@ -35,6 +35,7 @@ from fsage.agent import (
 from fsage.agent.cells import measure, outbox, shares
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.leave import leave
 from fsage.agent.lustre import osts, servercache
 from fsage.agent.lustre.format import format_osts
 from fsage.agent.message import shown
@@ -51,7 +52,10 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
         if shares.left_over(home):  # as it was found, at the end of each run
             with lease.held(home, request):
                 recover.put_back(home)
-        return {"changed": lease.drop(home, request), "msg": f"target {home.name} is free"}
+        changed = lease.drop(home, request)
+        if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):
+            claim.forget(complete(spec))  # it was never claimed, because that was refused for one
+        return {"changed": changed, "msg": f"target {home.name} is free"}
     with lease.held(home, request):
         return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'])}"}
 
@@ -92,6 +96,8 @@ VERBS: dict[str, Verb] = {
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,
+    "leave": leave,
+    "restore_tunables": tune.restore,
     "prealloc_osts": prealloc.prealloc_osts,
     "prealloc": prealloc.prealloc,
     "scrub": state.scrub,
@@ -164,6 +170,8 @@ def main(arguments: list[str]) -> int:
                 answer = of_step(verb, given, request, check)
             else:
                 answer = VERBS[verb](given["target"], request, check)
+    except lease.Held as held:
+        answer, code = {"failed": True, "changed": False, "msg": str(held), "held_by": held.holder}, 1
     except Refusal as refusal:
         answer, code = {"failed": True, "changed": False, "msg": str(refusal)}, 1
     except Failure as failure:

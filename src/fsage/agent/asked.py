@@ -127,6 +127,7 @@ KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "hosts": (_or_none(_hosts), "the inventory's clients and servers"),
     "osts": (lambda value: isinstance(value, (dict, list)), "what the servers answered"),
     "prealloc": (_block, "a block of keys"),
+    "launches": (lambda value: isinstance(value, bool), "true or false"),
     "destroy": (lambda value: isinstance(value, str), "the name of a file system"),
 }
 CELL: tuple[tuple[str, Callable[[Any], bool], str], ...] = (

@@ -54,7 +54,9 @@ LUSTRE_DEFAULTS: dict[str, Any] = {
     "stripe_size_mib": 1,
     "first_ost": -1,
     "oss": [],
+    "tolerance_mib": None,
 }
+OTHERS_MIB = 1024  # the usual tolerance_mib where others use the file system too
 ALLOWED = {
     "kind": ("loop", "directory", "lustre"),
     "filesystem": ("ext4", "xfs", "btrfs"),
@@ -152,6 +154,15 @@ def _lustre(full: dict[str, Any]) -> dict[str, Any]:
     for key in ("stripe_count", "first_ost"):
         if lustre[key] != -1 and (key, lustre[key]) != ("first_ost", 0):
             _positive(f"fsage_target.lustre.{key}", lustre[key], whole=True)
+    if lustre["tolerance_mib"] is None:
+        lustre["tolerance_mib"] = 0 if lustre["capacity_gib"] == "all" else OTHERS_MIB
+    elif lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] != 0:
+        raise Refusal(
+            f"fsage_target.lustre.tolerance_mib is {lustre['tolerance_mib']!r}, and capacity_gib all: the file system "
+            "is fsage's alone, so that nobody's writing is tolerated; leave it out"
+        )
+    elif lustre["tolerance_mib"] != 0:
+        _positive("fsage_target.lustre.tolerance_mib", lustre["tolerance_mib"], whole=True)
     return lustre
 
 

@@ -9,18 +9,21 @@ from pathlib import Path
 
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.lustre import space as lustre
 from fsage.agent.structure import fillers
 
 
 def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
     """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
 
-    Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "seconds"}. btrfs' statfs lags
-    behind its transactions, and a plain directory's file system belongs to others too: there free space does not count.
+    Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "seconds"}, on Lustre also "osts",
+    the used bytes of each. btrfs' statfs lags behind its transactions, and a plain directory's file system belongs to
+    others too: there free space does not count. On Lustre it does, but not to the byte (lustre.space.as_left).
     """
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
     files = total = held = free = 0
+    osts = [lustre.osts(mount) for mount in mounts] if filesystem == "lustre" else []
     for mount in mounts:
         for entry in fillers(mount):
             stat = entry.stat()
@@ -29,17 +32,21 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
             files += 1
             total += stat.st_size
             held += stat.st_blocks * 512
+        if filesystem == "lustre":
+            continue
         space = os.statvfs(mount)
-        # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
-        free += (space.f_bavail if filesystem == "lustre" else space.f_bfree) * space.f_frsize
+        free += space.f_bfree * space.f_frsize
         if filesystem in ("ext4", "xfs"):
             digest.update(f"{space.f_bfree}|{space.f_ffree if filesystem == 'ext4' else ''}\n".encode())
+    # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
+    free += sum(ost.available_bytes for found in osts for ost in found)
     return {
         "hash": digest.hexdigest(),
         "files": files,
         "bytes": total,
         "held_bytes": held,
         "free_bytes": free,
+        **({"osts": lustre.used(osts[0])} if osts else {}),
         "seconds": time.monotonic() - began,
     }
 
@@ -48,7 +55,7 @@ def digest(mounts: list[Path]) -> dict:
     """Where every filler file lies: {"hash", "files", "extents", "seconds"}.
 
     The same hash means the same layout instance, extent by extent. A file system that cannot say (no
-    FIEMAP) gives the hash None.
+    FIEMAP) gives the hash None, and under "error" what it said.
     """
     began = time.monotonic()
     whole = hashlib.blake2b(digest_size=16)
@@ -57,8 +64,9 @@ def digest(mounts: list[Path]) -> dict:
         for entry in fillers(mount):
             try:
                 pieces = fiemap.extents(Path(entry.path))
-            except OSError:
-                return {"hash": None, "files": files, "extents": None, "seconds": time.monotonic() - began}
+            except OSError as error:
+                taken_s = time.monotonic() - began
+                return {"hash": None, "files": files, "extents": None, "seconds": taken_s, "error": error}
             whole.update(f"{entry.path[len(str(mount)) :]} {[piece[:3] for piece in pieces]}\n".encode())
             files += 1
             count += len(pieces)

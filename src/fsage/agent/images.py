@@ -43,9 +43,11 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
     """Make the image files of a loop target (each written once) and attach loop devices; idempotent."""
     spec = declaration.complete(spec)
     containers.check(spec["containers"])
-    if spec["kind"] == "lustre":
-        lustre.mount_of(spec)  # refuses where another file system would get it
     known = files.read_json(declaration.home_of(spec) / "claim.json")
+    if spec["kind"] == "lustre":
+        mount = lustre.mount_of(spec).point  # refuses where another file system would get it
+        if known is None:
+            lustre.refuse_second(mount)
     if known is None:
         meet(spec, request)
     if spec["kind"] != "loop":

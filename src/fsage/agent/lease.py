@@ -40,6 +40,20 @@ def alive(holder: dict) -> bool:
     return holder["host"] != socket.gethostname() and time.time() - holder["renewed"] < BELIEVED_S
 
 
+class Held(Refusal):
+    """Another run holds the target; `holder` says which, for whoever asks and can look its process up."""
+
+    def __init__(self, message: str, holder: dict) -> None:
+        super().__init__(message)
+        self.holder = holder
+
+
+def dead_here(holder: dict) -> bool:
+    """Whether a holder's process was one of this machine's, and is gone; `holder` may be another host's answer."""
+    pid = holder.get("pid")
+    return holder.get("machine") == machine() and type(pid) is int and start_of(pid) != holder.get("pid_start")
+
+
 def describe(holder: dict) -> str:
     """Who holds: run, process, host, since when, doing what."""
     return (
@@ -69,9 +83,10 @@ def take(home: Path, request: dict) -> dict | None:
         mine = request.get("holder")
         others = current and (not mine or current["run"] != mine["run"])
         if current and others and current["run"] not in request.get("gone", ()) and alive(current):
-            raise Refusal(
+            raise Held(
                 f"target {home.name} is held by {describe(current)}; nothing was touched. "
-                "Wait for that run or stop it, then give the same command again."
+                "Wait for that run or stop it, then give the same command again.",
+                current,
             )
         if not mine:
             return None

@@ -16,12 +16,12 @@ from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import prealloc as ldiskfs
 from fsage.agent.lustre.osts import is_one
+from fsage.agent.lustre.tuned import NOTE
 from fsage.agent.message import shown
 from fsage.agent.prealloc_ask import given, read
 from fsage.agent.state import opened
 from fsage.agent.target import Target
 
-NOTE = "preallocation"  # its key in tunables.json
 NOTHING = (
     "nothing is asked for, and nothing was before: give tune_prealloc_size (such as 4MiB), tune_prealloc_table or "
     "tune_prealloc_group"

@@ -8,15 +8,18 @@ import re
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from fsage.agent import containers, declaration, files, privilege, run_as, space
 from fsage.agent.declaration import GIB
 from fsage.agent.device import iocost, models
-from fsage.agent.errors import Refusal
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.lustre import mounts
+from fsage.agent.lustre import space as osts
+from fsage.agent.shell import SSH, run
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
 # smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
@@ -31,6 +34,7 @@ TOOLS = {
     "srun": ["--version"],
 }
 WRITES = ("ior", "mdtest")
+SSH_ANSWER_S = 30
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 NEEDED = {
     "loop": ("losetup", "blkid", "wipefs"),
@@ -52,7 +56,7 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         missing.append(f"user {spec['run_as']}: fsage_target.run_as names him, and the agent must be root or he")
     if spec["launcher"] == "srun" and not found["srun"]:
         missing.append(NO_SRUN)
-    good: list[Any] = []
+    room_bytes: dict[str, int] = {}
     if spec["kind"] == "loop":
         if why := privilege.why_not():
             missing.append(f"root, or its helper, for loop devices and mounts: {why}; or declare `kind: directory`")
@@ -65,6 +69,7 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             missing.append(f"{spec['filesystem']}: this kernel does not know it")
         if root:
             good, bad = space.places(spec["image_dir"])
+            room_bytes = {str(place): space.free_bytes(place) for place in good}
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
             if why := models.why_refused(spec["device_model"]):
@@ -76,9 +81,10 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             missing.append("root: lctl set_param needs it")
         if not lacking:
             try:
-                mounts.client_mount(spec["lustre"], Path(spec["directory"]))
-            except Refusal as refusal:
-                missing.append(str(refusal))
+                mount = mounts.client_mount(spec["lustre"], Path(spec["directory"])).point
+                room_bytes = {str(mount): sum(ost.available_bytes for ost in osts.osts(mount))}
+            except (Refusal, Failure) as why_not:
+                missing.append(str(why_not))
     elif not os.access(parent := space.existing(spec["directory"]), os.W_OK):
         missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
     elif why := space.why_no_direct_io(parent):
@@ -91,7 +97,8 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         **alike.facts(spec),
         "tools": found,
         "io_controller": {"usable": model is None, "why_not": model},
-        "places": [{"directory": str(place), "free_gib": round(space.free_bytes(place) / GIB, 1)} for place in good],
+        "places": [{"directory": place, "free_gib": round(free / GIB, 1)} for place, free in room_bytes.items()],
+        "unreached": unreached(request.get("hosts") or {}) if request.get("launches") else {},
         "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},
     }
     return {
@@ -101,6 +108,22 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         else f"{found_out['host']} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
         "probe": found_out,
     }
+
+
+def unreached(hosts: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    """Why the host that launches does not reach another one by ssh, by its name; empty when it reaches all."""
+    others = [*hosts.get("clients", [])[1:], *hosts.get("servers", [])]
+    names = sorted({host["name"] for host in others if not host["local"]})
+
+    def ask(name: str) -> str | None:
+        try:
+            run([*SSH, name, "true"], timeout=SSH_ANSWER_S)
+        except Failure as failure:
+            return str(failure)
+        return None
+
+    with ThreadPoolExecutor(max(1, min(len(names), 16))) as pool:
+        return {name: why for name, why in zip(names, pool.map(ask, names)) if why}  # noqa: B905 (hosts: Python 3.9)
 
 
 def versions(images: str | None) -> dict[str, str | None]:

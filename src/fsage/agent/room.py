@@ -128,7 +128,7 @@ class Room:
                         ) from error
                     os.ftruncate(descriptor, size)  # some file systems keep what they had given before they failed
                     if self.osts:  # and theirs is free again some seconds later
-                        space.await_frees(self.target.mounts[0])
+                        space.await_frees(self.target.mounts[0], self.target.sync_servers)
                     ask = ask // 2 // BLOCK_BYTES * BLOCK_BYTES
                 if ask:
                     ask = min(ask, self._all_of(path))

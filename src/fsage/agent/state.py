@@ -12,10 +12,10 @@ from typing import Any
 from fsage.agent import caches, filesystems, places, structure, token
 from fsage.agent.cells import shares
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence.layout import layout
+from fsage.agent.evidence.layout import layout, why_no_extents
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held, lost
-from fsage.agent.lustre import osts, placement, space
+from fsage.agent.lustre import osts, placement, space, tuned
 from fsage.agent.target import Target, open_target
 
 ALL = {"index": 0, "count": 1, "threads": 1}
@@ -33,6 +33,7 @@ def opened(spec: dict, request: dict, anywhere: bool = False) -> Target:
             f"target {target.name} was claimed on {target.claim['host']} and not on {os.uname().nodename}: here its "
             "files are only populated and fragmented. Nothing was touched; name that host first in group clients"
         )
+    target.servers = (request.get("hosts") or {}).get("servers", [])
     if request.get("claim") not in (None, target.claim["id"]):
         raise Refusal(
             f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "
@@ -73,13 +74,13 @@ def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
     interrupted = now["phase"] == token.MEASURING
     shares.put_back(target)
     if interrupted:
-        remove_measured(target)
+        try:
+            remove_measured(target, now)
+        except Failure as failure:
+            return now, str(failure)
     print_now = fingerprint(target.mounts, target.filesystem)
-    if print_now["hash"] != now["fingerprint"]:
-        return now, (
-            f"the target was changed since epoch {now['epoch']}: {print_now['files']} files with "
-            f"{print_now['free_bytes']} bytes free, where {now['files']} and {now['free_bytes']} were left"
-        )
+    if why := differs(target, now, print_now):
+        return now, f"the target was changed since epoch {now['epoch']}: {why}"
     if (whole or interrupted) and digest(target.mounts)["hash"] != now["digest"]:
         return now, f"the files lie elsewhere than at epoch {now['epoch']} (extent digest)"
     if interrupted:
@@ -87,25 +88,43 @@ def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
     return now, None
 
 
-def remove_measured(target: Target) -> None:
-    """Delete what a cell left and wait until the blocks are free."""
+def differs(target: Target, now: dict, seen: dict) -> str | None:
+    """What of the fingerprint that was `seen` is not as the token `now` has it; None when all is."""
+    if seen["hash"] != now["fingerprint"]:
+        return (
+            f"{seen['files']} files with {seen['free_bytes']} bytes free, where {now['files']} and {now['free_bytes']} "
+            "were left"
+        )
+    if "osts" not in seen:
+        return None
+    return "; ".join(space.moved(now["osts"], seen["osts"], target.tolerance_bytes)) or None
+
+
+def remove_measured(target: Target, now: dict | None = None) -> None:
+    """Delete what a cell left and wait until the blocks are free: on Lustre, until the OSTs are as the token has them.
+
+    Raises Failure.
+    """
     for mount in target.mounts:
         path = mount / "measured"  # the directory itself stays: a new one could get another place on the device
         target.take(path)
         with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
             places.empty(measured, path)
         target.give(path)
-    settle(target)
+    settle(target, space.as_left(now["osts"], target.tolerance_bytes) if now and "osts" in now else space.nothing)
 
 
-def settle(target: Target) -> None:
-    """Make the file systems' books final: flush data, metadata and deferred frees, of ours only."""
+def settle(target: Target, wrong: space.Wrong = space.nothing) -> None:
+    """Make the file systems' books final: flush data, metadata and deferred frees, of ours only.
+
+    On Lustre until `wrong` has nothing to say about the OSTs. Raises Failure.
+    """
     for mount in target.mounts:
         caches.flush(mount)
         if target.filesystem == "xfs":
             filesystems.await_frees(mount)
         elif target.filesystem == "lustre":
-            space.await_frees(mount)
+            space.await_frees(mount, target.sync_servers, wrong)
 
 
 def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
@@ -172,13 +191,17 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
     mount = target.mounts[0]
     if not token.path_of(mount).exists():  # its blocks belong to the empty state
         token.write(mount, {"claim": target.claim["id"], "phase": token.BUILDING, **now})
-    settle(target)
-    layout, books = digest(target.mounts), _books(target)
+    settle(target, _accounted(target, now))
+    lie, books = digest(target.mounts), _books(target)
     if target.kind != "loop" and books["held_bytes"] > target.capacity_bytes:
         raise Failure(
             f"the files of target {target.name} hold {books['held_bytes']} bytes, and its claim allows "
             f"{target.capacity_bytes}; scrub.yml empties it"
         )
+    notes = {key: value for key, value in now.get("notes", {}).items() if key != "digest"}
+    if "error" in lie:
+        why = why_no_extents(target.filesystem, lie["error"])
+        notes["digest"] = {"absent": f"{why}: where its files lie is not compared, only names, sizes and free space"}
     return token.write(
         mount,
         {
@@ -190,19 +213,28 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
             "phase": token.READY,
             "state": name,
             "done": done,
-            "digest": layout["hash"],
-            "extents": layout["extents"],
+            "digest": lie["hash"],
+            "extents": lie["extents"],
             "achieved": structure.achieved(done, target.capacity_bytes),
-            "notes": now.get("notes", {}),
+            "notes": notes,
             **books,
         },
     )
 
 
+def _accounted(target: Target, now: dict) -> space.Wrong:
+    """On Lustre what the OSTs must hold: what the last token has, more or less by what our files have changed."""
+    if "osts" not in now:
+        return space.nothing
+    caches.flush(target.mounts[0])
+    ours = fingerprint(target.mounts, target.filesystem)["held_bytes"]
+    return space.in_all(sum(now["osts"].values()) - now["held_bytes"] + ours, target.tolerance_bytes)
+
+
 def _books(target: Target) -> dict:
     prints = fingerprint(target.mounts, target.filesystem)
-    counted = ("files", "bytes", "held_bytes", "free_bytes")
-    return {"fingerprint": prints["hash"], **{key: prints[key] for key in counted}}
+    kept = ("files", "bytes", "held_bytes", "free_bytes", "osts")
+    return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
 
 
 def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
@@ -212,6 +244,7 @@ def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind} on target {target.name}"}
+        tuned.verify_step(target, request, step)
         said, sharded = f"{structure.of(step).said(step)} on target {target.name}", structure.of(step).SHARDED
         if not check:
             clients = len((request.get("hosts") or {}).get("clients", ["alone"])) if sharded else 1
@@ -246,6 +279,7 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
         now = token.read(target.mounts[0])
         if not now or now.get("step") != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
+        tuned.verify_step(target, request, step)
         before = now["done"]
         if before and structure.continues(before[-1], step):
             before = before[:-1]
@@ -259,7 +293,8 @@ def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
             raise Failure(f"{kind}: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)")
         return {
             "changed": True,
-            "msg": f"{kind}: {ready['files']} files, digest {ready['digest']}",
+            "msg": f"{kind}: {ready['files']} files, "
+            + (f"digest {ready['digest']}" if ready["digest"] else f"no digest: {ready['notes']['digest']['absent']}"),
             "token": ready,
         }
 

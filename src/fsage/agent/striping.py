@@ -99,9 +99,9 @@ def length_of(segment: Segment) -> int:
 def scaled(step: Mapping[str, Any], osts: int, most_bytes: int) -> list[Segment]:
     """The nominal segments of a step on so many OSTs, as a file of at most `most_bytes`.
 
-    One factor serves all stripe counts of a study (`largest_count` is its largest; never above 1), one the file and its
-    watermarks. Stripe sizes stay, as transfer sizes do; a segment is of whole stripes of every size in the pattern.
-    Raises Refusal where different counts become the same, or a segment nothing.
+    One factor serves all stripe counts of a pattern's set (`largest_count` is its largest; never above 1), one the file
+    and its watermarks. Stripe sizes stay, as transfer sizes do; a segment is of whole stripes of every size in the
+    pattern. Raises Refusal where different counts become the same, or a segment nothing.
     """
     whole = max(stripe_bytes for _, _, stripe_bytes in step["segments"])
     size = most_bytes // whole * whole
@@ -126,6 +126,11 @@ def counts(step: Mapping[str, Any], osts: int) -> list[int]:
     found: dict[int, int] = {}
     for _, nominal, _ in step["segments"]:
         count = max(1, round(nominal * factor))
+        if count > osts:
+            raise Refusal(
+                f"pattern {step['pattern']}: {nominal} stripes become {count} by the factor of its set ({factor:g}), "
+                f"and there are {osts} OSTs"
+            )
         same = [other for other in found if other != nominal and found[other] == count]
         if same:
             raise Refusal(

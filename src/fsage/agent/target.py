@@ -13,6 +13,7 @@ from fsage.agent import claims, declaration, directories, files, filesystems, fr
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import servers
 from fsage.agent.lustre import target as lustre
 
 
@@ -30,6 +31,7 @@ class Target:
         self.mounts: list[Path] = [Path(store["mount"]) for store in claim["stores"]]
         self.devices: list[str] = []
         self.notes: list[str] = []  # what opening it had to do
+        self.servers: list[dict[str, Any]] = []  # of Lustre, as the request has them: they are made to free what went
 
     @property
     def capacity_bytes(self) -> int:
@@ -101,7 +103,7 @@ class Target:
             self.verify_directory()
             self.take(self.mounts[0] / "measured")
             if self.kind == "lustre":
-                lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known)
+                lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.sync_servers)
             else:
                 directories.clear(self.mounts[0], keep_mark=True)
             return
@@ -131,6 +133,15 @@ class Target:
             lustre.verify(self.spec, self.claim)
         else:
             directories.verify(self.mounts[0], self.claim)
+
+    def sync_servers(self) -> int | None:
+        """Have Lustre's servers commit; how many objects they have still to destroy, None where none can be asked."""
+        return servers.sync(self.spec["lustre"]["fsname"], self.servers)
+
+    @property
+    def tolerance_bytes(self) -> int:
+        """By how much others may change the used space of each OST of a Lustre target."""
+        return int(self.spec["lustre"]["tolerance_mib"]) << 20
 
     def front(self, argv: Sequence[str] = ()) -> list[str]:
         """What stands before a command that is measured: into the device model's group, and as `run_as`.

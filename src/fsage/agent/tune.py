@@ -6,9 +6,9 @@ from fsage.agent import tuning
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.device import queue
 from fsage.agent.errors import Refusal
-from fsage.agent.files import read_json, write_json
+from fsage.agent.files import read_json, remove, write_json
 from fsage.agent.lease import held
-from fsage.agent.lustre import tunables
+from fsage.agent.lustre import tunables, tuned
 from fsage.agent.message import Unacceptable
 from fsage.agent.state import opened
 
@@ -30,21 +30,43 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
         noted = read_json(path) or {}
         model = target.model_in_place()
         changed = False
+        proof: list[str] = []
         if target.kind == "lustre":
-            changed = tunables.tune(target.spec["lustre"]["fsname"], wanted, noted, check)
+            changed, proof = tunables.tune(target.spec["lustre"]["fsname"], wanted, noted, check)
         else:
             for name, value in sorted(wanted.items()):
-                entry, now = queue.tune(target.queues(), name, value, noted.get(name, {}).get("before"), check)
+                entry, now, said = queue.tune(target.queues(), name, value, noted.get(name, {}).get("before"), check)
+                proof.append(f"{name}: {said}")
                 changed = changed or now or noted.get(name) != entry
                 noted[name] = entry
         if changed and not check:
             write_json(path, noted)
         return {
             "changed": changed,
-            "msg": f"{len(wanted)} tunables",
+            "msg": f"{len(wanted)} tunables" + (", of which nothing was set" if check else ""),
+            "proof": proof,
             "tunables": noted,
             "device_model": model,
         }
+
+
+def restore(spec: dict, request: dict, check: bool) -> dict:
+    """Put back the tunables of a claimed target as they were before `tune` first set them, and forget them."""
+    target = opened(spec, request, anywhere=True)
+    with held(target.home, request):
+        path = target.home / "tunables.json"
+        if target.kind == "lustre":
+            proof = tunables.put_back(target.spec["lustre"]["fsname"], path, check)
+        else:
+            proof = []
+            noted = read_json(path) or {}
+            for name in sorted(set(noted) - {tuned.NOTE}):
+                proof += queue.put_back(target.queues(), name, noted[name].get("before", ()), check)
+            if not check:
+                noted = {name: entry for name, entry in noted.items() if name == tuned.NOTE}
+                write_json(path, noted) if noted else remove(path)
+        done = "would be put back" if check else "put back"
+        return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 
 
 def untune(spec: dict, request: dict, check: bool) -> dict:

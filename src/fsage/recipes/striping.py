@@ -80,7 +80,7 @@ class States(Strict):
             with noting(problems, "own", name):
                 if name in patterns.known().named():
                     raise ValueError(f"{show(name)} is the name of a known pattern")
-                own[name] = self._read(written)
+                own[name] = self._read(written, 1)
         sizes: dict[int, str] = {}
         for index, name in enumerate(self.pattern):
             if name in self.own and name not in own:
@@ -90,6 +90,11 @@ class States(Strict):
         if len(sizes) > 1:
             text = f"{' and '.join(sizes.values())} are of files of different sizes: one factor cannot scale both"
             problems.append(Problem(("pattern",), text))
+        known = patterns.known()
+        of_sets = {number: name for name in self.pattern if (number := known.set_of(name)) is not None}
+        if len(sizes) == 1 and len(of_sets) > 1:
+            text = f"{' and '.join(of_sets.values())} are of sets with factors of their own: one cannot scale both"
+            problems.append(Problem(("pattern",), text))
         if self.default not in self.pattern:
             problems.append(Problem(("default",), unknown_value(self.default, self.pattern)))
         if problems:
@@ -98,22 +103,26 @@ class States(Strict):
 
     def patterns(self) -> dict[str, Pattern]:
         """The patterns of the study by name, in its order."""
-        own = {name: self._read(written) for name, written in self.own.items()}
+        known = patterns.known().named()
+        beside = [known[name].largest_count for name in self.pattern if name in known]
+        # The set beside which they are measured decides, for there is one factor; else all of the study's own do.
+        every = [self._read(written, 1).segments for written in self.own.values()]
+        largest = beside[0] if beside else patterns.largest(every)
+        own = {name: self._read(written, largest) for name, written in self.own.items()}
         return {name: patterns.find(name, own) for name in self.pattern}
 
-    def _read(self, written: list[str]) -> Pattern:
+    def _read(self, written: list[str], largest: int) -> Pattern:
         size = self.file_size or 1
-        return Pattern(size, patterns.segments(written, size, patterns.known().types))
+        return Pattern(size, patterns.segments(written, size, patterns.known().types), largest)
 
 
 def expand(states: States) -> list[State]:
     """Return a state for each pattern, the default one first."""
     found = states.patterns()
-    largest = max(segment.stripes for pattern in found.values() for segment in pattern.segments)
-    return [_state(states, name, found[name], largest) for name in sorted(found, key=states.default.__ne__)]
+    return [_state(states, name, found[name]) for name in sorted(found, key=states.default.__ne__)]
 
 
-def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
+def _state(states: States, name: str, pattern: Pattern) -> State:
     stripe = {
         "kind": "stripe",
         "generation": 1,
@@ -121,7 +130,7 @@ def _state(states: States, name: str, pattern: Pattern, largest: int) -> State:
         "realisation": states.realisation,
         "unrelated": states.unrelated_file,
         "nominal_bytes": pattern.file_bytes,
-        "largest_count": largest,
+        "largest_count": pattern.largest_count,
         "segments": [list(segment) for segment in pattern.segments],
     }
     nominal = {

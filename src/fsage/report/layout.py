@@ -239,10 +239,15 @@ def _without(planned: list[str], evidence: Evidence) -> list[str]:
 
 
 def _absent(found: dict[str, Layout]) -> list[str]:
-    """What the source of the evidence could not give, and why."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    """What the source of the evidence could not give, and why: a sentence for each reason."""
+    keys: dict[str, dict[str, None]] = {}
+    states: dict[str, set[str]] = {}
     for state, layout in found.items():
         for store in layout.stores:
             for key, why in store.absent.items():
-                reasons.setdefault((key, why), []).append(state)
-    return [f"{key} is not known in {len(set(states))} states: {why}." for (key, why), states in reasons.items()]
+                keys.setdefault(why, {})[key] = None
+                states.setdefault(why, set()).add(state)
+    return [
+        f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} not known in {len(states[why])} states: {why}."
+        for why, names in keys.items()
+    ]

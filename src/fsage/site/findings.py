@@ -38,6 +38,11 @@ def _silent(site: Site) -> list[str]:
 def _unable(site: Site) -> list[str]:
     said = [f"{host.name} lacks {what}" for host in site.of("clients") for what in _answer(host).get("missing", ())]
     rootless = [host.name for host in site.of("servers") if host.answer and not host.answer["root"]]
+    said += [
+        f"{host.name} launches, and does not reach {name} as `ssh {name}` does: {why}"
+        for host in site.hosts
+        for name, why in _answer(host).get("unreached", {}).items()
+    ]
     return [*said, *(f"{name} (servers): no root: set ansible_become for it in the inventory" for name in rootless)]
 
 

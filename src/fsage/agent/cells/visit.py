@@ -16,9 +16,9 @@ from fsage.agent.files import read_json, utc_now
 from fsage.agent.fingerprint import fingerprint
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.lease import Orphaned, Watch
-from fsage.agent.lustre import servercache, servers
+from fsage.agent.lustre import servercache, servers, tuned
 from fsage.agent.room import Room
-from fsage.agent.state import layout_record, look, remove_measured
+from fsage.agent.state import differs, layout_record, look, remove_measured
 from fsage.agent.target import Target
 
 
@@ -31,10 +31,14 @@ class Visit:
         self.lustre: dict[str, Any] = target.spec["lustre"] or {}
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.attend)
         self.now: dict = {}
+        self.differs: str | None = None  # what the last check found
         self.conditions: dict = {}
 
     def enter(self) -> str | None:
-        """Compare the whole layout once; why the state is not as asked, or None."""
+        """Compare the whole layout once; why the state is not as asked, or None.
+
+        Raises Failure where the servers are not tuned as was noted: no state that is made anew would mend that.
+        """
         now, why = look(self.target, whole=True)
         if why:
             return why
@@ -55,26 +59,28 @@ class Visit:
             "launch": frozen.launch(self.target.claim),
         }
         if self.lustre:
+            if why := tuned.why_not(self.hosts, self.conditions["tunables"].get(tuned.NOTE)):
+                raise Failure(f"no cell of state {self.now['state']} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         return None
 
     def leave(self) -> str | None:
         """Look once more after the last cell."""
         seen = self.check()
-        return None if seen["agreed"] else "the state changed while its last cell was measured"
+        return None if seen["agreed"] else f"the state changed while its last cell was measured: {self.differs}"
 
     def check(self) -> dict:
         """Token, epoch and fingerprint against what this visit expects."""
         began = time.monotonic()
         now = token.read(self.mount)
         prints = fingerprint(self.target.mounts, self.target.filesystem)
-        agreed = now == self.now and prints["hash"] == self.now["fingerprint"]
+        self.differs = "its token is another one" if now != self.now else differs(self.target, self.now, prints)
         return {
             "state": self.now["state"],
             "epoch": self.now["epoch"],
             "phase": now["phase"] if now else None,
             "fingerprint": prints["hash"],
-            "agreed": agreed,
+            "agreed": self.differs is None,
             "instance": self.now["instance"],
             "rebuilt": self.request.get("first_instance") not in (None, self.now["instance"]),
             "emptied_because": self.now["emptied_because"],
@@ -88,7 +94,7 @@ class Visit:
         began, clock, broken = utc_now(), time.monotonic(), None
         seen = self.check()
         if not seen["agreed"]:
-            return f"before cell {cell['name']}: the state is not the one that this visit found ({seen['fingerprint']})"
+            return f"before cell {cell['name']}: the state is not the one that this visit found: {self.differs}"
         if cannot := cell.get("unsupported") or self.why_not(cell):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
         elif full := self.no_room(cell):
@@ -98,6 +104,8 @@ class Visit:
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
             phases, why = self.phases.run(cell, self.now)
             counted = osts.ended() if osts else None
+            if osts and (untuned := tuned.why_not(self.hosts, self.conditions["tunables"].get(tuned.NOTE))):
+                why = why or untuned
             cleaning = time.monotonic()
             broken = self.clean()
             why = why or broken
@@ -147,12 +155,14 @@ class Visit:
         A file system that shut itself down after an I/O error comes back by umount and mount.
         """
         try:
-            remove_measured(self.target)
+            remove_measured(self.target, self.now)
+        except Failure as failure:
+            return f"cleaning up failed: {failure}"
         except OSError:
             try:
                 self.target.remount()
-                remove_measured(self.target)
-            except OSError as error:
+                remove_measured(self.target, self.now)
+            except (OSError, Failure) as error:
                 return f"cleaning up failed: {error}"
         self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
         return None

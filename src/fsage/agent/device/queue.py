@@ -5,6 +5,7 @@ They belong to the device: a loop device is taken away and made again when its t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,15 @@ KNOWN = (
 """Every file there that may be written."""
 
 
-def tune(queues: list[Path], name: str, value: Any, before: list[str] | None, check: bool) -> tuple[dict, bool]:
-    """Set a tunable of every queue and read it back: what to note of it, and whether anything was changed.
+def tune(queues: list[Path], name: str, value: Any, before: list[str] | None, check: bool) -> tuple[dict, bool, str]:
+    """Set a tunable of every queue and read it back: what to note of it, whether anything was changed, and in words.
 
     `before`: what it was before fsage set it first, where that is noted.
     """
     knobs = [_knob(queue, name) for queue in queues if (queue / name).exists()]
     if not knobs:
-        return {"asked": value, "unsupported": "no block queue of the target has it"}, False
+        why = "no block queue of the target has it"
+        return {"asked": value, "unsupported": why}, False, f"unsupported, {why}"
     held = [_value(knob) for knob in knobs]
     changed = False
     for knob, one in zip(knobs, held):  # noqa: B905 (hosts: Python 3.9)
@@ -52,7 +54,21 @@ def tune(queues: list[Path], name: str, value: Any, before: list[str] | None, ch
     now = [_value(knob) for knob in knobs]
     if not check and any(one != str(value) for one in now):
         raise Failure(f"{knobs[0]}: asked {value}, reads back {now}")
-    return {"asked": value, "before": before or held, "now": now}, changed
+    was = ", ".join(sorted(set(held)))
+    said = f"{was} (unchanged)" if was == str(value) else f"{was} -> {value}"
+    return {"asked": value, "before": before or held, "now": now}, changed, said
+
+
+def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) -> list[str]:
+    """Give every queue the value that it had before; a sentence for each that changes."""
+    said = []
+    for queue, value in zip(queues, before):  # noqa: B905 (hosts: Python 3.9)
+        knob = _knob(queue, name)
+        if (held := _value(knob)) != value:
+            said.append(f"{knob}: {held} -> {value}")
+            if not check:
+                set_knob(knob, value)
+    return said
 
 
 def _knob(queue: Path, name: str) -> Path:

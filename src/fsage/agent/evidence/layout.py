@@ -41,9 +41,15 @@ def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any
             store.found["files"] = {"filler": found.summary()}
             store.source["files"] = "FIEMAP"
         except OSError as error:
-            store.absent["files"] = f"FIEMAP: {error}"
+            store.absent["files"] = why_no_extents(target.filesystem, error)
         stores.append(store.summary(len(stores)))
     return {"schema": SCHEMA, "seconds": time.monotonic() - began, "stores": stores}
+
+
+def why_no_extents(filesystem: str | None, error: OSError) -> str:
+    """Why a file system does not say where its files lie."""
+    said = f"FIEMAP: {error.strerror}"
+    return f"{said}; Lustre gives it for files of one stripe only" if filesystem == "lustre" else said
 
 
 def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Store:

@@ -54,6 +54,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "method": _text,
     "cached_pages": _count,
     "now": _block,
+    "tables": _block,
     "ldiskfs": _texts,
     "zfs": _texts,
     "proof": _texts,
@@ -66,8 +67,8 @@ TYPES: dict[str, Callable[[Any], bool]] = {
 NEEDED: dict[str, tuple[str, ...]] = {
     "hello": ("root", "time", "memory_bytes"),
     "drop": ("seconds", "method"),
-    "read": ("cached_pages",),
     "server_cache": ("now",),
+    "prealloc": ("tables",),
     "clock": ("time",),
     "go": ("rc", "stdout", "stderr", "wall_s", "timed_out"),
 }

@@ -22,7 +22,7 @@ from fsage.agent.cells import unrelated
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.armed import Armed
-from fsage.agent.lustre import cold, servercache
+from fsage.agent.lustre import cold, prealloc, servercache
 from fsage.agent.state import opened
 from fsage.agent.target import Target
 from fsage.agent.walk import regular_files
@@ -54,6 +54,7 @@ class Attendant:
             "drop": self.drop,
             "read": self.read,
             "server_cache": self.server_cache,
+            "prealloc": self.prealloc,
             "arm": self.arm,
             "clock": self.clock,
             "go": self.go,
@@ -74,6 +75,10 @@ class Attendant:
     def server_cache(self, setting: str | None = None) -> dict[str, Any]:
         """What fsage.agent.lustre.servercache.serve gives."""
         return servercache.serve(self.spec, setting)
+
+    def prealloc(self) -> dict[str, Any]:
+        """The preallocation table of each ldiskfs OST that this host serves, under `tables`."""
+        return {"tables": prealloc.tables_of(self.spec)}
 
     def leave(self) -> None:
         """What was started here ends, and what was changed is put back, for the launcher has gone."""

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fsage.agent import files
+from fsage.agent.declaration import home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import dumpe2fs
 from fsage.agent.evidence.store import NotThisText
@@ -99,6 +101,19 @@ def served(fsname: str, wanted: list[str], proc: Path) -> list[Ost]:
             raise Refusal(f"tune_prealloc_osts names {one}, which is no OST of {fsname} on {host} ({there})")
     mine = {ost: device for ost, device in devices.items() if not wanted or ost in wanted or device in wanted}
     return [_ost(ost, device, proc) for ost, device in mine.items()]
+
+
+def tables_of(spec: dict[str, Any]) -> dict[str, str]:
+    """The table of each ldiskfs OST of a target that this host serves; "absent" where ldiskfs does not show it."""
+    proc = Path((files.read_json(home_of(spec) / "prealloc.json") or {}).get("proc") or PROC)
+    found = {}
+    for name, device in params.get(f"osd-ldiskfs.{spec['lustre']['fsname']}-OST*.mntdev").items():
+        try:
+            text = (proc / Path(os.path.realpath(device)).name / "prealloc_table").read_text("ascii", "replace")
+        except OSError:
+            text = "absent"
+        found[name.split(".")[1]] = text.strip()
+    return found
 
 
 def refuse_unfit(ost: Ost, table: tuple[int, ...] | None, group: int | None) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, params, space
+from fsage.agent.message import shown
 from fsage.agent.shell import SSH, run
 
 # One connection stays open between cells: a cell must not wait for a handshake with every server.
@@ -24,6 +26,36 @@ def stats(lustre: dict[str, Any]) -> Counted:
     with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
         said = pool.map(lambda host: run([*KEPT, host, asked], timeout=ANSWER_S).stdout, lustre["oss"])
     return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
+
+
+def sync(fsname: str, hosts: Sequence[dict[str, Any]]) -> int | None:
+    """Have every target on these servers commit now; how many objects the MDTs among them have still to destroy.
+
+    None where no MDT can be asked. An MDT counts them only once it has committed the unlinks. Raises Failure.
+    """
+    if not hosts:
+        return None
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        counts = [count for one in pool.map(lambda host: _sync(fsname, host), hosts) for count in one]
+    return sum(counts) if counts else None
+
+
+def _sync(fsname: str, host: dict[str, Any]) -> list[int]:
+    """How many objects are still to be destroyed on each OST, by each MDT of this host: of an OSS nothing."""
+    asked = (
+        f"lctl set_param -n 'osd-*.{fsname}-*.force_sync=1' && "
+        f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true"
+    )
+    said = run(["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked], timeout=ANSWER_S).stdout
+    if not all(re.fullmatch(r"\d{1,19}", word) for word in said.split()):
+        raise Failure(f"{host['name']}: destroys_in_flight is {shown(said.strip())}, and numbers are wanted")
+    return [int(word) for word in said.split()]
+
+
+def hang_up(hosts: Iterable[str]) -> list[str]:
+    """Close the connections that were kept to these hosts; a sentence for each that there was."""
+    ended = [host for host in sorted(hosts) if run([*KEPT, "-O", "exit", host], ok=(0, 255)).returncode == 0]
+    return [f"the connection to {host} is closed" for host in ended]
 
 
 def reach(lustre: dict[str, Any], osts: Iterable[space.Ost]) -> None:

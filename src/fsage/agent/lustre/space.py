@@ -1,9 +1,13 @@
-"""How full a Lustre file system is, OST by OST, by `lfs df`."""
+"""How full a Lustre file system is, OST by OST, by `lfs df`; and waiting until what was deleted is free again.
+
+After an unlink the old numbers stay for 7 to 8 s: the MDT commits every 5 s, only then it has the objects destroyed.
+"""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +20,14 @@ LINE = re.compile(
 SUMMARY = "filesystem_summary:"
 # A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
 LOOK_EVERY_S = 1.1
+PENDING_EVERY_S = 0.1
 FREES_PATIENCE_S = 300.0
+STILL_S = 20.0  # nothing was freed for so long, although the servers synchronised: then nothing more will be
+UNSEEN_S = 10.0  # so long it takes at most where no server can be asked to synchronise
+OWN_BYTES = 1 << 20  # of each OST: its logs and directories grow by less while it serves (a few KiB were seen)
+
+
+MIB = 1 << 20
 
 
 class Ost(NamedTuple):
@@ -27,6 +38,10 @@ class Ost(NamedTuple):
     total_bytes: int
     used_bytes: int
     available_bytes: int
+
+
+Wrong = Callable[[Sequence[Ost]], list[str]]  # sentences; empty when all is as it should be
+Sync = Callable[[], int | None]
 
 
 def parse(text: str) -> list[Ost]:
@@ -64,21 +79,65 @@ def fullness(found: list[Ost]) -> dict[str, dict[str, float]]:
     }
 
 
-def await_frees(mount: Path) -> list[Ost]:
-    """Wait until no OST frees anything any more: objects of deleted files are destroyed later, one by one.
+def used(found: Sequence[Ost]) -> dict[str, int]:
+    """Used bytes by OST."""
+    return {ost.name: ost.used_bytes for ost in found}
 
-    Returns what `lfs df` then says. `Failure` after FREES_PATIENCE_S.
+
+def moved(then: Mapping[str, int], now: Mapping[str, int], tolerance_bytes: int) -> list[str]:
+    """A sentence for each OST whose used bytes are not what they were `then`; others may change `tolerance_bytes`."""
+    return [f"{name} is gone" for name in sorted(set(then) - set(now))] + [
+        f"{name} holds {now[name] / MIB:.1f} MiB, where {bytes_then / MIB:.1f} MiB were left"
+        for name, bytes_then in sorted(then.items())
+        if name in now and abs(now[name] - bytes_then) > OWN_BYTES + tolerance_bytes
+    ]
+
+
+def as_left(then: Mapping[str, int], tolerance_bytes: int) -> Wrong:
+    """What is wrong when the OSTs are not as they were `then` (moved)."""
+    return lambda now: moved(then, used(now), tolerance_bytes)
+
+
+def in_all(total_bytes: int, tolerance_bytes: int) -> Wrong:
+    """What is wrong when all OSTs together do not hold `total_bytes`; `tolerance_bytes` of each OST are others'."""
+
+    def wrong(now: Sequence[Ost]) -> list[str]:
+        there = sum(ost.used_bytes for ost in now)
+        if abs(there - total_bytes) <= len(now) * (OWN_BYTES + tolerance_bytes):
+            return []
+        return [f"the OSTs hold {there / MIB:.1f} MiB, and {total_bytes / MIB:.1f} MiB are accounted for"]
+
+    return wrong
+
+
+def nothing(now: Sequence[Ost]) -> list[str]:
+    """Of what was deleted nothing is known."""
+    return []
+
+
+def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing) -> list[Ost]:
+    """Wait until the objects of deleted files are destroyed, and `wrong` has nothing to say about the OSTs any more.
+
+    `sync` makes the servers write down what they have, and counts what they still have to destroy (None: nobody can
+    be asked). Returns what `lfs df` then says. `Failure` when no space was freed for STILL_S and something is wrong.
     """
-    deadline = time.monotonic() + FREES_PATIENCE_S
-    before = osts(mount)
+    began = still_since = time.monotonic()
+    last: dict[str, int] = {}
     while True:
+        while (pending := sync()) and time.monotonic() - began < FREES_PATIENCE_S:
+            time.sleep(PENDING_EVERY_S)
         time.sleep(LOOK_EVERY_S)
         now = osts(mount)
-        if [ost.used_bytes for ost in now] == [ost.used_bytes for ost in before]:
+        at, quiet = time.monotonic(), used(now) == last
+        if not quiet:
+            last, still_since = used(now), at
+        why = [f"{pending} objects are still to be destroyed"] if pending else wrong(now)
+        if not why and (pending is not None or (quiet and at - began >= UNSEEN_S)):
             return now
-        if time.monotonic() > deadline:
-            moving = [ost.name for ost, last in zip(now, before) if ost.used_bytes != last.used_bytes]  # noqa: B905 (3.9)
+        if why and (at - still_since > STILL_S or at - began > FREES_PATIENCE_S):
             raise Failure(
-                f"{mount}: {FREES_PATIENCE_S:.0f} s on, {', '.join(moving)} still change: does somebody write?"
+                f"{mount}, {at - began:.0f} s after deleting: {'; '.join(why)}: somebody else writes or deletes, or "
+                "objects were left behind"
             )
-        before = now
+        if at - began > FREES_PATIENCE_S:
+            raise Failure(f"{mount}: {FREES_PATIENCE_S:.0f} s on, its OSTs still change: does somebody write?")

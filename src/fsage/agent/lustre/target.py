@@ -7,6 +7,7 @@ the root of the file system, which every client sees: it holds the claim, and re
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts, params, servers, space, stripes
 from fsage.agent.shell import run
+from fsage.agent.walk import regular_files
 
 MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
@@ -39,7 +41,7 @@ def look(spec: dict[str, Any]) -> Found:
     if os.geteuid() != 0:
         raise Refusal(f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param")
     mount = mount_of(spec).point
-    _refuse_second(mount, spec)
+    refuse_second(mount)
     osts = space.osts(mount)
     usable_bytes = _usable_bytes(lustre, osts)
     servers.reach(lustre, osts)
@@ -136,30 +138,54 @@ def prepare(place: Path, lustre: dict[str, Any]) -> None:
             stripes.set_on(place / name, lustre)
 
 
-def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool) -> None:
+def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool, sync: space.Sync) -> None:
     """Delete what fsage made, by many threads, and prove that it is gone and that its objects are. Raises Failure.
 
-    The proof by OST is to be had only where nobody else writes: `alone`.
+    The proof by OST is to be had only where nobody else writes: `alone`. Elsewhere as much must come free as was ours,
+    within what others may change.
     """
+    ours = sum(_held_bytes(place / name) for name in TREES)
+    there = sum(space.used(space.osts(place)).values())
     directories.clear(place, keep_mark=True, threads=THREADS)
     left = [name for name in TREES if os.path.lexists(place / name)]
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
-    osts = space.await_frees(place)
-    if alone:
-        for ost in osts:
-            then = claim["lustre"]["osts"][ost.name]["used_bytes"]
-            if ost.used_bytes > then + max(SLACK_BYTES, SLACK_SHARE * ost.total_bytes):
-                raise Failure(
-                    f"{ost.name} holds {ost.used_bytes / MIB:.0f} MiB after all of fsage's was deleted, and held "
-                    f"{then / MIB:.0f} MiB when it was claimed: somebody else writes, or objects were left behind"
-                )
+    tolerance = spec["lustre"]["tolerance_mib"] * MIB
+    # What was deleted before, and was still there, may come free as well: only more than that is wrong.
+    most = there - ours + (space.OWN_BYTES + tolerance) * len(claim["lustre"]["osts"])
+
+    def wrong(osts: Sequence[space.Ost]) -> list[str]:
+        if alone:
+            return _above_claim(osts, claim)
+        held = sum(ost.used_bytes for ost in osts)
+        return [f"the OSTs hold {(held - most) / MIB:.0f} MiB more than they should"] if held > most else []
+
+    space.await_frees(place, sync, wrong)
     prepare(place, spec["lustre"])
+
+
+def _held_bytes(tree: Path) -> int:
+    """Bytes of the blocks of all files below a directory, which are on OSTs; those of directories are not."""
+    if tree.is_symlink() or not tree.is_dir():
+        return 0
+    return sum(path.lstat().st_blocks * 512 for path in regular_files(tree))
+
+
+def _above_claim(osts: Sequence[space.Ost], claim: dict[str, Any]) -> list[str]:
+    said = []
+    for ost in osts:
+        then = claim["lustre"]["osts"][ost.name]["used_bytes"]
+        if ost.used_bytes > then + max(SLACK_BYTES, SLACK_SHARE * ost.total_bytes):
+            said.append(
+                f"{ost.name} holds {ost.used_bytes / MIB:.0f} MiB after all of fsage's was deleted, and held "
+                f"{then / MIB:.0f} MiB when it was claimed"
+            )
+    return said
 
 
 def _declared(lustre: dict[str, Any]) -> dict[str, Any]:
     """What must stay as it was when the target was claimed."""
-    return {key: value for key, value in lustre.items() if key != "oss"}
+    return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
 
 
 def _usable_bytes(lustre: dict[str, Any], osts: list[space.Ost]) -> int:
@@ -180,7 +206,8 @@ def _usable_bytes(lustre: dict[str, Any], osts: list[space.Ost]) -> int:
     return min(ost.available_bytes for ost in used) * count
 
 
-def _refuse_second(mount: Path, spec: dict[str, Any]) -> None:
+def refuse_second(mount: Path) -> None:
+    """`Refusal` where a target has claimed the file system mounted at `mount`."""
     if found := files.read_json(mount / MARK):
         raise Refusal(
             f"target {found['target']} has claimed {mount} (from {found['host']}, {found['created']}), and two targets "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fsage.agent import files
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import params
+from fsage.agent.lustre import params, tuned
 
 Values = dict[str, str]  # by the parameter's full name
 KNOWN = (
@@ -76,20 +77,23 @@ def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> No
     raise Failure(f"{name}: asked {asked}; {holds}{'; ' + why if why else ''}; put back to what was there")
 
 
-def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> bool:
-    """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported. True if changed.
+def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+    """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported.
 
-    In alphabetical order, by which max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
+    Returns whether anything changed (or would), and a sentence for each. In alphabetical order, by which
+    max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
     """
-    changed = False
+    changed, said = False, []
     for name, value in sorted(wanted.items()):
         if name in KNOWN and (isinstance(value, bool) or not isinstance(value, int)):
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
         found = now(fsname, name) if name in KNOWN else {}
         if not found:
             entry: dict[str, Any] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
+            said.append(f"{name}: unsupported, {entry['unsupported']}")
         else:
             other = {full: str(value) for full, holds in found.items() if holds != str(value)}
+            said.append(f"{name}: {words(found, other) if other else f'{value} (unchanged)'}")
             if other and not check:
                 put(fsname, name, other, found)
                 changed = True
@@ -98,20 +102,34 @@ def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: b
         if noted.get(name) != entry:
             noted[name] = entry
             changed = True
-    return changed
+    return changed, said
 
 
-def put_back(fsname: str, path: Path) -> list[str]:
-    """Put back what was there before, as noted in the file `path`, and remove it; what was done, a sentence each.
+def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
+    """Put back what was there before, as noted in the file `path`, and forget it; what was done, a sentence each.
 
     Connections that have gone since are left out: after a new mount they have other names and Lustre's own values.
+    What is noted of the servers' preallocation stays: that is put back there.
     """
-    proof = []
-    for name, entry in sorted((files.read_json(path) or {}).items()):
+    proof, noted = [], files.read_json(path) or {}
+    for name, entry in sorted(noted.items()):
         found = now(fsname, name) if name in KNOWN and "before" in entry else {}
         other = {full: entry["before"][full] for full in found if entry["before"].get(full, found[full]) != found[full]}
         if other:
-            put(fsname, name, other, found)
-            proof.append(f"{name} is as it was at {len(other)} connections")
-    files.remove(path)
+            proof.append(f"{name}: {words(found, other)}")
+            if not check:
+                put(fsname, name, other, found)
+    if not check:
+        kept = {name: entry for name, entry in noted.items() if name == tuned.NOTE}
+        files.write_json(path, kept) if kept else files.remove(path)
     return proof
+
+
+def words(found: Values, wanted: Mapping[str, str]) -> str:
+    """What changes: '8 -> 256 at 6 connections'.
+
+    >>> words({"osc.a": "8", "osc.b": "8", "osc.c": "4"}, {"osc.a": "2", "osc.b": "2"})
+    '8 -> 2 at 2 connections'
+    """
+    steps = Counter(f"{found[full]} -> {value}" for full, value in wanted.items())
+    return ", ".join(f"{step} at {count} connections" for step, count in steps.items())

@@ -5,7 +5,7 @@ directory for each segment, which each cell makes anew (`segments`); on a target
 the map of fsage.agent.striping.
 
 Keys: generation, pattern (its name), realisation, segments (lists of the nominal end in bytes or null, the nominal
-stripe count and the stripe's bytes), nominal_bytes (of the file), largest_count (of all layouts of the study), and
+stripe count and the stripe's bytes), nominal_bytes (of the file), largest_count (of the pattern's set), and
 unrelated (the size of the unrelated file that is made first, fsage.agent.cells.unrelated; null: none).
 """
 

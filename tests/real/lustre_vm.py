@@ -1,0 +1,160 @@
+"""A project at work on a real Lustre: a host named by FSAGE_LUSTRE_SSH that is every one of its nodes.
+
+FSAGE_LUSTRE_SSH_CONFIG names a file for `ssh -F` if the host is not in ~/.ssh/config. The file system must hold nothing
+that is missed: the tests claim it, fill a part of it, remount its OSTs and format one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from project import Project, make_project
+
+HOST = os.environ.get("FSAGE_LUSTRE_SSH", "")
+CONFIG = os.environ.get("FSAGE_LUSTRE_SSH_CONFIG", "")
+WHY_NOT = "FSAGE_LUSTRE_SSH names no host with a real Lustre (docs/lustre.md)"
+MOUNT = "/mnt/lustre"
+FSNAME = "lustre"
+MIB = 1 << 20
+OWN_TABLE = "4 8 16 32 64 128 256 512 1024 2048"
+ALL = ("--omit-from", "report_small", "--", "small")
+
+
+def ssh(*words: str, stdin: str | None = None, check: bool = True) -> str:
+    """What a shell line on the Lustre host prints."""
+    options = ["-F", CONFIG] if CONFIG else []
+    ran = subprocess.run(
+        ["ssh", *options, "-o", "BatchMode=yes", HOST, *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert not check or ran.returncode == 0, f"{words}: {ran.stdout}{ran.stderr}"
+    return ran.stdout
+
+
+def once_written(then: str, patience_s: int = 250) -> None:
+    """Run a shell line on the Lustre host as soon as a cell has written something."""
+    written = f"find {MOUNT}/fsage/measured -type f -size +0 2>/dev/null | grep -q ."
+    ssh(f"timeout {patience_s} sh -c 'until {written}; do sleep 0.2; done' && {then}")
+
+
+def used_mib() -> dict[str, float]:
+    """What each OST holds, when all that was deleted is gone."""
+    ssh("lctl set_param -n 'osd-*.*.force_sync=1'; sleep 3; lctl set_param -n 'osd-*.*.force_sync=1'; sleep 1.2")
+    lines = (line.split() for line in ssh(f"lfs df {MOUNT}").splitlines() if "OST:" in line)
+    return {line[0].removesuffix("_UUID"): int(line[2]) / 1024 for line in lines}
+
+
+def tables() -> dict[str, str]:
+    """The preallocation table of each OST, by its device."""
+    said = ssh("grep -H . /proc/fs/ldiskfs/*/prealloc_table")
+    found = (line.split(":", 1) for line in said.splitlines())
+    return {Path(path).parent.name: table.strip() for path, table in found if "vdb" not in path}
+
+
+@dataclass
+class LustreProject(Project):
+    """A clone whose target is on the Lustre of that host."""
+
+    def run(self, *argv: str, timeout: float = 1500) -> subprocess.CompletedProcess[str]:
+        return super().run(*argv, timeout=timeout)
+
+    def done(self, *argv: str) -> str:
+        """What a command prints that must succeed."""
+        ran = self.run(*argv)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout + ran.stderr
+
+    def fails(self, *argv: str) -> str:
+        """What a command prints that must not, in one line."""
+        ran = self.run(*argv)
+        assert ran.returncode != 0, ran.stdout + ran.stderr
+        assert "Traceback" not in ran.stdout + ran.stderr
+        return " ".join((ran.stdout + ran.stderr).split())
+
+    def playing(self, *words: str) -> tuple[str, ...]:
+        return ("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *words)
+
+    def claim_file(self) -> dict[str, Any]:
+        return json.loads((self.root / "results" / "targets" / f"{self.spec['name']}.json").read_text())
+
+    def request(self, state: str) -> Path:
+        """The request for a state, without cells."""
+        path = self.root / f"{state}.json"
+        ran = self.run("fsage", "request", "small", state, "--no-cells")
+        assert ran.returncode == 0, ran.stderr
+        path.write_text(ran.stdout)
+        return path
+
+    def cells(self, state: str) -> list[str]:
+        """The names of the cells of a state that have a record."""
+        return [name.rpartition("/")[2] for name in self.record_files() if name.startswith(f"{state}/")]
+
+    def why(self) -> dict[str, str | None]:
+        """state/cell -> why it failed."""
+        return {name: record["why"] for name, record in self.records().items()}
+
+
+def declaration(**more: object) -> dict[str, Any]:
+    """A target on all of that file system."""
+    return {
+        "name": "lvm",
+        "kind": "lustre",
+        "directory": f"{MOUNT}/fsage",
+        "lustre": {"fsname": FSNAME, "mgs": mgs(), "capacity_gib": "all", "oss": [HOST], **more},
+        "scale": {"file_size": 1, "tasks": 2},
+        "launcher": "openmpi",
+        "launcher_options": [],
+        "amount_mib": 32,
+        "home": "/var/lib/fsage",
+    }
+
+
+def mgs() -> str:
+    """The NIDs in the client's mount."""
+    return ssh(f"findmnt -n -o SOURCE {MOUNT}").strip().partition(":/")[0]
+
+
+def project_in(folder: Path, spec: dict[str, Any]) -> LustreProject:
+    """A clone in `folder`; nothing is claimed."""
+    made = make_project(folder, spec)
+    variables: dict[str, Any] = {"ansible_user": "root"}
+    if CONFIG:
+        variables["ansible_ssh_common_args"] = f"-F {shlex.quote(CONFIG)}"
+    here = {"hosts": {HOST: None}}
+    groups = {"launcher": here, "clients": here, "servers": {"children": {"mds": here, "oss": here}}}
+    hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
+    hosts.write_text(yaml.safe_dump({"all": {"vars": variables, "children": groups}}))
+    env = {**made.env, "ANSIBLE_SSH_CONTROL_PATH_DIR": f"/tmp/fsage-lvm-{os.getpid()}"}
+    return LustreProject(made.root, made.spec, env)
+
+
+@contextlib.contextmanager
+def at_work(folder: Path) -> Iterator[LustreProject]:
+    """A project whose target is claimed; released in the end, which leaves nothing on the file system nor its hosts."""
+    made = project_in(folder / "clone", declaration())
+    before = used_mib()
+    try:
+        made.done(*made.playing("local_target.yml", "claim.yml"))
+        yield made
+    finally:
+        made.done(*made.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
+        shutil.rmtree(made.env["ANSIBLE_SSH_CONTROL_PATH_DIR"], ignore_errors=True)
+    assert ssh(f"ls -A {MOUNT}").split() == []
+    after = used_mib()
+    assert all(abs(after[ost] - before[ost]) < 1 for ost in before), (before, after)
+    assert ssh("ls -d /var/lib/fsage /run/fsage-ssh-* 2>/dev/null", check=False).split() == []
+    assert set(tables().values()) == {OWN_TABLE}

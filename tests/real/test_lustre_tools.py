@@ -1,0 +1,82 @@
+"""IOR, mdtest, stripes and an evicted client on a real Lustre. As test_lustre.py, minutes each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import lustre_vm as real
+import pytest
+from lustre_vm import LustreProject
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
+]
+ONE = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
+STRIPES = {"headline": [], "states": {"recipe": "striping", "pattern": ["IOR.1", "IOR.4"], "default": "IOR.1"}}
+STRIPED = {"workload": "striped_file", "transfer_size": "1M", "iterations": 1}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
+    """A target on all of the file system."""
+    with real.at_work(tmp_path_factory.mktemp("lustre")) as made:
+        yield made
+
+
+def measured(project: LustreProject, **study: object) -> dict[str, dict]:
+    """The records of a small study, all valid."""
+    project.write_study(**study)
+    project.done("snakemake", *real.ALL)
+    records = project.records()
+    assert records and {record["status"] for record in records.values()} == {"valid"}, project.why()
+    project.done(
+        "fsage", "remeasure", "small", *(word for state in states(records) for word in ("--state", state))[-2:]
+    )
+    return records
+
+
+def states(records: dict[str, dict]) -> list[str]:
+    return sorted({record["state"] for record in records.values()})
+
+
+def test_ior_writes_and_reads(project: LustreProject) -> None:
+    cells = {"cells__tool": "ior", "cells__iterations": 1, "cells__transfer_size": ["4M"]}
+    (record,) = measured(project, **ONE, **cells).values()
+    assert record["phases"][0]["argv"][0] == "mpirun" and record["metrics"]["write_bw_mib_s"] > 0
+    assert sum(record["phases"][0]["placement"]["stripes"].values()) == 2, "a file of one stripe for each task"
+
+
+def test_mdtest_counts_and_is_cold(project: LustreProject) -> None:
+    cells = {"workload": "metadata", "tool": "mdtest", "files_per_task": 100, "iterations": 1}
+    (record,) = measured(project, **ONE, cells=cells).values()
+    assert {"create_per_s", "stat_per_s", "remove_per_s"} <= set(record["metrics"])
+    assert all(phase["cached_pages"] == 0 for phase in record["phases"])
+
+
+@pytest.mark.parametrize("realisation", ["pfl", "segments"])
+def test_a_file_lies_in_its_stripes(project: LustreProject, realisation: str) -> None:
+    """On 6 OSTs 4 stripes are 2 and 8 are 3; what lies elsewhere is a failed cell."""
+    study = json.loads(json.dumps(STRIPES))
+    study["states"]["realisation"] = realisation
+    records = measured(project, **study, cells=STRIPED)
+    counts = {r["state"]: sum(r["phases"][0]["placement"]["stripes"].values()) for r in records.values()}
+    assert counts == {"IOR.1": 2, "IOR.4": 2 + 3}
+
+
+def test_an_evicted_client_fails_its_cell_and_the_next_is_valid(project: LustreProject) -> None:
+    project.write_study(**ONE, cells__iterations=2, cells__transfer_size=["64K"])
+    started = project.start("snakemake", *real.ALL)
+    real.once_written(
+        "uuid=$(lctl get_param -n llite.*.uuid | head -n 1); "
+        "for ost in 0 1 2 3 4 5; do lctl set_param obdfilter.lustre-OST000$ost.evict_client=$uuid; done"
+    )
+    started.wait(timeout=1500)
+    why = project.why()
+    assert len(why) == 2 and sum(one is not None for one in why.values()) <= 1, (
+        why,
+        (project.root / "started.log").read_text(),
+    )
+    project.done("fsage", "remeasure", "small", "--state", "10.00@64M")
