@@ -9,6 +9,7 @@ import copy
 import importlib.util
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ from sent import CLAIM, STUDY, bundle, observation
 from fsage import dataset, messages, record, request, results
 from fsage.agent import __main__ as agent
 from fsage.agent import asked as taken
+from fsage.agent import lease
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts import alike, answers
 from fsage.agent.lustre import osts
@@ -329,6 +331,16 @@ def test_an_agents_answer_is_a_tasks_result_and_nothing_that_ansible_obeys(data:
     assert isinstance(answer["msg"], str) and all(isinstance(one, str) for one in answer.get("proof", ()))
     assert isinstance(answer["failed"], bool) and isinstance(answer["changed"], bool)
     assert not [key for key in answer if key.startswith(("ansible", "_ansible")) or key in ("add_host", "results")]
+
+
+def test_a_holder_that_a_host_names_is_looked_up_only_as_what_it_is() -> None:
+    gone = {"run": "r1", "machine": lease.machine(), "pid": os.getpid(), "pid_start": 1}
+    dead = action().dead_holder
+    assert dead(gone) == "r1"
+    assert dead({**gone, "pid_start": lease.start_of(os.getpid())}) is None
+    for wrong in ({"run": "../r1"}, {"run": 1}, {"machine": []}, {"pid": "1; true"}, {"pid": True}, {"pid": None}):
+        assert dead({**gone, **wrong}) is None, wrong
+    assert [dead(one) for one in (None, [], "r1", {}, 1)] == [None] * 5
 
 
 def test_the_bounds_are_where_they_are_said_to_be() -> None:

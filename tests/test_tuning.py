@@ -82,6 +82,11 @@ def test_the_agent_sets_no_other_file_and_what_it_set_goes_with_the_device(local
         "max_rpcs_in_flight": {"asked": 8, "unsupported": "no block queue of the target has it"},
         "nomerges": {"asked": 2, "before": [before.strip()], "now": ["2"]},
     }
+    said = [f"{queues / 'nomerges'}: 2 -> {before.strip()}"]
+    assert tune.restore(local_target, {}, True)["proof"] == said and (queues / "nomerges").read_text() == "2\n"
+    assert tune.restore(local_target, {}, False)["proof"] == said and (queues / "nomerges").read_text() == before
+    assert not (home / "tunables.json").exists() and not tune.restore(local_target, {}, False)["changed"]
+    tune.tune(local_target, {"tuning": {"nomerges": 2}}, False)
     claim.release(local_target, {}, False)
     if (queues / "nomerges").exists():  # made again, as new
         assert (queues / "nomerges").read_text() == before != "2\n"

@@ -88,7 +88,8 @@ class ActionModule(ActionBase):
                 "fsage_target is not defined for this host; an inventory declares it in group_vars/all/target.yml"
             )
         answer = self._ask(given["verb"], question, task_vars)
-        if run := dead_holder(answer.pop(HELD_BY, None)):
+        holder = answer.pop(HELD_BY, None)
+        if answer["failed"] and (run := dead_holder(holder)):
             # The host that keeps the lease cannot look up a process of this machine.
             request = question["request"]
             gone = {"gone": [*request.get("gone", ()), run]}
