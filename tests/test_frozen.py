@@ -53,6 +53,7 @@ EDITS: dict[str, Any] = {
     "lustre.stripe_size_mib": 4,
     "lustre.first_ost": 3,
     "lustre.oss": ["oss1"],
+    "lustre.tolerance_mib": 512,
 }
 
 
@@ -147,7 +148,7 @@ def test_commands_are_launched_as_declared_now_and_cells_say_so(tmp_path: Path, 
     plan.results.claim.write_text(json.dumps({**claimed, "tools": ALL}))
     plan = load_plan(study, inventory, tmp_path)
     state, cells_of = next(iter(plan.cells.items()))
-    made = requests.make(plan, state, cells_of[:1])["fsage_request"]
+    made = requests.make(plan, state, cells_of[:1])
     argv = made["cells"][0]["phases"][0]["argv"]
     assert argv[argv.index("--mca") :][:3] == EDITS["launcher_options"]
     assert made["cells"][0]["makes_bytes"] == claimed["amount_mib"] << 20

@@ -121,7 +121,7 @@ def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(p
 
 
 def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:
-    project.write_study(states__capacity=[30], states__fragmentation=[0], cells__iterations=4, headline=[])
+    project.write_study(states__capacity=[30], states__fragmentation=[0], cells__iterations=8, headline=[])
     run = project.start("snakemake", *MEASURE)
     wait_for(lambda: observations(project) >= 1)
     second = project.run("snakemake", "--config", "results=elsewhere", "--", "small")

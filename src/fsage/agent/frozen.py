@@ -40,6 +40,7 @@ DECIDED = {
     **{f"lustre.{key}": CLAIMED for key in ("fsname", "mgs", "capacity_gib")},
     **{f"lustre.{key}": CLAIMED for key in ("stripe_count", "stripe_size_mib", "first_ost")},
     "lustre.oss": LIVE,
+    "lustre.tolerance_mib": LIVE,
 }
 """What an edit of each key of a declaration needs once the target is claimed."""
 

@@ -161,7 +161,21 @@ def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, st
     if repetitions == 1:  # the summary has the finer digits
         return (Transfer(moved_bytes[0], _positive(total["Mean(s)"]), _positive(total["Max(MiB)"])),)
     seconds = [_positive(row["total(s)"]) for row in rows]
+    if any("moved" in row for row in rows):
+        for row, amount, bandwidth in zip(rows, moved_bytes, bandwidths, strict=True):
+            _check_moved(kind, row, amount, bandwidth)
     return tuple(map(Transfer, moved_bytes, seconds, bandwidths))
+
+
+def _check_moved(kind: str, row: dict[str, str], moved_bytes: int, bandwidth: float) -> None:
+    """`BadOutput` unless a repetition's amount is that of its rate and time, as far as the time's digits tell."""
+    seconds, half = _positive(row["total(s)"]), 0.5 * 10.0 ** -len(row["total(s)"].partition(".")[2])
+    mib = moved_bytes / MIB
+    if not mib / (seconds + half) * 0.999 <= bandwidth <= mib / max(seconds - half, half) * 1.001:
+        raise BadOutput(
+            f"IOR's repetition {row['iter']} of {kind} moved {moved_bytes} bytes in {seconds} s at {bandwidth} MiB/s: "
+            "one of them is of another repetition"
+        )
 
 
 def _positive(text: str) -> float:
