@@ -46,6 +46,7 @@ EDITS: dict[str, Any] = {
     "directory": "/mnt/lustre/other",
     "budget_gib": 3,
     "containers": "/images",
+    "run_as": "daemon",
     "lustre.fsname": "work",
     "lustre.mgs": "10.0.0.2@tcp",
     "lustre.capacity_gib": 5,

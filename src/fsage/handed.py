@@ -89,12 +89,13 @@ def depth_of(value: Any) -> int:
     """How deep blocks and lists lie in each other, DEEPEST + 1 for whatever is deeper."""
     level, depth = [value], 0
     while level and depth <= DEEPEST:
-        level = [
+        inside = (
             one
             for block in level
             if isinstance(block, dict | list)
             for one in (block.values() if isinstance(block, dict) else block)
             if isinstance(one, dict | list)
-        ]
+        )
+        level = list({id(one): one for one in inside}.values())  # a block that stands in many places, once
         depth += 1
     return depth

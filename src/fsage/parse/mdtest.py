@@ -25,6 +25,9 @@ HEAD = r"^(mdtest-\S+) was launched with (\d+) total task\(s\) on (\d+) node"
 HARMLESS = re.compile(r"WARNING: Read bytes is 0")
 
 
+DIGITS = 40  # no count has more
+
+
 @dataclass(frozen=True)
 class MdtestRun:
     """One run of mdtest. `files`: of all tasks; `per_s`: by operation as mdtest names it.
@@ -55,14 +58,22 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     (command,) = _find(text, r"^Command line used: (.*)$")
     _, files = _find(text, r"^(\d+) tasks, (\d+) (?:file|director)")
     if stonewall := re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M):
-        files = str(int(tasks) * int(stonewall[1]))  # then all tasks go on until they have as many as the fastest had
+        files = str(
+            _count(tasks) * _count(stonewall[1])
+        )  # then all tasks go on until they have as many as the fastest had
     (iterations,) = _find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)")
     per_s = _rates(text)
     if not per_s:
         raise BadOutput("mdtest measured nothing: all its rates of files and directories are 0")
     nodemap = re.search(r"^Nodemap: ([01]+)$", text, re.M)
     on_first = nodemap[1].count("1") if nodemap else None
-    return MdtestRun(version, command, int(tasks), int(nodes), on_first, int(files), int(iterations), per_s)
+    return MdtestRun(version, command, _count(tasks), _count(nodes), on_first, _count(files), _count(iterations), per_s)
+
+
+def _count(text: str) -> int:
+    if len(text) > DIGITS:
+        raise BadOutput(f"mdtest gives a number of {len(text)} digits: this is no output of its own")
+    return int(text)
 
 
 def _is_trouble(line: str) -> bool:
