@@ -66,6 +66,7 @@ def image_at(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.root
+@pytest.mark.long
 @needs_sudo
 def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Path, local_target: dict) -> None:
     spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "scale": {"file_size": 1}}
@@ -101,7 +102,6 @@ def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Pa
 
 
 @pytest.mark.root
-@pytest.mark.long
 @needs_sudo
 def test_a_user_has_xfs_tunables_evidence_and_cold_caches_too(machine: Machine, user: Path, local_target: dict) -> None:
     spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "filesystem": "xfs"}

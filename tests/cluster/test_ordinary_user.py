@@ -95,7 +95,7 @@ def users(place: Path) -> Iterator[OfUser]:
 
 def test_a_user_with_rules_of_sudo_measures_on_two_hosts(users: OfUser, place: Path) -> None:
     assert users.testbed
-    users.write_study(states__capacity=[30], cells__transfer_size=["4M"], cells__iterations=1, headline=[])
+    users.write_study(states__capacity=[30], states__fragmentation=[50], cells__iterations=1, headline=[])
     ran = users.measure()
     assert ran.returncode == 0, ran.stdout + ran.stderr
     records = users.records().values()
