@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from fsage.agent import namespace
 from fsage.agent.filesystems import mount_call
 
 MAJOR, MINOR = 7, 31
@@ -201,7 +202,22 @@ def serve(backing: str, point: str, arm: Arm, mounted: Callable[[], None]) -> No
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
     prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0)  # memory that we need must not be made free by writing to ourselves
     mounted()
+    leave_namespace()
     disk.serve(device)
+
+
+def leave_namespace() -> None:
+    """Go to the mount namespace of the machine's first process, if that is allowed.
+
+    A file system on this disk is mounted in fsage's namespace. Were we the last one there, the kernel would unmount it
+    as we end, when we answer no more and before it closes what we have open (do_exit): it would wait for ever.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    with contextlib.suppress(OSError):
+        first = os.open("/proc/1/ns/mnt", os.O_RDONLY)
+        libc.unshare(namespace.CLONE_FS)
+        libc.setns(first, namespace.CLONE_NEWNS)
+        os.close(first)
 
 
 def main(backing: str, point: str, bytes_per_s: str, seek_s: str) -> None:
