@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,9 @@ class Measured(Phases):
     def drop_caches(self, phase: dict) -> dict:
         return self.way(self, phase)
 
-    def call(self, phase: dict) -> dict:
+    def call(self, phase: dict, inherited: Sequence[int] = ()) -> dict:
         before = sectors_read(self.target)
-        done = super().call(phase)
+        done = super().call(phase, inherited)
         return {**done, "sectors": sectors_read(self.target) - before}
 
 
@@ -153,10 +153,10 @@ def test_nothing_is_touched_after_the_last_drop(phases: Measured, monkeypatch: p
     seen: list[int | None] = []
 
     class Asked(Measured):
-        def call(self, phase: dict) -> dict:
+        def call(self, phase: dict, inherited: Sequence[int] = ()) -> dict:
             names = caches.known(files) if (files := [Path(p) for p in phase.get("of", ())]) else []
             seen.append(None if names is None else len(names))
-            return super().call(phase)
+            return super().call(phase, inherited)
 
     asked = Asked(phases.target, phases.hosts, None, lambda: None)
     commands = looking_up(phases.target)
