@@ -92,7 +92,7 @@ def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     before = cluster.taken()
     ran = cluster.run(*SLURM)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert slurm.state_of(job) in ("FAILED", "COMPLETED")
+    wait_for(lambda: slurm.state_of(job) in ("FAILED", "COMPLETED"), 60, "the job that is not needed any more to end")
     assert cluster.taken().items() >= before.items()
     assert_each_cell_once(cluster, 8)
 

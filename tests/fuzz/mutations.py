@@ -107,7 +107,8 @@ def values(samples: list[Any]) -> st.SearchStrategy[Any]:
 
 def _changed(value: Any, steps: list[tuple[int, list[float], Any]]) -> Any:
     value = copy.deepcopy(value)
-    for kind, way, new in steps:
+    for kind, way, given_new in steps:
+        new = copy.deepcopy(given_new)  # the same one is drawn again, and must not come to lie in itself
         block, key = None, None
         at = value
         for number, place in enumerate(way):
