@@ -66,6 +66,7 @@ def test_nothing_listens_while_fio_is_at_work_on_three_clients_and_nobody_can_gi
     shared.write_study(**SMALL)
 
 
+@pytest.mark.long  # it looks while tasks come, and wants a machine for itself
 @pytest.mark.parametrize("launcher", ["openmpi", "mpich"])
 def test_a_netflow_phase_listens_where_the_other_clients_reach_it_until_they_have(
     testbed: Testbed, place: Path, launcher: str
