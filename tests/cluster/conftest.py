@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import testbed as testbeds
 import yaml
+from beds import bed
 from cluster_project import ClusterProject
 from project import make_project
-
-
-@contextlib.contextmanager
-def bed(accounting: bool = False, **options: Any) -> Iterator[testbeds.Testbed]:
-    """A testbed; the test is skipped, with the reason, where its programs are not."""
-    if lacking := testbeds.missing(accounting):
-        pytest.skip(f"a testbed needs {', '.join(lacking)}")
-    # A short path: the names of Ansible's sockets below $HOME may have 108 characters.
-    place = tempfile.TemporaryDirectory(prefix="fsage-bed-", dir="/tmp")
-    with place as folder, testbeds.Testbed(Path(folder), accounting=accounting, **options) as made:
-        yield made
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from beds import bed
 from cluster_project import ClusterProject, shared_directory
-from conftest import bed
 from machine import Furnished
 from project import make_project
 from testbed import Testbed

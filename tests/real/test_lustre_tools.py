@@ -33,7 +33,7 @@ def measured(project: LustreProject, **study: object) -> dict[str, dict]:
     records = project.records()
     assert records and {record["status"] for record in records.values()} == {"valid"}, project.why()
     project.done(
-        "fsage", "remeasure", "small", *(word for state in states(records) for word in ("--state", state))[-2:]
+        "fsage", "remeasure", "small", *[word for state in states(records) for word in ("--state", state)][-2:]
     )
     return records
 
