@@ -36,7 +36,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Move into a private mount namespace, and from there into fsage's, as its commands do.
 
     Copies of other targets' mounts are given up at once: a copy in a namespace pins the file system, so that its owner
-    could neither format nor remount it. Where fsage keeps its namespace there is a tmpfs of this session's own.
+    could neither format nor remount it.
     """
     if os.geteuid() != 0:
         return
@@ -46,8 +46,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     for mount in reversed(filesystems.mounts()):
         if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
             filesystems.unmount(Path(mount.point))
-    namespace.PLACE.mkdir(parents=True, exist_ok=True)
-    filesystems.mount_call("fsage", str(namespace.PLACE), "tmpfs", 0, "mode=755")
     session.stash[OUTSIDE] = os.open("/proc/self/ns/mnt", os.O_RDONLY)
     namespace.enter()
 

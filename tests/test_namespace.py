@@ -47,3 +47,21 @@ def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine: Machine, loc
     assert f"{PLACE}/mnt" not in machine.mounts(), "the namespace went with its last mount"
     nothing = machine.run(*enter, "true", check=False)
     assert nothing.returncode == 1 and "fsage: no loop target is mounted on " in nothing.stderr
+
+
+def test_commands_of_a_program_with_mounts_of_its_own_leave_everybody_elses_alone(
+    machine: Machine, local_target: Spec, tmp_path: Path
+) -> None:
+    for verb in ("create", "claim"):
+        assert not machine.agent(verb, local_target).get("failed")
+    note = machine.run("cat", f"{PLACE}/inode").stdout
+    service = Machine(lambda *words: machine.copies())
+    other = {**local_target, "name": f"{local_target['name']}b", "home": str(tmp_path / "other")}
+    other["image_dir"] = str(Path(local_target["image_dir"]).with_name("others"))
+    try:
+        for verb in ("create", "claim", "remove"):
+            assert not service.agent(verb, other).get("failed")
+    finally:
+        service.agent("remove", other)
+    assert machine.run("cat", f"{PLACE}/inode").stdout == note
+    assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")

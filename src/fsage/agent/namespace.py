@@ -87,8 +87,11 @@ def entered() -> Iterator[None]:
 
 def _make() -> None:
     PLACE.mkdir(parents=True, exist_ok=True)
-    if not os.path.ismount(PLACE):  # the table of mounts names hidden ones too: below another /run
-        filesystems.mount_call("fsage", str(PLACE), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
+    # What is there is left over, or a copy of another mount namespace's, whose note is not to be touched. The table of
+    # mounts names hidden ones too (below another /run), so it is not asked.
+    if os.path.ismount(PLACE):
+        filesystems.unmount(PLACE)
+    filesystems.mount_call("fsage", str(PLACE), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
     filesystems.mount_call("none", str(PLACE), "none", MS_PRIVATE, "")
     KEPT.touch()
     # A namespace may only be mounted where its number is higher, and Linux 6.18 counts on each CPU from a start of its
