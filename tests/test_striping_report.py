@@ -19,7 +19,7 @@ from fsage.report.striping.results import results as results_section
 from fsage.report.striping.server_cache import server_cache
 from fsage.report.striping.times import phase_times, scaling
 from fsage.site import page
-from fsage.site.look import Host, Site
+from fsage.site.inspect import Host, Site
 from fsage.study import load_study
 from fsage.target import load_target
 

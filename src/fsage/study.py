@@ -20,7 +20,7 @@ from fsage.also import Also
 from fsage.also import schema as also_schema
 from fsage.cells import Cell, CellAxes, Combination, check_number
 from fsage.cells import schema as cells_schema
-from fsage.extras import Extras, Passes, Sentinels, Traces, schemas
+from fsage.extras import Extras, ReferenceReads, Sentinels, Traces, schemas
 from fsage.filters import Axes, Filter, any_matches, levels_of_states, of_cells, read_axis
 from fsage.recipes import State
 from fsage.strict import (
@@ -128,7 +128,7 @@ class Study(Strict):
         [], description="more planned cells, of another workload, in all states or in those named"
     )
     sentinels: Any = Field(None, description="one cell again and again in each state: drift within it; null: none")
-    passes: Passes | None = Field(
+    reference_reads: ReferenceReads | None = Field(
         None, description="one range of the device, read before and after each state; null: none"
     )
     traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
@@ -239,7 +239,7 @@ class Study(Strict):
 
     def cells_of(self, state: State) -> list[Cell]:
         """Return the cells of a state in the order of measuring, extras among them."""
-        extras = Extras(self.sentinels, self.passes, self.traces)
+        extras = Extras(self.sentinels, self.reference_reads, self.traces)
         traced = bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
         return extras.among(self.combinations(state), self.order_seed, state.name, traced)
 

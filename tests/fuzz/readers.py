@@ -23,7 +23,7 @@ from fsage import dataset, export, notation, patterns, play, recipes, results, s
 from fsage.advise import distribution
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, mounts, params, space, stripes
-from fsage.evidence import look, page, tables
+from fsage.evidence import inspect, page, tables
 from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
 from fsage.plan import load_plan
 from fsage.report import evidence as states_evidence
@@ -87,13 +87,13 @@ def _target(text: bytes) -> None:
 
 
 def _evidence(text: bytes) -> None:
-    found = look.look(str(_file("evidence.txt", text)), 1000)
+    found = inspect.inspect(str(_file("evidence.txt", text)), 1000)
     list(tables.tables(found["stores"][0]))
     json.dumps(found)
 
 
 def _evidence_page(text: bytes) -> None:
-    page.page(look.look(str(_file("evidence.txt", text)), 1000)).encode()
+    page.page(inspect.inspect(str(_file("evidence.txt", text)), 1000)).encode()
 
 
 def _sizes(name: str) -> Callable[[bytes], None]:

@@ -13,7 +13,7 @@ from fsage.agent.lustre.servercache import KEPT
 from fsage.plan import Plan
 from fsage.play import duration
 from fsage.printable import Terminal
-from fsage.site.look import Host, Site
+from fsage.site.inspect import Host, Site
 from fsage.study import StudyError
 from fsage.target import Target
 

@@ -48,7 +48,7 @@ def in_turns(
     sizes: Sequence[int],
     request_bytes: int,
     method: str,
-    go_on: Callable[[], None] = lambda: None,
+    check_lease: Callable[[], None] = lambda: None,
 ) -> None:
     """Make files that grow at once: each gets a request, then each the next, until all have their sizes.
 
@@ -67,7 +67,7 @@ def in_turns(
                 growing.append((path, size, os.open(path, flags, 0o600)))
             stack.callback(os.close, growing[-1][-1])
         for offset in range(0, max(sizes, default=0), request_bytes):
-            go_on()
+            check_lease()
             for path, size, descriptor in growing:
                 part = min(request_bytes, size - offset)
                 with naming(path):
