@@ -12,15 +12,16 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fsage import job, partitions, results, runs
-from fsage import request as requests
 from fsage.agent.errors import Failure, Refusal
-from fsage.plan import Plan, load_plan
-from fsage.play import PlayFailed, play
-from fsage.printable import lines
-from fsage.study import StudyError
-from fsage.target import Target, load_target, target_of
-from fsage.window import WindowClosed
+from fsage.plan import results
+from fsage.plan.plan import Plan, load_plan
+from fsage.plan.target import Target, load_target, target_of
+from fsage.run import job, partitions, runs
+from fsage.run import request as requests
+from fsage.run.play import PlayFailed, play
+from fsage.run.window import WindowClosed
+from fsage.study.study import StudyError
+from fsage.text.printable import lines
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -204,7 +205,7 @@ def enter(
 @app.command()
 def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records."""
-    from fsage.conclusion import write_report
+    from fsage.run.conclusion import write_report
 
     where_: Where = context.obj
     _say(f"report {write_report(where_.plan(study), where_.study_file(study))}")
@@ -213,7 +214,7 @@ def report(context: typer.Context, study: StudyName) -> None:
 @app.command()
 def conclude(context: typer.Context, study: StudyName) -> None:
     """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
-    from fsage.conclusion import conclude
+    from fsage.run.conclusion import conclude
 
     said, code = conclude(context.obj.plan(study))
     print(lines("\n".join(said)))
@@ -312,8 +313,8 @@ def export(
     anonymous: Annotated[bool, typer.Option("--anonymous", help="put stand-ins for hosts, users, paths, ids")] = False,
 ) -> None:
     """Write a study's results as an RO-Crate, from which anybody can make the report again; say what it discloses."""
-    from fsage.anonymous import disclosed
-    from fsage.export import export
+    from fsage.archive.anonymous import disclosed
+    from fsage.archive.export import export
 
     where_: Where = context.obj
     asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
@@ -330,7 +331,7 @@ def remake(
     to: Annotated[Path, typer.Argument(help="a folder that does not exist")],
 ) -> None:
     """Make the report of exported results anew, and say whether it is the same."""
-    from fsage.export import remake
+    from fsage.archive.export import remake
 
     made = remake(crate, to)
     verdict = "byte for byte the one" if made.same else f"not byte for byte the one (made by {made.made_by})"
