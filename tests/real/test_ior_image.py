@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from images import Images, images_in, run
-from project import ROOT, Project
+from project import ROOT, make_project
 
 GIT = os.environ.get("FSAGE_IOR_GIT", "")
 PROGRAMS = ("autoconf", "automake", "mpirun")
@@ -45,11 +45,12 @@ def release(version: str, place: Path) -> Path:
 
 
 @pytest.mark.parametrize("version", ["4.0.0", "3.0.1"])
-def test_an_image_of_a_release_measures(images: Images, project: Project, tmp_path: Path, version: str) -> None:
+def test_an_image_of_a_release_measures(images: Images, local_target: dict, tmp_path: Path, version: str) -> None:
     """%test has run both tools, or ior of the release that has no mdtest."""
     definition = tmp_path / "ior.def"
     definition.write_text((ROOT / "envs/ior.def").read_text().replace("{{ SOURCE }}", str(release(version, tmp_path))))
     images.build("ior", definition)
+    project = make_project(tmp_path / "clone", local_target)
     project.write_target(containers=str(images.folder), launcher="openmpi", scale={"file_size": 0.125, "tasks": 2})
     project.env["PATH"] = f"{images.folder / 'bin'}:{project.env['PATH']}"
     project.write_study(
