@@ -42,7 +42,6 @@ def test_each_command_has_its_place_in_the_help() -> None:
         ("fsage plan quick", 2, "quickstart"),
         ("fsage --target se", 2, "seek"),
         ("fsage request quickstart 80", 3, "80.50@264M"),
-        ("fsage remeasure quickstart --state 4", 4, "40.00@264M"),
     ],
 )
 def test_a_shell_completes_names(words: str, number: int, wanted: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fsage.commands.common import StudyName, Where, say, state_names
+from fsage.commands.common import StudyName, Where, say
 from fsage.plan import results
 from fsage.study.study import StudyError
 from fsage.text.printable import lines
@@ -27,7 +27,7 @@ def plan(context: typer.Context, study: StudyName) -> None:
 def remeasure(
     context: typer.Context,
     study: StudyName,
-    state: Annotated[str | None, typer.Option(help="only this state", autocompletion=state_names)] = None,
+    state: Annotated[str | None, typer.Option(help="only this state")] = None,
     cell: Annotated[str | None, typer.Option(help="only cells of this name")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="only those that failed")] = False,
 ) -> None:
