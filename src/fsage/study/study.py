@@ -321,7 +321,11 @@ def schema() -> dict[str, Any]:
             key: {"anyOf": [*(schemas(one)[key] for _, one in blocks), {"type": "null"}], "default": None}
             for key in ("sentinels", "traces")
         },
-        "also": {"type": "array", "items": {"anyOf": [additional_schema(name) for name in workloads.names()]}, "default": []},
+        "also": {
+            "type": "array",
+            "items": {"anyOf": [additional_schema(name) for name in workloads.names()]},
+            "default": [],
+        },
         "compare": {"type": ["object", "null"], "required": ["study"], "default": None},
     }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
