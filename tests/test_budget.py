@@ -29,7 +29,7 @@ from fsage.agent.room import Room
 from fsage.agent.steps import contended_files, database
 from fsage.agent.structure import files
 from fsage.agent.target import Target
-from fsage.record import make_record
+from fsage.records.record import make_record
 
 MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]

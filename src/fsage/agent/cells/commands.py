@@ -58,8 +58,8 @@ def run(
     """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
 
     `line_s` are the seconds, since the first was started, at which each line of stdout came. `check_alive` is called
-    often; what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the others
-    are stopped. `front` stands before each command, but not in its `argv`; `how` goes to subprocess.Popen.
+    often; what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the
+    others are stopped. `front` stands before each command, but not in its `argv`; `how` goes to subprocess.Popen.
     """
     began, running, why = time.monotonic(), list[Command](), ""
     try:
