@@ -21,7 +21,7 @@ from fsage.study.additional_cells import Also
 from fsage.study.additional_cells import schema as additional_schema
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
-from fsage.study.diagnostic_cells import Extras, Sentinels, Traces, schemas
+from fsage.study.diagnostic_cells import Extras, ReferenceReads, Sentinels, Traces, schemas
 from fsage.study.filters import Axes, Filter, any_matches, levels_of_states, of_cells, read_axis
 from fsage.text import untrusted, yaml_text
 from fsage.text.strict import (
