@@ -109,10 +109,10 @@ def fill(fd: int, size: int) -> None:
 @contextlib.contextmanager
 def noise(size: int) -> Iterator[memoryview]:
     """Random bytes in whole pages, as O_DIRECT asks."""
-    with mmap.mmap(-1, size) as buffer:
-        buffer.write((os.urandom(4096) * -(-size // 4096))[:size])
-        with memoryview(buffer) as view:
-            yield view
+    buffer = mmap.mmap(-1, size)
+    buffer.write((os.urandom(4096) * -(-size // 4096))[:size])
+    # Not closed: the traceback of a write that failed holds a part of it, and closing would then hide why it failed.
+    yield memoryview(buffer)
 
 
 def write_whole(fd: int, content: memoryview, offset: int) -> None:
