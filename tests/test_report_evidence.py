@@ -7,7 +7,7 @@ import re
 import pytest
 from records import CONFIG, MODEL, Page, build, make_evidence, make_records, store, traced, words
 
-from fsage.study import load_study
+from fsage.study.study import load_study
 
 FIGURES = {
     "Free space, 10.00 to 80.50",

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from fsage.dataset.columns import COLUMNS
 from fsage.dataset.shape import Record
 from fsage.dataset.tables import DatasetError
-from fsage.handed import read_file
+from fsage.text.untrusted import read_file
 
 MOST_BYTES = 16 << 20
 """Of a record's file; one with a trace of 50,000 requests has a tenth of it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from fsage.messages import StoresLayout
+from fsage.records.messages import StoresLayout
 
 AGAIN = "move the file away and run the study again"
 

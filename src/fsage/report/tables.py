@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.messages import StoresLayout as Layout
+from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.groups import measure_label, measures, params_labels, samples
 from fsage.report.missing import PlannedCell, missing
