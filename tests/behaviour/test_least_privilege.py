@@ -55,7 +55,7 @@ def as_user(machine: Machine, *words: str) -> list[str]:
 
 def ask(machine: Machine, verb: str, **given: Any) -> tuple[int, str]:
     """What the helper answers the user: exit status, and the value or the sentence."""
-    words = as_user(machine, "sudo", "-n", str(privilege.HELPER), verb)
+    words = as_user(machine, "sh", "-c", 'sudo -n "$0" "$1"; exit $?', str(privilege.HELPER), verb)
     ran = subprocess.run(words, input=json.dumps(given), capture_output=True, text=True, check=False)
     answer = json.loads(ran.stdout) if ran.stdout else {"refused": ran.stderr}
     return ran.returncode, str(next(iter(answer.values())))
