@@ -116,7 +116,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "params": _text(varied),
         **_achieved(layout),
         "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],
-        "layout_digest": layout.get("digest"),
+        "layout_digest": layout.get("digest") or record["check"].get("instance"),
         "filler_files": layout.get("filler_files"),
         "filler_extents": layout.get("filler_extents"),
         "notes": _text(layout.get("notes") or None),
