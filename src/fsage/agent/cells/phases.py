@@ -193,15 +193,16 @@ class Phases:
         What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
         """
         before = _used_by_children()
-        first, *others = commands.run(
-            [phase["argv"], *phase.get("beside", ())],
-            self.attend,
-            phase["timeout_s"],
-            cwd=self.target.mounts[0] / "measured",
-            env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
-            front=self.target.front(phase["argv"]),
-            pass_fds=inherited,
-        )
+        with self.target.charged():
+            first, *others = commands.run(
+                [phase["argv"], *phase.get("beside", ())],
+                self.attend,
+                phase["timeout_s"],
+                cwd=self.target.mounts[0] / "measured",
+                env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
+                front=self.target.front(phase["argv"]),
+                pass_fds=inherited,
+            )
         first["cpu_s"] = _used_by_children() - before
         if others:
             return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
