@@ -194,15 +194,16 @@ class Phases:
         """
         before = _used_by_children()
         env = {**os.environ, "LC_ALL": "C", **leftover.marked(), **phase.get("env", {})}
-        first, *others = commands.run(
-            [phase["argv"], *phase.get("beside", ())],
-            self.attend,
-            phase["timeout_s"],
-            cwd=self.target.mounts[0] / "measured",
-            env={**env, **self.allocation(phase["argv"])},
-            front=self.target.front(phase["argv"]),
-            pass_fds=inherited,
-        )
+        with self.target.charged():
+            first, *others = commands.run(
+                [phase["argv"], *phase.get("beside", ())],
+                self.attend,
+                phase["timeout_s"],
+                cwd=self.target.mounts[0] / "measured",
+                env={**env, **self.allocation(phase["argv"])},
+                front=self.target.front(phase["argv"]),
+                pass_fds=inherited,
+            )
         first["cpu_s"] = _used_by_children() - before
         if others:
             return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
