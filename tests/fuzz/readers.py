@@ -23,13 +23,13 @@ from fsage import dataset, export, notation, patterns, play, recipes, results, s
 from fsage.advise import distribution
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, mounts, params, space, stripes
+from fsage.analysis.groups import summarise
 from fsage.evidence import look, page, tables
 from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
 from fsage.plan import load_plan
 from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
-from fsage.report.groups import summarise
 from fsage.study import StudyError, load_study
 from fsage.target import load_target
 from fuzz import mutations
