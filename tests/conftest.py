@@ -24,7 +24,7 @@ from session import PREFIX
 
 from fsage.agent import claim, files, filesystems, images, journal, namespace
 from fsage.agent.device import iocost, loops, seek
-from fsage.study import Study, StudyError, load_study
+from fsage.study.study import Study, StudyError, load_study
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)

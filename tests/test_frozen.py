@@ -11,13 +11,13 @@ import yaml
 from studies import blocks
 from workload_cells import ALL
 
-from fsage import request as requests
 from fsage.agent import claim, frozen, images
 from fsage.agent.declaration import DEFAULTS, LUSTRE_DEFAULTS, complete
 from fsage.agent.errors import Refusal
 from fsage.agent.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
 from fsage.agent.target import open_target
-from fsage.plan import load_plan
+from fsage.plan.plan import load_plan
+from fsage.run import request as requests
 
 BASE: dict[str, Any] = {
     "name": "site",

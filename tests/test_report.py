@@ -28,7 +28,7 @@ from records import (
 
 from fsage import dataset, report
 from fsage.analysis.groups import summarise
-from fsage.study import load_study
+from fsage.study.study import load_study
 
 
 @pytest.fixture(scope="module")

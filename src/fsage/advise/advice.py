@@ -21,7 +21,7 @@ from fsage.analysis.groups import samples
 from fsage.analysis.headline import stamp
 from fsage.analysis.missing import PlannedCell, gaps
 from fsage.statistics import ALPHA, trend
-from fsage.study import Study
+from fsage.study.study import Study
 
 RECIPES = ("striping", "prealloc", "defrag")
 

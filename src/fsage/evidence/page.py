@@ -12,7 +12,7 @@ import fsage
 from fsage.evidence.tables import extents_per_file, tables, title
 from fsage.figures import Axis, Bars, Figure, Strips
 from fsage.figures.drawing import draw
-from fsage.sizes import format_size
+from fsage.text.sizes import format_size
 
 
 def page(layout: dict[str, Any]) -> str:

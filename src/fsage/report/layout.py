@@ -11,8 +11,8 @@ import pandas as pd
 
 from fsage.analysis.groups import samples, size_label
 from fsage.figures import Axis, Bars, Figure, Lines, Point, Series, Strips
-from fsage.messages import StoreLayout as Store
-from fsage.messages import StoresLayout as Layout
+from fsage.records.messages import StoreLayout as Store
+from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.section import Section
 

@@ -93,6 +93,7 @@ def contents(
         "counts": missing.counts(frame, cells),
         "extras": missing.extras(frame),
         "states": state_table.states(frame, planned, known),
+        "undigested": tables.undigested(frame),
         "groups": tables.groups(table),
         "cells": tables.cells(frame, cells),
         "gaps": missing.gaps(frame, cells),

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.analysis.groups import samples, size_label
-from fsage.messages import StoresLayout as Layout
+from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.tables import known
 
@@ -137,7 +137,7 @@ def _cells(values: list[Any], text: Callable[[Any], str]) -> list[str]:
 
 
 def _digest(evidence: Evidence, state: str) -> list[str]:
-    digest = evidence.known[state].digest if state in evidence.known else None
+    digest = evidence.known[state].layout_digest if state in evidence.known else None
     return [digest] if digest else []
 
 

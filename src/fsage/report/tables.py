@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,20 @@ OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order", 
 def known(value: Any) -> Any:
     """None for every kind of not known that a table has."""
     return None if value is None or pd.isna(value) else value
+
+
+def undigested(frame: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why states have no digest of extents."""
+    noted = frame[["state", "notes"]].dropna().drop_duplicates()
+    found: dict[str, set[str]] = {}
+    for row in noted.to_dict("records"):
+        note = json.loads(row["notes"]).get("digest")  # a record's, so that it may be anything
+        if isinstance(note, dict) and isinstance(why := note.get("absent"), str):
+            found.setdefault(why, set()).add(row["state"])
+    return [
+        f"No digest of extents: {', '.join(sorted(states))}. {why}. Each layout instance counts as a layout of its own."
+        for why, states in sorted(found.items())
+    ]
 
 
 def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
