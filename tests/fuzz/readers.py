@@ -146,7 +146,7 @@ def _named_as_its_file(record: dict[str, Any]) -> dict[str, Any]:
 def _states(value: Any) -> None:
     path = _file("state.json", mutations.as_json(value))
     found = states_evidence.read({"10.00@264M": path}, {})
-    layout.section(found, ["10.00@264M"], [], dataset.load([]), "nothing")
+    layout.section(found, ["10.00@264M"], [], dataset.load([]))
 
 
 def _parquet(content: bytes) -> None:
