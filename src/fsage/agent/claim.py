@@ -214,8 +214,10 @@ def _set_up(target: Target) -> None:
     spec, ours = target.spec, target.claim
     declared, stores = spec["device_model"], len(target.devices)
     raw: dict[str, Any] = {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
-    if os.geteuid() == 0 and (declared or spec["amount_mib"] is None):
-        raw = calibrate.backing(target.devices[0], ours["stores"][0]["image_id"]["bytes"], spec["containers"])
+    if declared or spec["amount_mib"] is None:
+        first = ours["stores"][0]  # whose device a user cannot open, but its image he can
+        below = target.devices[0] if os.geteuid() == 0 else first["image"]
+        raw = calibrate.backing(below, first["image_id"]["bytes"], spec["containers"])
     lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
     ours["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
     target.save()

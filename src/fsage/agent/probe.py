@@ -89,7 +89,7 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
     elif why := space.why_no_direct_io(parent):
         missing.append(f"{why}; declare a fsage_target.directory on another file system")
-    model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
+    model = iocost.possible(spec["device_model"] or {})
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
     found_out = {
         "able": not missing,
