@@ -217,9 +217,7 @@ def test_each_clients_tasks_are_shared_out(launcher: str, starts: list[str]) -> 
 
 
 @pytest.mark.root
-def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(
-    spec: dict, site: Site, monkeypatch
-) -> None:
+def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict, site: Site, monkeypatch) -> None:
     filler = f"{spec['directory']}/filler/g1"
     site.answer(f"lfs setstripe -c -1 -S 1M -i -1 {filler}")
     everywhere = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.report.groups import samples
+from fsage.analysis.groups import samples
 
 SHORT_SAMPLE_S = 1.0
 SHOWN = 20

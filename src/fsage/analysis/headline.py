@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.report.conditions import conditions, labelled, values
-from fsage.report.groups import measures, params_labels, plural, samples
+from fsage.analysis.conditions import conditions, labelled, values
+from fsage.analysis.groups import measures, params_labels, plural, samples
 from fsage.statistics import ALPHA, Ratio, adjust_primary, compare, ratio, reachable
 
 PUBLISHED_LOSS_PERCENT = {"paf": (2, 35)}

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fsage import statistics
-from fsage.report.conditions import AXES, labelled, values
+from fsage.analysis.conditions import AXES, labelled, values
 
 REFERENCE = ["file_size_bytes", "params", "measure", "setting"]
 """What a group and the clean one that it is compared with have in common."""
@@ -34,7 +34,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """A row for each group and measure; never are samples pooled that were taken under different conditions.
 
     - AXES, `transfer_size_bytes`, `real_fullness_percent`: the group. `condition` tells groups apart that are alike
-      in these, in words ('' where all was alike); of those, `main` is the one for figures (fsage.report.conditions)
+      in these, in words ('' where all was alike); of those, `main` is the one for figures (fsage.analysis.conditions)
     - `samples`: one for each iteration or, with several `structures` (else 1), the median of each layout; `layouts`
       counts the layout instances that they were taken in
     - `n`, `median`, its interval `low`, `high` with its `level`, `mean`, `cov`: of the samples
