@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from fsage import results
+from fsage.agent import filesystems
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Refusal
-from fsage.strict import Strict, show
+from fsage.strict import Strict, show, unknown_value
 from fsage.study import StudyError, explain, read_yaml, usual_target
 
 Positive = Annotated[int, Field(gt=0)]
+
+
+def _among(names: Callable[[], list[str]]) -> AfterValidator:
+    """One of those that there are."""
+
+    def check(value: str) -> str:
+        if value not in names():
+            raise ValueError(unknown_value(value, names()))
+        return value
+
+    return AfterValidator(check)
 
 
 class Scale(Strict):
@@ -43,7 +55,7 @@ class Target(Strict):
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
     kind: Literal["loop", "directory", "lustre"]
-    filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
+    filesystem: Annotated[str, _among(filesystems.names)] = "ext4"
     stores: Positive = 1
     size_gib: Positive = 16
     minimum_gib: Positive = 4

@@ -21,10 +21,10 @@ from fsage.agent import (
     declaration,
     directories,
     files,
-    filesystems,
     frozen,
     journal,
     lease,
+    mounting,
     places,
     privilege,
     probe,
@@ -121,7 +121,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
                 proof += lustre.unmark(spec, known)
         for image in images:
             for device in loops.devices_of(image):
-                filesystems.unmount_all(device)
+                mounting.unmount_all(device)
         for image in images:
             for device in loops.devices_of(image):
                 _wipe(device, known)
@@ -130,7 +130,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         if spec["kind"] == "loop":  # after the loop devices, which hold on to the control group
             proof += undo(home)
         for store in (known or {}).get("stores", []) if spec["kind"] == "loop" else []:
-            if filesystems.mounted_at(store["mount"]):
+            if mounting.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")
             proof.append(f"nothing is mounted at {store['mount']}")
             for directory in (Path(store["mount"]), Path(store["mount"]).parent):
@@ -202,8 +202,8 @@ def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str])
     with files.locked(home / "open.lock"):
         target.attach()
         for _, device, point in target.stores():
-            filesystems.refuse_occupied(point, device)
-            filesystems.refuse_if_in_use(device)
+            mounting.refuse_occupied(point, device)
+            mounting.refuse_if_in_use(device)
         target.save()
         _set_up(target)
     return {"changed": True, "msg": f"claimed {spec['name']}: {_words(target)}", "claim": target.claim}
@@ -337,9 +337,9 @@ def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str
 
 def _wipe(device: str, known: dict[str, Any] | None) -> None:
     """Take the file system that fsage made, with everything in it, off the device."""
-    if known and filesystems.uuid_on(device) in {u for store in known["stores"] for u in store["uuids"]}:
-        filesystems.refuse_if_in_use(device)
-        filesystems.wipe(device)
+    if known and mounting.uuid_on(device) in {u for store in known["stores"] for u in store["uuids"]}:
+        mounting.refuse_if_in_use(device)
+        mounting.wipe(device)
 
 
 def _clear_directory(known: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import filesystems
 from fsage.agent.errors import Refusal
 
 GIB = 1 << 30
@@ -59,7 +60,7 @@ LUSTRE_DEFAULTS: dict[str, Any] = {
 OTHERS_MIB = 1024  # the usual tolerance_mib where others use the file system too
 ALLOWED = {
     "kind": ("loop", "directory", "lustre"),
-    "filesystem": ("ext4", "xfs", "btrfs"),
+    "filesystem": tuple(filesystems.names()),
     "allocator_reset": ("remount", "none"),
     "launcher": ("openmpi", "mpich", "srun"),
 }

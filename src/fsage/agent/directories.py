@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claims, declaration, files, filesystems, places, space
+from fsage.agent import claims, declaration, files, mounting, places, space
 from fsage.agent.declaration import GIB
 from fsage.agent.errors import Refusal
 
@@ -101,7 +101,7 @@ def verify(place: Path, claim: dict[str, Any], identify: Callable[[Path], dict[s
 
 def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
     """Remove our own trees in `place`; what others have put there stays and is returned."""
-    inside = [m.point for m in filesystems.mounts() if Path(place) in Path(m.point).parents]
+    inside = [m.point for m in mounting.mounts() if Path(place) in Path(m.point).parents]
     if inside:
         raise Refusal(f"{inside[0]} is mounted inside {place}; unmount it: what is below it is not fsage's to remove")
     trees = [name for name in OURS if os.path.lexists(place / name)]

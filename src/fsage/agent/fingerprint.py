@@ -7,6 +7,7 @@ import os
 import time
 from pathlib import Path
 
+from fsage.agent import filesystems
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.lustre import space as lustre
@@ -23,6 +24,7 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
     files = total = held = free = 0
+    counts = filesystems.get(filesystem)
     osts = [lustre.osts(mount) for mount in mounts] if filesystem == "lustre" else []
     for mount in mounts:
         for entry in fillers(mount):
@@ -36,8 +38,8 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
             continue
         space = os.statvfs(mount)
         free += space.f_bfree * space.f_frsize
-        if filesystem in ("ext4", "xfs"):
-            digest.update(f"{space.f_bfree}|{space.f_ffree if filesystem == 'ext4' else ''}\n".encode())
+        if counts and (counted := counts.counted(space)) is not None:
+            digest.update(f"{counted}\n".encode())
     # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
     free += sum(ost.available_bytes for found in osts for ost in found)
     return {

@@ -7,7 +7,6 @@ written or removed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import mmap
 import os
 import uuid
@@ -21,6 +20,7 @@ from fsage.agent import (
     declaration,
     directories,
     files,
+    filesystems,
     frozen,
     lease,
     places,
@@ -36,7 +36,6 @@ from fsage.agent.lustre import target as lustre
 from fsage.agent.target import Target
 
 STEP_BYTES = 64 * MIB
-FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000
 
 
 def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -238,12 +237,9 @@ def _write(path: str, size_bytes: int) -> dict[str, Any]:
 
 
 def _stop_copying(descriptor: int) -> bool:
-    """chattr +C on an empty file of btrfs, which would move an image about. True when it was done."""
-    if space.fs_type(Path(f"/proc/self/fd/{descriptor}")) != "btrfs":
-        return False
-    flags = int.from_bytes(fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, bytes(8)), "little")
-    fcntl.ioctl(descriptor, FS_IOC_SETFLAGS, (flags | FS_NOCOW_FL).to_bytes(8, "little"))
-    return True
+    """Have the file system below leave the image where it is. True when that had to be done."""
+    below = filesystems.get(space.fs_type(Path(f"/proc/self/fd/{descriptor}")))
+    return bool(below and below.keep_in_place(descriptor))
 
 
 def _journal(spec: dict[str, Any]) -> Path:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers, declaration, files, privilege, run_as, space
+from fsage.agent import containers, declaration, files, filesystems, privilege, run_as, space
 from fsage.agent.declaration import GIB
 from fsage.agent.device import iocost, models
 from fsage.agent.errors import Failure, Refusal
@@ -38,9 +38,6 @@ SSH_ANSWER_S = 30
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 NEEDED = {
     "loop": ("losetup", "blkid", "wipefs"),
-    "ext4": ("mkfs.ext4",),
-    "xfs": ("mkfs.xfs",),
-    "btrfs": ("mkfs.btrfs",),
     "lustre": ("lfs", "lctl", "findmnt"),
 }
 
@@ -62,7 +59,7 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
             missing.append(f"root, or its helper, for loop devices and mounts: {why}; or declare `kind: directory`")
         missing += [
             f"{tool}: install the package that holds it"
-            for tool in (*NEEDED["loop"], *NEEDED[spec["filesystem"]])
+            for tool in (*NEEDED["loop"], *filesystems.of(spec["filesystem"]).programs)
             if not shutil.which(tool)
         ]
         if not _filesystem_known(spec["filesystem"]):

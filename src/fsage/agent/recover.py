@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claims, declaration, files, filesystems, journal, lease
+from fsage.agent import claims, declaration, files, journal, lease, mounting
 from fsage.agent.cells import groups, shares
 from fsage.agent.device import loops, seek
 from fsage.agent.undo import left_over, undo
@@ -44,6 +44,6 @@ def put_back(home: Path) -> list[str]:
         images = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
         for image in [*images, *seek.disks(home)]:
             for device in loops.devices_of(image):
-                filesystems.unmount_all(device)
+                mounting.unmount_all(device)
             loops.detach(image)
         return proof + undo(home)

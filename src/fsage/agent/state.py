@@ -121,8 +121,8 @@ def settle(target: Target, wrong: space.Wrong = space.nothing) -> None:
     """
     for mount in target.mounts:
         caches.flush(mount)
-        if target.filesystem == "xfs":
-            filesystems.await_frees(mount)
+        if found := filesystems.get(target.filesystem):
+            found.settle(mount)
         elif target.filesystem == "lustre":
             space.await_frees(mount, target.sync_servers, wrong)
 

@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claims, declaration, directories, files, filesystems, frozen, places, privilege, run_as, xfs
+from fsage.agent import (
+    claims,
+    declaration,
+    directories,
+    files,
+    filesystems,
+    frozen,
+    mounting,
+    places,
+    privilege,
+    run_as,
+)
 from fsage.agent.device import loops, models
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
@@ -77,7 +88,7 @@ class Target:
 
     @property
     def preallocation_bytes(self) -> int:
-        """What XFS is to give a file at a time, as tune_prealloc.yml noted it; 0: as it likes."""
+        """What the file system is to give a file at a time, as tune_prealloc.yml noted it; 0: as it likes."""
         noted = files.read_json(self.home / "tunables.json") or {}
         return int(noted.get("preallocation", {}).get("bytes", 0))
 
@@ -108,12 +119,12 @@ class Target:
                 directories.clear(self.mounts[0], keep_mark=True)
             return
         for store, device, point in self.stores():
-            occupant = filesystems.mounted_at(point)
+            occupant = mounting.mounted_at(point)
             if occupant:
                 filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
-                filesystems.unmount(point)
+                mounting.unmount(point)
         for device in self.devices:
-            filesystems.refuse_if_in_use(device)
+            mounting.refuse_if_in_use(device)
         for store in self.claim["stores"]:
             store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
         self.save()
@@ -171,13 +182,14 @@ class Target:
     def mount(self) -> None:
         """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
         for index, (store, device, point) in enumerate(self.stores()):
-            if filesystems.mounted_at(point) is None:
+            if mounting.mounted_at(point) is None:
                 filesystems.mount(self.spec["filesystem"], device, point, self._options())
                 self.notes.append(f"mounted {point}")
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
             self.stamp(index)
-            if self.filesystem == "xfs" and xfs.hint_bytes(point) != self.preallocation_bytes:  # made anew
-                xfs.set_hint(point, self.preallocation_bytes)
+            settable = filesystems.of(self.spec["filesystem"]).preallocation
+            if settable and settable.of(point) != self.preallocation_bytes:  # made anew
+                settable.give(point, self.preallocation_bytes)
 
     def stamp(self, index: int) -> None:
         """Name target and store on the store itself; a stamp of another claim is refused."""
@@ -194,7 +206,7 @@ class Target:
         unfinished = False
         for store, device, _ in self.stores():
             current, following = store["uuids"][0], store["uuids"][1:]
-            found = filesystems.uuid_on(device)
+            found = mounting.uuid_on(device)
             if following and found in (*following, None):
                 unfinished = True
             elif found != current:
@@ -206,9 +218,9 @@ class Target:
         if unfinished:
             # Nothing is on it yet, and mkfs itself may have been cut short: made again, not trusted.
             for store, device, point in self.stores():
-                if filesystems.mounted_at(point):
-                    filesystems.unmount(point)
-                filesystems.refuse_if_in_use(device)
+                if mounting.mounted_at(point):
+                    mounting.unmount(point)
+                mounting.refuse_if_in_use(device)
                 store["uuids"] = [store["uuids"][0], (store["uuids"][1:] or [str(uuid.uuid4())])[0]]
             self.save()
             self.make(mount=False)
@@ -229,8 +241,8 @@ class Target:
             self.mount()
 
     def _options(self) -> str:
-        size_bytes = self.preallocation_bytes
-        return xfs.mount_option(size_bytes) if size_bytes else ""
+        settable = filesystems.of(self.spec["filesystem"]).preallocation
+        return settable.option(self.preallocation_bytes) if settable else ""
 
     def stores(self) -> list[tuple[dict[str, Any], str, Path]]:
         """Claim entry, loop device and mount point of each store."""

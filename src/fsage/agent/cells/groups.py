@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.agent import files, filesystems, journal
+from fsage.agent import files, journal, mounting
 from fsage.agent.device import iocost
 from fsage.agent.errors import Failure
 from fsage.agent.target import Target
@@ -99,7 +99,7 @@ def processes(group: Path) -> list[str]:
 
 def v1() -> Path | None:
     """Where the block I/O controller of cgroup v1 is mounted."""
-    for mount in filesystems.mounts():
+    for mount in mounting.mounts():
         if mount.type == "cgroup" and mount.root == "/" and "blkio" in mount.super_options.split(","):
             return Path(mount.point)
     return None

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, filesystems, journal
+from fsage.agent import files, journal, mounting
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
 
@@ -206,7 +206,7 @@ def _plan_move(allow_moving: list[str]) -> journal.Entry:
     root = _root()
     return plan_move(
         Path("/proc/cgroups").read_text(encoding="ascii"),
-        filesystems.mounts(),
+        mounting.mounts(),
         _words(root / "cgroup.subtree_control") if root else [],
         allow_moving,
         _below,
@@ -223,7 +223,7 @@ def _below(point: str) -> int:
 
 def plan_move(
     cgroups: str,
-    mounts: list[filesystems.Mount],
+    mounts: list[mounting.Mount],
     used_in_v2: list[str],
     allow_moving: list[str],
     below: Callable[[str], int],
@@ -268,7 +268,7 @@ def plan_move(
 def _remount(point: str, options: str, flags: int) -> None:
     """Give a cgroup v1 hierarchy just these controllers. (mount(8) would merge the old ones in.)"""
     try:
-        filesystems.mount_call("cgroup", point, "cgroup", MS_REMOUNT | flags, options)
+        mounting.mount_call("cgroup", point, "cgroup", MS_REMOUNT | flags, options)
     except OSError as error:
         raise Failure(f"remounting {point} with {options}: {error.strerror}") from error
 
@@ -293,7 +293,7 @@ def _move_back(entry: journal.Entry) -> str:
             f"{failure}; it was {entry['before']} before fsage. Somebody else's group uses the io controller of "
             "cgroup v2 by now; end it and release the target again"
         ) from failure
-    now = filesystems.mounted_at(entry["mount"])
+    now = mounting.mounted_at(entry["mount"])
     if now is None or not set(entry["before"].split(",")) <= set(now.super_options.split(",")):
         raise Failure(f"{entry['mount']} has {now and now.super_options} after remounting it with {entry['before']}")
     return f"{entry['mount']} has {entry['before']} again"
@@ -343,7 +343,7 @@ UNDO = {
 
 def _root() -> Path | None:
     """The root group of cgroup v2 as this process can reach it. Only the real root has no cgroup.events."""
-    for mount in filesystems.mounts():
+    for mount in mounting.mounts():
         if mount.type == "cgroup2" and mount.root == "/" and not os.path.exists(mount.point + "/cgroup.events"):
             return Path(mount.point)
     return None

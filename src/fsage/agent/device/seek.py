@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import fsage
-from fsage.agent import filesystems, journal, places
+from fsage.agent import journal, mounting, places
 from fsage.agent.device import loops, seekdisk
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
@@ -62,7 +62,7 @@ class Seek(Model):
         if pid is None:
             if there is not None:
                 _clear(_offered(there, image["bytes"]))
-                filesystems.unmount(point)
+                mounting.unmount(point)
             loops.detach(image)
             self._start(image["image"], point)
             there = _mount(point)
@@ -92,7 +92,7 @@ class Seek(Model):
 
     def _start(self, image: str, point: Path) -> None:
         journal.note(journal.path_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})
-        filesystems.refuse_occupied(point, f"the disk on {image}")
+        mounting.refuse_occupied(point, f"the disk on {image}")
         places.make(point)
         package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in
         environment = {**os.environ, "LC_ALL": "C", "PYTHONPATH": package}
@@ -114,7 +114,7 @@ def disks(home: Path) -> list[dict[str, Any]]:
 def read(device: str) -> dict[str, float] | None:
     """What is charged for I/O on a loop device: rate and seek, of the living disk that it is on; else None."""
     info = loops.loop_info(device)
-    for there in filesystems.mounts():
+    for there in mounting.mounts():
         if info is not None and there.source.startswith(seekdisk.SOURCE) and _device(there) == info.device:
             pid = _served_by(there)
             words = _parameters(pid)
@@ -137,24 +137,24 @@ def server_of(image: str) -> int | None:
     return None if kind == fcntl.F_UNLCK else pid
 
 
-def _mount(point: Path) -> filesystems.Mount | None:
+def _mount(point: Path) -> mounting.Mount | None:
     """The disk mounted at `point`, living or dead; `Refusal` where something else is."""
-    there = filesystems.mounted_at(point)
+    there = mounting.mounted_at(point)
     if there is not None and not there.source.startswith(seekdisk.SOURCE):
         raise Refusal(f"{point}: {there.source} ({there.type}) is mounted there, which is not fsage's; unmount it")
     return there
 
 
-def _offered(there: filesystems.Mount, size_bytes: int) -> dict[str, Any]:
+def _offered(there: mounting.Mount, size_bytes: int) -> dict[str, Any]:
     path = f"{there.point}/{seekdisk.NAME.decode()}"
     return {"image": path, "dev": _device(there), "ino": seekdisk.DISK, "bytes": size_bytes}
 
 
-def _device(there: filesystems.Mount) -> int:
+def _device(there: mounting.Mount) -> int:
     return os.makedev(*map(int, there.device.split(":")))
 
 
-def _served_by(there: filesystems.Mount) -> int:
+def _served_by(there: mounting.Mount) -> int:
     return int(there.source[len(seekdisk.SOURCE) :])
 
 
@@ -174,7 +174,7 @@ def _parameters(pid: int) -> list[str] | None:
 def _clear(disk: dict[str, Any]) -> None:
     """Take everything off a disk: what is mounted of it, and its loop devices."""
     for device in loops.devices_of(disk):
-        filesystems.unmount_all(device)
+        mounting.unmount_all(device)
     loops.detach(disk)
 
 
@@ -183,7 +183,7 @@ def _end(entry: journal.Entry) -> str:
     image, point, deadline = entry["image"], Path(entry["point"]), time.monotonic() + END_PATIENCE_S
     while (there := _mount(point)) or server_of(image) is not None:  # killed while it was being started, it mounts yet
         if there is not None:
-            filesystems.unmount(point)
+            mounting.unmount(point)
         if time.monotonic() > deadline:
             pid = server_of(image)
             raise Failure(

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import filesystems
 from fsage.agent.errors import Failure
-from fsage.agent.evidence import btrfs, ext4, fiemap, xfs
+from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.freespace import BINS
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
@@ -57,14 +58,11 @@ def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Sto
 
     Nothing is synchronised: what the kernel has not placed yet counts as free.
     """
+    found = filesystems.like(filesystem)
     try:
-        if filesystem in ("ext2", "ext3", "ext4"):
-            return ext4.of_mount(device, mount, bins)
-        if filesystem == "xfs":
-            return xfs.of_mount(mount, bins)
-        if filesystem == "btrfs":
-            return btrfs.of_mount(mount, bins)
-        reason = f"of {filesystem} no free space is read; only of ext4 (ldiskfs), XFS and btrfs"
+        if found:
+            return found.free_space(device, mount, bins)
+        reason = f"of {filesystem} no free space is read; only of {filesystems.titles()}"
     except (OSError, ValueError, Failure) as error:
         reason = str(error)
     return Store(filesystem, {}, {}, without(OF_DEVICE, reason))

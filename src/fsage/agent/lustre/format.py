@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, filesystems
+from fsage.agent import declaration, mounting
 from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts
@@ -117,7 +117,7 @@ def format_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) -> d
 
 
 def _format(device: str, point: Path, found: dict[str, str], made: dict[str, str], lustre: dict[str, Any]) -> None:
-    if filesystems.mounted_at(point):
+    if mounting.mounted_at(point):
         run(["umount", str(point)], timeout=LUSTRE_PATIENCE_S)
     parameters = found.get("Parameters", "").split()
     nodes = [f"--{one}" for one in parameters if one.startswith("mgsnode=")]
