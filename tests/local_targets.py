@@ -9,6 +9,7 @@ from typing import Any
 
 from fsage.agent import claim, files, images, mounting
 from fsage.agent.device import loops
+from fsage.agent.kinds.loop import Loop
 from fsage.agent.shell import run
 from fsage.agent.target import Target, open_target
 
@@ -42,7 +43,7 @@ def untouched(spec: Spec) -> Iterator[None]:
     """Whatever happens inside, the claim, the UUIDs and the files of the target are the same afterwards."""
 
     def look() -> Any:
-        target = Target(files.read_json(claim_file(spec)) and spec, files.read_json(claim_file(spec)))
+        target = Loop(files.read_json(claim_file(spec)) and spec, files.read_json(claim_file(spec)))
         uuids = [mounting.uuid_on(d) for s in target.claim["stores"] for d in loops.devices_of(s["image_id"])]
         inside = [sorted(p.name for p in point.iterdir()) for point in target.mounts if point.is_dir()]
         return files.read_json(claim_file(spec)), uuids, inside, [str(m) for m in mounting.mounts()]

@@ -17,6 +17,7 @@ from fsage.agent import claim, files, filesystems, images, mounting
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.device import loops
 from fsage.agent.errors import Refusal
+from fsage.agent.kinds import loop
 from fsage.agent.shell import run
 from fsage.agent.target import open_target
 
@@ -47,7 +48,7 @@ def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: s
     if killed == "in mkfs":
         run(["wipefs", "--all", "--quiet", target.devices[0]])
     elif killed == "after mkfs":
-        filesystems.make(filesystem, target.devices[0], following, claim.HASH_SEED)
+        filesystems.make(filesystem, target.devices[0], following, loop.HASH_SEED)
     again = open_target(local_target)
     assert again.claim["stores"][0]["uuids"] == [current if killed == "before mkfs" else following]
     assert (again.mounts[0] / "filler").exists() == (killed == "before mkfs")

@@ -14,6 +14,7 @@ from local_targets import Spec, claim_file, claimed, images_of, take_down, untou
 from fsage.agent import claim, files, filesystems, images, lease, mounting
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.kinds import loop
 from fsage.agent.shell import run
 from fsage.agent.target import open_target
 
@@ -73,7 +74,7 @@ def test_another_uuid_is_refused_and_named(local_target: Spec) -> None:
     target = claimed(local_target)
     ours, theirs = target.claim["stores"][0]["uuids"][0], str(uuid.uuid4())
     mounting.unmount(target.mounts[0])
-    filesystems.make("ext4", target.devices[0], theirs, claim.HASH_SEED)
+    filesystems.make("ext4", target.devices[0], theirs, loop.HASH_SEED)
     with untouched(local_target), pytest.raises(Refusal, match=f"{theirs}, not the claimed {ours}"):
         open_target(local_target)
     with pytest.raises(Refusal, match="nothing was touched"):
@@ -155,7 +156,7 @@ def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
     ("change", "message"),
     [
         ({"filesytem": "ext4"}, "no key 'filesytem'; did you mean 'filesystem'"),
-        ({"filesystem": "ext5"}, "'ext5': allowed are ext4, xfs, btrfs"),
+        ({"filesystem": "ext5"}, "'ext5': allowed are btrfs, ext4, xfs"),
         ({"name": "../etc"}, "name is '../etc'"),
         ({"stores": 0}, "stores is 0: a positive whole number"),
         ({"size_gib": "16"}, "size_gib is '16'"),

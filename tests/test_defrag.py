@@ -121,7 +121,7 @@ def test_wrong_input_is_said_in_a_sentence(tmp_path: Path, fsage) -> None:
         (["defragment", tmp_path, "--time-limit-s", "inf"], "--time-limit-s inf: allowed are 0 to 1000000 seconds"),
         (["defragment"], "give files or folders to defragment, or --verify alone"),
         (["defragment", "--verify"], "no run of `fsage defragment` has left a journal"),
-        (["defragment", on_memory, "--yes-rewrite-my-data"], "/dev/shm is on tmpfs; only files on ext4, xfs, btrfs"),
+        (["defragment", on_memory, "--yes-rewrite-my-data"], "/dev/shm is on tmpfs; only files on btrfs, ext4, xfs"),
     ):
         code, _, complaint = fsage(*arguments)
         assert code == 1 and words in complaint

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from fsage import results
-from fsage.agent import filesystems
-from fsage.agent.declaration import complete, home_of
+from fsage.agent import filesystems, kinds
+from fsage.agent.claims import Claim
+from fsage.agent.declaration import Spec, complete, home_of
 from fsage.agent.errors import Refusal
 from fsage.strict import Strict, show, unknown_value
 from fsage.study import StudyError, explain, read_yaml, usual_target
@@ -54,7 +55,7 @@ class Target(Strict):
     """`fsage_target` of an inventory. Sizes in GiB and MiB as named."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-    kind: Literal["loop", "directory", "lustre"]
+    kind: Annotated[str, _among(kinds.names)]
     filesystem: Annotated[str, _among(filesystems.names)] = "ext4"
     stores: Positive = 1
     size_gib: Positive = 16
@@ -83,14 +84,24 @@ class Target(Strict):
         return self
 
     @property
+    def spec(self) -> Spec:
+        """The complete declaration, as the agent has it."""
+        return complete(self.model_dump())
+
+    @property
+    def of_kind(self) -> type[kinds.Target]:
+        """What its kind can be asked."""
+        return kinds.of(self.kind)
+
+    @property
     def images(self) -> str | None:
         """The folder of Apptainer images to measure and report with (fsage.agent.containers), or None."""
-        return complete(self.model_dump())["containers"]
+        return self.spec["containers"]
 
     @property
     def outbox(self) -> Path:
         """Where observations wait on the launcher host, until they are fetched (see fsage.agent.cells.outbox)."""
-        return home_of(complete(self.model_dump())) / "outbox"
+        return home_of(self.spec) / "outbox"
 
 
 def default_target() -> str:
@@ -125,9 +136,9 @@ def load_target(inventory: Path) -> Target:
         raise StudyError(explain(path, error, Target)) from error
 
 
-def load_claim(path: Path) -> dict | None:
+def load_claim(path: Path) -> Claim | None:
     """The copy of the claim, or None before the target was claimed. Raises StudyError for what is no claim."""
     claim = results.read(path)
     if claim is not None and not isinstance(claim, dict):
         raise StudyError(f"{path}: {show(claim)} is no claim; move it away and claim the target again")
-    return claim
+    return cast(Claim, claim)

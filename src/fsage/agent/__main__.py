@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from fsage.agent import (
     asked,
     claim,
     images,
+    kinds,
     lease,
     message,
     namespace,
@@ -33,7 +34,7 @@ from fsage.agent import (
     tune,
 )
 from fsage.agent.cells import measure, outbox, shares
-from fsage.agent.declaration import complete, home_of
+from fsage.agent.declaration import DEFAULTS, complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.leave import leave
 from fsage.agent.lustre import osts, servercache
@@ -114,16 +115,20 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 ON_STEPS = [f"{stage}{kind}" for kind in structure.kinds() for stage in ("", "end_")]
 
 
+def of_one_host(spec: Mapping[str, Any]) -> bool:
+    """Whether a declared target is mounted where only fsage's are."""
+    kind = kinds.get(spec.get("kind", DEFAULTS["kind"]))
+    return kind is not None and kind.of_one_host
+
+
 def among_mounts(spec: dict) -> contextlib.AbstractContextManager[None]:
     """Where a target's file systems are mounted; before there are threads."""
-    ours = spec.get("kind", "loop") == "loop" and os.geteuid() == 0
-    return namespace.entered() if ours else contextlib.nullcontext()
+    return namespace.entered() if of_one_host(spec) and os.geteuid() == 0 else contextlib.nullcontext()
 
 
 def is_outside(spec: dict) -> bool:
     """Whether we are a user's, and his loop target is mounted elsewhere."""
-    loop, user = spec.get("kind", "loop") == "loop", os.geteuid() != 0
-    return loop and user and not namespace.inside() and privilege.why_not() is None
+    return of_one_host(spec) and os.geteuid() != 0 and not namespace.inside() and privilege.why_not() is None
 
 
 def end_with_parent() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fsage.agent.claims import Claim
 from fsage.agent.errors import Refusal
 
 IMAGES = {"fio": "fio.sif", "ior": "ior.sif", "mdtest": "ior.sif", "blastn": "blast.sif", "makeblastdb": "blast.sif"}
@@ -68,7 +69,7 @@ def check(folder: str | None, image: str = NEEDED) -> None:
         )
 
 
-def verify(claim: dict[str, Any]) -> None:
+def verify(claim: Claim) -> None:
     """`Refusal` unless the images are those with which the target was claimed and calibrated."""
     check(claim.get("containers"))
     now = digests(claim.get("containers"))

@@ -55,14 +55,14 @@ class Caller:
             raise Refusal(f"{name} was not attached for user {self.user.pw_name}")
         return name
 
-    def image(self, given: Any) -> dict[str, Any]:
+    def image(self, given: Any) -> loops.Image:
         """What was said to identify an image; that it is this user's is seen when it is opened. Raises Refusal."""
         wanted = {"image": str, "dev": int, "ino": int, "bytes": int}
         if not isinstance(given, dict) or any(type(given.get(key)) is not kind for key, kind in wanted.items()):
             raise Refusal(f"an image is {{{', '.join(wanted)}}}, not {given!r:.200}")
         if not os.path.isabs(given["image"]) or "\0" in given["image"]:
             raise Refusal(f"{given['image']!r} is not an absolute path")
-        return {key: given[key] for key in wanted}
+        return {"image": given["image"], "dev": given["dev"], "ino": given["ino"], "bytes": given["bytes"]}
 
     def point(self, given: Any) -> Path:
         """A place for a mount, where nothing of anybody else's is. Raises Refusal."""

@@ -8,6 +8,7 @@ has it again. Elsewhere there is nothing to set, and that is noted.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +32,19 @@ OF = {"prealloc_table": {"size", "table"}, "mb_last_group": {"group"}}  # what o
 OF_A_DIRECTORY = "nothing is known of the file system below a directory"
 
 
-def prealloc_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def prealloc_osts(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Set what `request["prealloc"]` asks for on the OSTs that this host serves, or put back what was there before.
 
     Where it asks for nothing, what was asked for last is set again: a table is lost with each umount of its OST.
     """
-    spec, asked = complete(spec), request["prealloc"]
+    spec, asked = complete(declared), request["prealloc"]
     path, host = home_of(spec) / "prealloc.json", os.uname().nodename
     noted, restore = files.read_json(path), asked["state"] == "restored"
-    if spec["kind"] != "lustre" or (restore and noted is None):
+    if not (lustre := spec["lustre"]) or (restore and noted is None):
         return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
     wanted = given(asked) or (noted or {}).get("asked") or {}
     place = asked.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
-    ask, fsname = read(wanted), spec["lustre"]["fsname"]
+    ask, fsname = read(wanted), lustre["fsname"]
     osts = ldiskfs.served(fsname, asked.get("osts") or [], Path(place))
     if not osts:
         return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
@@ -101,8 +102,8 @@ def _tune(target: Target, request: dict[str, Any], check: bool) -> dict[str, Any
         raise Refusal(f"target {target.name}: {NOTHING}")
     entry: dict[str, Any] = {"asked": wanted}
     size_bytes, found = read(wanted).size_bytes, filesystems.get(target.filesystem)
-    if target.kind == "lustre":
-        entry |= {} if restore else _of_servers(target, request, known or {})
+    if lustre := target.spec["lustre"]:
+        entry |= {} if restore else _of_servers(target, lustre["fsname"], request, known or {})
     elif found and found.preallocation:
         if not size_bytes and not restore:
             raise Refusal(
@@ -129,8 +130,8 @@ def _tune(target: Target, request: dict[str, Any], check: bool) -> dict[str, Any
     }
 
 
-def _of_servers(target: Target, request: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    fsname, osts = target.spec["lustre"]["fsname"], dict[str, Any]()
+def _of_servers(target: Target, fsname: str, request: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    osts = dict[str, Any]()
     for server in request.get("osts", []):
         if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):
             raise Refusal(f"a server answered {shown(server)}, which is no preallocation of {fsname}'s OSTs")

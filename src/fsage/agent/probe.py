@@ -8,17 +8,15 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers, declaration, files, filesystems, privilege, run_as, space
+from fsage.agent import containers, declaration, files, kinds, run_as
 from fsage.agent.declaration import GIB
-from fsage.agent.device import iocost, models
-from fsage.agent.errors import Failure, Refusal
+from fsage.agent.device import iocost
+from fsage.agent.errors import Failure
 from fsage.agent.hosts import alike
-from fsage.agent.lustre import mounts
-from fsage.agent.lustre import space as osts
 from fsage.agent.shell import SSH, run
 
 # What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
@@ -36,15 +34,11 @@ TOOLS = {
 WRITES = ("ior", "mdtest")
 SSH_ANSWER_S = 30
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
-NEEDED = {
-    "loop": ("losetup", "blkid", "wipefs"),
-    "lustre": ("lfs", "lctl", "findmnt"),
-}
 
 
-def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def probe(declared: Mapping[str, Any], request: Mapping[str, Any], check: bool) -> dict[str, Any]:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
-    spec = declaration.complete(spec)
+    spec = declaration.complete(declared)
     root, missing = os.geteuid() == 0, containers.missing(spec["containers"])
     found = versions(spec["containers"])
     if not found["fio"] and not missing:
@@ -53,39 +47,8 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         missing.append(f"user {spec['run_as']}: fsage_target.run_as names him, and the agent must be root or he")
     if spec["launcher"] == "srun" and not found["srun"]:
         missing.append(NO_SRUN)
-    room_bytes: dict[str, int] = {}
-    if spec["kind"] == "loop":
-        if why := privilege.why_not():
-            missing.append(f"root, or its helper, for loop devices and mounts: {why}; or declare `kind: directory`")
-        missing += [
-            f"{tool}: install the package that holds it"
-            for tool in (*NEEDED["loop"], *filesystems.of(spec["filesystem"]).programs)
-            if not shutil.which(tool)
-        ]
-        if not _filesystem_known(spec["filesystem"]):
-            missing.append(f"{spec['filesystem']}: this kernel does not know it")
-        if root:
-            good, bad = space.places(spec["image_dir"])
-            room_bytes = {str(place): space.free_bytes(place) for place in good}
-            if not good:
-                missing.append("a place for images: " + "; ".join(bad))
-            if why := models.why_refused(spec["device_model"]):
-                missing.append(why)
-    elif spec["kind"] == "lustre":
-        lacking = [f"{tool}: install the Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
-        missing += lacking
-        if not root:
-            missing.append("root: lctl set_param needs it")
-        if not lacking:
-            try:
-                mount = mounts.client_mount(spec["lustre"], Path(spec["directory"])).point
-                room_bytes = {str(mount): sum(ost.available_bytes for ost in osts.osts(mount))}
-            except (Refusal, Failure) as why_not:
-                missing.append(str(why_not))
-    elif not os.access(parent := space.existing(spec["directory"]), os.W_OK):
-        missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
-    elif why := space.why_no_direct_io(parent):
-        missing.append(f"{why}; declare a fsage_target.directory on another file system")
+    lacking = kinds.of(spec["kind"]).lacking(spec)
+    missing += lacking.missing
     model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
     found_out = {
@@ -94,7 +57,9 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         **alike.facts(spec),
         "tools": found,
         "io_controller": {"usable": model is None, "why_not": model},
-        "places": [{"directory": place, "free_gib": round(free / GIB, 1)} for place, free in room_bytes.items()],
+        "places": [
+            {"directory": place, "free_gib": round(free / GIB, 1)} for place, free in lacking.room_bytes.items()
+        ],
         "unreached": unreached(request.get("hosts") or {}) if request.get("launches") else {},
         "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},
     }
@@ -161,13 +126,3 @@ def _version(tool: str, argv: list[str]) -> str | None:
         except (OSError, subprocess.TimeoutExpired):
             return None
     return version_in(tool, done.stdout + done.stderr)
-
-
-def _filesystem_known(name: str) -> bool:
-    with open("/proc/filesystems", encoding="ascii") as table:
-        if any(line.split()[-1] == name for line in table):
-            return True
-    return (
-        bool(shutil.which("modprobe"))
-        and subprocess.run(["modprobe", "--dry-run", "--quiet", name], capture_output=True, check=False).returncode == 0
-    )

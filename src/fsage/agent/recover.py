@@ -6,6 +6,7 @@ on the target attaches and mounts them again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from fsage.agent.device import loops, seek
 from fsage.agent.undo import left_over, undo
 
 
-def recover(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def recover(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Put back all that the journal names: of a command that was killed, or of a device model that is in place.
 
     Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds
     the target) and Failure (what could not be put back stays noted).
     """
-    spec = declaration.complete(spec)
+    spec = declaration.complete(declared)
     home = declaration.home_of(spec)
     changed = bool(journal.entries(journal.path_of(home))) or left_over()
     if check or not changed:
@@ -40,9 +41,12 @@ def put_back(home: Path) -> list[str]:
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
         proof = undo(home, shares.OF_A_CELL)
-        stores = (claims.read(home) or {}).get("stores", [])
-        images = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
-        for image in [*images, *seek.disks(home)]:
+        known = claims.read(home)
+        stores = known["stores"] if known else []
+        images: list[loops.Image] = [
+            {**store["image_id"], "image": store["image"]} for store in stores if "image" in store
+        ]
+        for image in images + seek.disks(home):
             for device in loops.devices_of(image):
                 mounting.unmount_all(device)
             loops.detach(image)

@@ -58,8 +58,9 @@ def _store(what: str, files_at_most: int) -> Store:
     with open_file(what) as stream:
         if b"\0" not in stream.peek(4096):  # no text has one, every file system's image begins with many
             return texts.read(stream)
-    attached = loops.devices_of(loops.identity(os.path.realpath(what)) or {})
-    if attached:
+    place = os.path.realpath(what)
+    found = loops.identity(place)
+    if found and (attached := loops.devices_of({**found, "image": place})):
         raise Failure(f"this image is attached to {attached[0]}, which may know it better: give that")
     return _of_unmounted(what)
 

@@ -19,7 +19,9 @@ from typing import Any
 
 import fsage
 from fsage.agent import journal, mounting, places
+from fsage.agent.claims import Store
 from fsage.agent.device import loops, seekdisk
+from fsage.agent.device.loops import Image
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
@@ -55,7 +57,7 @@ class Seek(Model):
         rate_mib_s, seek_ms = parameters["bytes_per_s"] / MIB, parameters["seek_s"] * 1000
         return f"modelled device (a disk that charges for seeks, {rate_mib_s:.0f} MiB/s, {seek_ms:g} ms a seek)"
 
-    def disk(self, store: dict[str, Any]) -> dict[str, Any]:
+    def disk(self, store: Store) -> Image:
         """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""
         image, point = super().disk(store), point_of(store)
         pid, there = server_of(image["image"]), _mount(point)
@@ -99,12 +101,12 @@ class Seek(Model):
         run([sys.executable, "-S", "-m", MODULE, *self._asked(image, point)], env=environment, cwd="/")
 
 
-def point_of(store: dict[str, Any]) -> Path:
+def point_of(store: Store) -> Path:
     """Where the disk of a store is mounted."""
     return Path(store["mount"] + ".disk")
 
 
-def disks(home: Path) -> list[dict[str, Any]]:
+def disks(home: Path) -> list[Image]:
     """The files that the disks of this target offer now, dead ones too, as far as its journal names them."""
     noted = [entry for entry in journal.entries(journal.path_of(home)) if entry["kind"] == "seekdisk"]
     mounts = [_mount(Path(entry["point"])) for entry in noted]
@@ -145,7 +147,7 @@ def _mount(point: Path) -> mounting.Mount | None:
     return there
 
 
-def _offered(there: mounting.Mount, size_bytes: int) -> dict[str, Any]:
+def _offered(there: mounting.Mount, size_bytes: int) -> Image:
     path = f"{there.point}/{seekdisk.NAME.decode()}"
     return {"image": path, "dev": _device(there), "ino": seekdisk.DISK, "bytes": size_bytes}
 
@@ -171,7 +173,7 @@ def _parameters(pid: int) -> list[str] | None:
     return words[words.index(MODULE) + 1 :] if MODULE in words else None
 
 
-def _clear(disk: dict[str, Any]) -> None:
+def _clear(disk: Image) -> None:
     """Take everything off a disk: what is mounted of it, and its loop devices."""
     for device in loops.devices_of(disk):
         mounting.unmount_all(device)

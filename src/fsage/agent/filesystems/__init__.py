@@ -11,6 +11,8 @@ import errno
 import importlib
 import os
 import pkgutil
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -48,6 +50,15 @@ def of(name: str) -> FileSystem:
 def like(name: str | None) -> FileSystem | None:
     """As which file system one of this name, the kernel's, is read; None where none can."""
     return get(name) or next((found for found in map(of, names()) if name in found.like), None)
+
+
+def is_known_here(name: str) -> bool:
+    """Whether this machine's kernel has it, or a module of it."""
+    with open("/proc/filesystems", encoding="ascii") as table:
+        if any(line.split()[-1] == name for line in table):
+            return True
+    asked = ["modprobe", "--dry-run", "--quiet", name]
+    return bool(shutil.which("modprobe")) and subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
 
 def titles() -> str:

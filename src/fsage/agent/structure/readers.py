@@ -15,7 +15,8 @@ from pathlib import Path
 from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.room import SLACK_BYTES, Room
+from fsage.agent.limits import SLACK_BYTES
+from fsage.agent.room import Room
 from fsage.agent.structure import files, intermingle, pieces
 from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target
