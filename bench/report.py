@@ -31,7 +31,7 @@ def prepare(folder: Path) -> None:
     """Write the records, with two traced cells, and the evidence of all states."""
     from records import make_evidence, make_records, store, traced
 
-    from fsage.study import load_study
+    from fsage.study.study import load_study
 
     study = load_study(ROOT / "config/series1.yaml")
     records = [traced(record) if record["kind"] == "traced" else record for record in make_records(study)]
@@ -41,8 +41,8 @@ def prepare(folder: Path) -> None:
 
 def report(folder: Path) -> None:
     """What `fsage report series1` does."""
-    from fsage.conclusion import write_report
-    from fsage.plan import load_plan
+    from fsage.plan.plan import load_plan
+    from fsage.run.conclusion import write_report
 
     study = ROOT / "config/series1.yaml"
     write_report(load_plan(study, ROOT / "inventories/local", folder), study)

@@ -23,8 +23,8 @@ from machine import Machine
 from session import PREFIX
 
 from fsage.agent import claim, files, images, journal, mounting, namespace
-from fsage.agent.device import iocost, loops, seek
-from fsage.study import Study, StudyError, load_study
+from fsage.agent.device import cgroups, loops, seek
+from fsage.study.study import Study, StudyError, load_study
 
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
@@ -133,7 +133,7 @@ def row(record_property: Any) -> Any:
 def traces(name: str) -> list[str]:
     """Loop devices, mounts, control groups, images and who serves them, whose names begin with a target's name."""
     found = [f"mount {m.point}" for m in mounting.mounts() if f"/{name}" in m.point]
-    found += [f"group {group}" for group in iocost.groups() if group.startswith(iocost.PREFIX + name)]
+    found += [f"group {group}" for group in cgroups.names() if group.startswith(cgroups.PREFIX + name)]
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         path = backing.read_text(encoding="utf-8").strip()
         if f"/fsage-{name}" in path or f"/{name}" in path:

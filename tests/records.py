@@ -12,8 +12,8 @@ from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.freespace import FreeSpace
 from fsage.agent.evidence.groups import Groups
 from fsage.agent.evidence.store import Store
+from fsage.plan.target import load_target
 from fsage.recipes import expand
-from fsage.target import load_target
 
 MIB = 1 << 20
 CONFIG = Path(__file__).parents[1] / "config"

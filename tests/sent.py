@@ -8,8 +8,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from fsage import request
-from fsage.plan import Plan
+from fsage.plan.plan import Plan
+from fsage.run import request
 
 STUDY: dict[str, Any] = {
     "name": "tiny",

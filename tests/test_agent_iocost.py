@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -12,11 +13,10 @@ import pytest
 from session import PREFIX
 
 from fsage.agent import calibrate, claim, files, images, journal, mounting
-from fsage.agent.cells import commands
 from fsage.agent.declaration import MIB
-from fsage.agent.device import iocost
+from fsage.agent.device import cgroups, iocost
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.filesystems import Mount, mounts
+from fsage.agent.mounting import Mount, mounts
 from fsage.agent.target import open_target
 from fsage.agent.undo import undo
 
@@ -118,14 +118,14 @@ def device(local_target: Spec, alone_with_controllers: None) -> str:
 
 def controllers() -> tuple[list[str], list[str]]:
     """What belongs to everybody: the v1 hierarchies, and what v2 hands to its groups."""
-    root = iocost._root()
+    root = cgroups.root()
     assert root
     held = sorted(f"{m.point} {m.super_options}" for m in mounts() if m.type == "cgroup")
     return held, (root / "cgroup.subtree_control").read_text().split()
 
 
 def dying() -> int:
-    root = iocost._root()
+    root = cgroups.root()
     assert root
     words = dict(line.split() for line in (root / "cgroup.stat").read_text().splitlines())
     return int(words.get("nr_dying_subsys_io", 0))
@@ -134,7 +134,7 @@ def dying() -> int:
 @pytest.mark.root
 def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
     home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
-    alone, before, dying_before = not iocost.groups(), controllers(), dying()
+    alone, before, dying_before = not cgroups.names(), controllers(), dying()
     placed = iocost.put(home, name, [device], MODEL)
     read = placed["read_back"][device]
     assert read["io.cost.qos"]["enable"] == "1" and read["io.cost.qos"]["rlat"] == "5000"
@@ -156,8 +156,9 @@ def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
         "--size=64M",
         *calibrate.DIRECT,
     ]
-    group = iocost.group_of(name)
-    inside = calibrate._fio(argv, "write", 64 * MIB, iocost.within(group))
+    group = cgroups.path_of(name)
+    with cgroups.inside(group):
+        inside = calibrate._fio(argv, "write", 64 * MIB)
     assert inside > 1.1, "64 MiB at 50 MiB/s: never faster than the model; slower only where others load the machine"
     counted = (group / "io.stat").read_text()
     assert f" wbytes={64 * MIB} " in counted
@@ -166,7 +167,7 @@ def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
 
     proof = claim.release(local_target, {}, False)["proof"]
     assert any("no cost model" in line for line in proof) and any("control group" in line for line in proof)
-    assert f"{iocost.PREFIX}{name}" not in iocost.groups() and not journal.path_of(home).exists()
+    assert f"{cgroups.PREFIX}{name}" not in cgroups.names() and not journal.path_of(home).exists()
     assert iocost._read_back([device])[device]["io.cost.qos"].get("enable", "0") == "0"
     deadline = time.monotonic() + 10
     while dying() > dying_before and time.monotonic() < deadline:
@@ -181,12 +182,12 @@ def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
 @pytest.mark.root
 def test_the_controller_stays_while_another_target_has_its_group(local_target: Spec, device: str) -> None:
     home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
-    alone, before = not iocost.groups(), controllers()
+    alone, before = not cgroups.names(), controllers()
     other = home.with_name(f"{name}-other")
     iocost.put(home, name, [device], MODEL)
     iocost.put(other, f"{name}-other", [device], MODEL)
     undo(home)
-    assert "io" in controllers()[1] and f"{iocost.PREFIX}{name}-other" in iocost.groups()
+    assert "io" in controllers()[1] and f"{cgroups.PREFIX}{name}-other" in cgroups.names()
     undo(other)
     if alone:
         assert controllers() == before and not journal.SHARED.exists()
@@ -196,7 +197,7 @@ def test_the_controller_stays_while_another_target_has_its_group(local_target: S
 def test_a_journal_of_what_was_never_done_is_undone_all_the_same(local_target: Spec, device: str) -> None:
     """Killed between the note and the deed."""
     home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
-    root = iocost._root()
+    root = cgroups.root()
     assert root
     journal.note(journal.path_of(home), {"kind": "group", "path": str(root / f"fsage-{name}")})
     journal.note(journal.path_of(home), {"kind": "cost", "device": "7:251"})
@@ -218,19 +219,21 @@ def test_a_reboot_voids_a_journal(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_group_with_processes_is_named(local_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iocost, "GROUP_PATIENCE_S", 0.3)
+    monkeypatch.setattr(cgroups, "PATIENCE_S", 0.3)
     home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
     iocost.put(home, name, [device], MODEL)
-    group = iocost.group_of(name)
-    with subprocess.Popen([*iocost.within(group), "sleep", "60"]) as child:
-        while str(child.pid) not in (group / "cgroup.procs").read_text().split():
-            time.sleep(0.01)
+    group = cgroups.path_of(name)
+    before = cgroups.group_of(os.getpid(), group)
+    with cgroups.inside(group):
+        child = subprocess.Popen(["sleep", "60"])
+    assert cgroups.group_of(os.getpid(), group) == before and cgroups.group_of(child.pid, group) == group
+    with child:
         with pytest.raises(Failure, match=f"processes in it: {child.pid}"):
             undo(home)
         child.kill()
     undo(home)
-    gone = commands.run([["true"]], lambda: None, 60, iocost.within(group))
-    assert gone[0]["rc"] and str(group) in gone[0]["stderr"], "not outside of a group that has gone"
+    with pytest.raises(Failure, match=str(group)), cgroups.inside(group):
+        pytest.fail("measured outside of a group that has gone")
 
 
 @pytest.mark.root
@@ -243,13 +246,14 @@ def test_a_claim_with_a_model(local_target: Spec, device: str, monkeypatch: pyte
     assert model["bytes_per_s"] == min(100 * MIB, int(0.6 * lower * MIB)) and model["why_none"] is None
     assert model["label"].startswith("modelled device (IOCost, ")
     target = open_target(local_target)
-    assert target.front()[-1].endswith(f"fsage-{local_target['name']}/cgroup.procs")
+    with target.charged():
+        assert cgroups.group_of(os.getpid(), cgroups.path_of(target.name)) == cgroups.path_of(target.name)
     placed = target.model_in_place()
     assert placed and placed["read_back"][device]["io.cost.qos"]["enable"] == "1"
     rate_mib_s = model["bytes_per_s"] / MIB
     assert found["write_mib_s"] < 1.15 * rate_mib_s and found["read_mib_s"] < 1.15 * rate_mib_s
     # Type: ignore[operator].
-    (iocost._root() / "io.cost.qos").write_text(f"{iocost.number_of(device)} enable=0")
+    (cgroups.root() / "io.cost.qos").write_text(f"{iocost.number_of(device)} enable=0")
     assert open_target(local_target).model_in_place() == placed, "put back in place by whoever opens the target"
     claim.release(local_target, {}, False)
-    assert not any(name.endswith(local_target["name"]) for name in iocost.groups())
+    assert not any(name.endswith(local_target["name"]) for name in cgroups.names())

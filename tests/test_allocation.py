@@ -2,7 +2,7 @@
 
 import pytest
 
-from fsage import allocation
+from fsage.run import allocation
 
 THREE = {"launcher": "srun", "hosts": ["n2", "n1", "n3"]}
 

@@ -12,10 +12,12 @@ import yaml
 from records import CONFIG, make_evidence, make_records, store
 from studies import blocks
 
-from fsage import anonymous, cli, results
-from fsage.crate import CrateError
-from fsage.export import export, remake
-from fsage.plan import load_plan
+from fsage import cli
+from fsage.archive import anonymous
+from fsage.archive.crate import CrateError
+from fsage.archive.export import export, remake
+from fsage.plan import results
+from fsage.plan.plan import load_plan
 
 ROOT = CONFIG.parent
 SECRETS = (

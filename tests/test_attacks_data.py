@@ -17,12 +17,13 @@ import yaml
 from sent import CLAIM, STUDY, bundle, observation
 from test_playbooks import BIN, ROOT, ansible, inventory_of, request
 
-from fsage import record, results
 from fsage.agent import claim, images, tune
 from fsage.agent.errors import Refusal
 from fsage.agent.target import open_target
-from fsage.plan import Plan, load_plan
-from fsage.study import StudyError, load_study
+from fsage.plan import results
+from fsage.plan.plan import Plan, load_plan
+from fsage.records import record
+from fsage.study.study import StudyError, load_study
 
 STATE = "30.00@8M"
 EVIL = "../../../inventories/x/group_vars"

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from lustre_site import lustre_target, recorded
 from states import MIB, bring
 
-from fsage import patterns, recipes, workloads
+from fsage import recipes, workloads
 from fsage.agent import claim, images, striping
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import measure
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.structure import database
 from fsage.agent.target import open_target
+from fsage.matrix import patterns
 from fsage.parse import BadOutput, blastn
 from fsage.recipes.striping import States
 

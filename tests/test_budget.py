@@ -28,7 +28,7 @@ from fsage.agent.lustre import limits, space, stripes
 from fsage.agent.room import Room
 from fsage.agent.structure import database, files, readers
 from fsage.agent.target import Target
-from fsage.record import make_record
+from fsage.records.record import make_record
 
 MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]

@@ -10,7 +10,7 @@ import pytest
 from fsage import workloads
 from fsage.agent import claim, containers, images, probe
 from fsage.agent.errors import Refusal
-from fsage.target import Target
+from fsage.plan.target import Target
 
 MIB = 1 << 20
 CLAIM = {

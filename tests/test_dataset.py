@@ -11,7 +11,7 @@ import pytest
 from records import CONFIG, make_records, store
 
 from fsage import dataset
-from fsage.study import load_study
+from fsage.study.study import load_study
 
 ROOT = Path(__file__).parents[1]
 

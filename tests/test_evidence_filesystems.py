@@ -19,7 +19,7 @@ from fsage.agent.structure import fillers
 from fsage.agent.target import Target, open_target
 from fsage.evidence import texts
 from fsage.evidence.look import look
-from fsage.messages import StoresLayout as Layout
+from fsage.records.messages import StoresLayout as Layout
 
 MIB = 1 << 20
 # The second generation fills the holes that the first one left: its files are in pieces.

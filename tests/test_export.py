@@ -9,9 +9,9 @@ import zipfile
 import pytest
 from records import CONFIG, make_evidence, make_records, store
 
-from fsage.crate import CrateError
-from fsage.export import export, remake
-from fsage.plan import load_plan
+from fsage.archive.crate import CrateError
+from fsage.archive.export import export, remake
+from fsage.plan.plan import load_plan
 
 STUDY = CONFIG / "quickstart.yaml"
 INVENTORY = CONFIG.parent / "inventories" / "local"

@@ -11,14 +11,14 @@ import yaml
 from studies import blocks
 from workload_cells import ALL
 
-from fsage import request as requests
 from fsage.agent import claim, frozen, images
 from fsage.agent.declaration import DEFAULTS, complete
 from fsage.agent.errors import Refusal
 from fsage.agent.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
 from fsage.agent.kinds import lustre
 from fsage.agent.target import open_target
-from fsage.plan import load_plan
+from fsage.plan.plan import load_plan
+from fsage.run import request as requests
 
 BASE: dict[str, Any] = {
     "name": "site",

@@ -21,7 +21,7 @@ from fsage.agent import claim, images, lease
 from fsage.agent.cells import measure
 from fsage.agent.hosts import others
 from fsage.agent.target import open_target
-from fsage.record import make_record
+from fsage.records.record import make_record
 from fsage.workloads import metadata, sequential
 
 pytestmark = pytest.mark.root

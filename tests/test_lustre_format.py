@@ -14,7 +14,7 @@ from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import format as formatting
-from fsage.target import load_target
+from fsage.plan.target import load_target
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOK = "tunefs.lustre --dryrun /dev/vdc"

@@ -15,7 +15,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.leave import leave
 from fsage.agent.lustre import servers
 from fsage.agent.target import open_target
-from fsage.runs import identity
+from fsage.run.runs import identity
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -17,7 +17,7 @@ from fsage.agent.cells import measure, phases
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence import fiemap
 from fsage.agent.target import open_target
-from fsage.record import make_record
+from fsage.records.record import make_record
 from fsage.workloads import Unsupported, device_range, metadata, sequential
 
 MIB = 1 << 20

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from records import make_store
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage import dataset, messages, record, request, results
+from fsage import dataset
 from fsage.agent import __main__ as agent
 from fsage.agent import asked as taken
 from fsage.agent import lease
@@ -30,11 +30,14 @@ from fsage.agent.errors import Refusal
 from fsage.agent.hosts import alike, answers
 from fsage.agent.lustre import osts
 from fsage.agent.message import DEPTH, Unacceptable
-from fsage.plan import Plan, load_plan
+from fsage.plan import results
+from fsage.plan.plan import Plan, load_plan
+from fsage.records import messages, record
 from fsage.report import evidence
+from fsage.run import request
 from fsage.site import findings, page
 from fsage.site.look import Host, Site
-from fsage.study import StudyError
+from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = "30.00@8M"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fsage.notation import Generation, NotationError, PaF, parse
-from fsage.sizes import LARGEST_BYTES, format_size
+from fsage.matrix.notation import Generation, NotationError, PaF, parse
+from fsage.text.sizes import LARGEST_BYTES, format_size
 
 MIB = 1 << 20
 

@@ -24,8 +24,8 @@ from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.library import BOOT, packed, sent
 from fsage.agent.structure.files import make_room
-from fsage.study import StudyError
-from fsage.target import load_target
+from fsage.plan.target import load_target
+from fsage.study.study import StudyError
 
 root = pytest.mark.root
 NOBODY = 65534

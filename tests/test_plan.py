@@ -12,10 +12,12 @@ import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage import progress, record, request, results, runs
-from fsage.plan import Plan, load_plan, load_plans
-from fsage.study import StudyError
-from fsage.target import load_target
+from fsage.plan import results
+from fsage.plan.plan import Plan, load_plan, load_plans
+from fsage.plan.target import load_target
+from fsage.records import record
+from fsage.run import progress, request, runs
+from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -14,7 +14,7 @@ from records import CLAIM, CONFIG, MIB, MODEL, TARGET, Page, build, make_records
 
 from fsage import dataset, report
 from fsage.report.groups import summarise
-from fsage.study import load_study
+from fsage.study.study import load_study
 
 
 @pytest.fixture(scope="module")

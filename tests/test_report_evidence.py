@@ -7,7 +7,7 @@ import re
 import pytest
 from records import CONFIG, MODEL, Page, build, make_evidence, make_records, store, traced, words
 
-from fsage.study import load_study
+from fsage.study.study import load_study
 
 FIGURES = {
     "Free space, 10.00 to 80.50",
@@ -119,3 +119,19 @@ def test_traces_that_are_not_there_or_broken_are_named(quickstart, tmp_path):
     assert "80.50@264M, write: the trace is broken: columns: Value error, the columns are not equally long." in text
     assert f"{paths[-1]}: not a readable record" in text
     assert {"Requests at 80.00, read phase", "Requests at 80.50, read phase"} <= figures(page)
+
+
+def test_a_state_without_a_digest_says_why_and_each_instance_is_a_layout_of_its_own(quickstart, tmp_path):
+    """As files of several stripes on Lustre, of which FIEMAP says nothing."""
+    why = "FIEMAP: Operation not supported; Lustre gives it for files of one stripe only"
+    records = make_records(quickstart)
+    mine = [one for one in records if one["state"] == "80.50@264M"]
+    for number, record in enumerate(mine):
+        record["layout"] |= {"digest": None, "filler_extents": None, "notes": {"digest": {"absent": why}}}
+        record["check"]["instance"] = "built-anew" if number == 0 else "first-of-all"
+    evidence = make_evidence(quickstart, tmp_path / "states")
+    change(evidence["80.50@264M"], digest=None, token={"instance": "first-of-all"})
+    text = words(build(quickstart, records, tmp_path, evidence=evidence))
+    assert f"No digest of extents: 80.50@264M. {why}. Each layout instance counts as a layout of its own." in text
+    assert "Measured in more than one layout: 80.50@264M (first-" in text
+    assert "it is not used" not in text

@@ -14,7 +14,7 @@ from fsage import dataset
 from fsage.report.groups import summarise
 from fsage.report.iocontrol.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, Verdict, against_fair, victim
 from fsage.report.prealloc.rows import aged, rows_of
-from fsage.study import load_study
+from fsage.study.study import load_study
 
 TAKEN = Path(__file__).parent / "data" / "studies"
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fsage import recipes, request, results
-from fsage.plan import load_plan
+from fsage import recipes
+from fsage.plan import results
+from fsage.plan.plan import load_plan
+from fsage.run import request
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = sorted(path.stem for path in (ROOT / "config").glob("*.yaml"))

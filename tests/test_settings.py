@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fsage import settings
-from fsage.study import StudyError
+from fsage.plan import settings
+from fsage.study.study import StudyError
 
 STUDIES = ("quickstart", "series1", "striping")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fsage.plan.target import Target, load_target
 from fsage.site import page
 from fsage.site.findings import findings
 from fsage.site.look import Host, Site, _groups, look
-from fsage.target import Target, load_target
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Target(name="here", kind="directory", directory="/data/fsage")

@@ -18,8 +18,8 @@ from studies import blocks
 from fsage import cli, dataset, recipes
 from fsage.agent import structure
 from fsage.agent.errors import Failure
-from fsage.plan import load_plan
-from fsage.printable import Terminal, lines, printable
+from fsage.plan.plan import load_plan
+from fsage.text.printable import Terminal, lines, printable
 
 ROOT = CONFIG.parent
 DATA = ROOT / "tests" / "data" / "evidence"
@@ -232,7 +232,7 @@ def zipped(files: dict[str, bytes], place: Path, modes: dict[str, int] | None = 
 @pytest.fixture(scope="module")
 def crate(tmp_path_factory) -> dict[str, bytes]:
     """A crate of a study of two states, file by file."""
-    from fsage.export import export
+    from fsage.archive.export import export
 
     place = tmp_path_factory.mktemp("crate")
     (place / "config").mkdir()
@@ -299,7 +299,7 @@ def test_what_is_packed_too_tight_too_large_or_twice_is_not_unpacked(fsage, crat
     ):
         archive.writestr(RECORD, b"{}")
     refused(fsage("remake", tmp_path / "c.zip", tmp_path / "made"), f"{RECORD!r} stands in it twice")
-    monkeypatch.setattr("fsage.crate.MOST_ENTRIES", 5)
+    monkeypatch.setattr("fsage.archive.crate.MOST_ENTRIES", 5)
     refused(fsage("remake", zipped(crate, tmp_path / "d.zip"), tmp_path / "made"), "it has more than 5 files")
 
 

@@ -9,12 +9,13 @@ import pytest
 from states import MIB, bring
 from striped import STORES, osts_of, step
 
-from fsage import patterns, recipes, workloads
+from fsage import recipes, workloads
 from fsage.agent import claim, images, striping
 from fsage.agent.cells import measure
 from fsage.agent.errors import Refusal
 from fsage.agent.target import open_target
-from fsage.study import StudyError, load_study
+from fsage.matrix import patterns
+from fsage.study.study import StudyError, load_study
 
 CONFIG = Path(__file__).parents[1] / "config"
 

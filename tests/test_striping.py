@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fsage import patterns
 from fsage.agent import striping
 from fsage.agent.errors import Refusal
+from fsage.matrix import patterns
 
 MIB = 1 << 20
 GIB = 1 << 30

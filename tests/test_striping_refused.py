@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fsage import runs
 from fsage.cli import main
-from fsage.results import Results
+from fsage.plan.results import Results
+from fsage.run import runs
 
 ROOT = Path(__file__).parents[1]
 DEFAULT = "  default: IOR.1\n"

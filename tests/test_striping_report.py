@@ -10,18 +10,21 @@ from pathlib import Path
 import pandas as pd
 from records import CONFIG
 
-from fsage import agreement, conclusion, dataset, results
-from fsage.plan import Plan
+from fsage import dataset
+from fsage.analysis import agreement
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.plan.target import load_target
 from fsage.report.groups import summarise
 from fsage.report.section import Data
 from fsage.report.striping.layouts import layouts
 from fsage.report.striping.results import results as results_section
 from fsage.report.striping.server_cache import server_cache
 from fsage.report.striping.times import phase_times, scaling
+from fsage.run import conclusion
 from fsage.site import page
 from fsage.site.look import Host, Site
-from fsage.study import load_study
-from fsage.target import load_target
+from fsage.study.study import load_study
 
 TAKEN = (Path(__file__).parent / "data" / "studies" / "striping.jsonl").read_text().splitlines()
 

@@ -11,7 +11,7 @@ import yaml
 from studies import CONFIG, blocks, names
 
 from fsage import recipes
-from fsage.study import load_study, schema
+from fsage.study.study import load_study, schema
 
 STUDIES = ("quickstart", "series1", "series2")
 
@@ -91,13 +91,13 @@ def test_quickstart_measures_four_states_and_its_headline_is_among_them():
 
 def test_import_stays_light():
     heavy = "{'numpy', 'pandas', 'matplotlib', 'scipy', 'snakemake', 'ansible', 'typer', 'jinja2'}"
-    code = f"import fsage.study, sys; sys.exit(' '.join({heavy} & set(sys.modules)) or 0)"
+    code = f"import fsage.study.study, sys; sys.exit(' '.join({heavy} & set(sys.modules)) or 0)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_schema_is_up_to_date():
     written = json.loads((CONFIG / "study.schema.json").read_text())
-    assert written == schema(), "run: python -m fsage.study > config/study.schema.json"
+    assert written == schema(), "run: python -m fsage.study.study > config/study.schema.json"
 
 
 @pytest.mark.parametrize("name", STUDIES)

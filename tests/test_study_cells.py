@@ -5,7 +5,7 @@ import yaml
 from studies import CONFIG, MIB, blocks, generations, names
 
 from fsage import recipes
-from fsage.study import StudyError, load_study
+from fsage.study.study import StudyError, load_study
 
 
 def test_lists_are_axes_and_name_the_cells(load):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from studies import CONFIG, blocks, generations, names
 
 from fsage import workloads
-from fsage.study import StudyError, load_study
+from fsage.study.study import StudyError, load_study
 
 TOP = (
     "name, title, question, target, states, cells, also, sentinels, passes, traces, only, exclude, tuning, order_seed, "

@@ -14,7 +14,7 @@ from fsage.agent import claim, images, tune, tuning
 from fsage.agent.device import queue
 from fsage.agent.errors import Refusal
 from fsage.agent.target import open_target
-from fsage.study import StudyError, load_study
+from fsage.study.study import StudyError, load_study
 
 CONFIG = Path(__file__).parents[1] / "config"
 PATHS = ("../../../etc/hostname", "../uevent", "iosched/low_latency", "/etc/hostname", "read_ahead_kb/../nomerges")

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from fsage import runs, window
 from fsage.agent.cells.measure import too_late
-from fsage.study import StudyError
+from fsage.run import runs, window
+from fsage.study.study import StudyError
 
 ZONE = timezone(timedelta(hours=1))
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=ZONE)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from fsage.plan import load_plans
+from fsage.plan.plan import load_plans
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = [

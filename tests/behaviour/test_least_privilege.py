@@ -21,10 +21,12 @@ from project import make_project
 from session import PREFIX
 
 from fsage.agent import helper, privilege
-from fsage.agent.device import loops
+from fsage.agent.declaration import MIB
+from fsage.agent.device import cgroups, iocost, loops
 from fsage.site import sudoers
 
 UID = 54321
+RATES = {"bytes_per_s": 50 * MIB, "sequential_iops": 20_000, "random_iops": 100}
 USER = "fsagetest"
 needs_sudo = pytest.mark.skipif(not shutil.which("sudo"), reason="needs sudo (package sudo)")
 
@@ -53,7 +55,7 @@ def as_user(machine: Machine, *words: str) -> list[str]:
 
 def ask(machine: Machine, verb: str, **given: Any) -> tuple[int, str]:
     """What the helper answers the user: exit status, and the value or the sentence."""
-    words = as_user(machine, "sudo", "-n", str(privilege.HELPER), verb)
+    words = as_user(machine, "sh", "-c", 'sudo -n "$0" "$1"; exit $?', str(privilege.HELPER), verb)
     ran = subprocess.run(words, input=json.dumps(given), capture_output=True, text=True, check=False)
     answer = json.loads(ran.stdout) if ran.stdout else {"refused": ran.stderr}
     return ran.returncode, str(next(iter(answer.values())))
@@ -103,9 +105,11 @@ def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Pa
 
 @pytest.mark.root
 @needs_sudo
-def test_a_user_has_xfs_tunables_evidence_and_cold_caches_too(machine: Machine, user: Path, local_target: dict) -> None:
+def test_a_user_has_a_device_model_xfs_tunables_evidence_and_cold_caches_too(
+    machine: Machine, user: Path, local_target: dict, alone_with_controllers: None
+) -> None:
     spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "filesystem": "xfs"}
-    spec |= {"allocator_reset": "none", "device_model": {"kind": "iocost"}}
+    spec |= {"allocator_reset": "none", "device_model": {"kind": "iocost", "bytes_per_s": 50 * MIB}}
     del spec["mount_dir"]
     subprocess.run(["chown", "-R", f"{UID}:{UID}", user], check=True)
     library = {"PATH": os.environ["PATH"], "PYTHONPATH": LIBRARY, "HOME": str(user)}
@@ -121,7 +125,10 @@ def test_a_user_has_xfs_tunables_evidence_and_cold_caches_too(machine: Machine, 
     assert agent("probe")["probe"]["able"]
     agent("create")
     claimed = agent("claim")["claim"]
-    assert claimed["uid"] == UID and claimed["device_model"]["why_none"] == "needs root"
+    assert claimed["uid"] == UID and claimed["device_model"]["why_none"] == iocost.possible({})
+    if claimed["device_model"]["kind"] == "iocost":  # below which it was calibrated
+        rates_mib_s = claimed["device_model"]["bytes_per_s"] / MIB, claimed["calibration"]["write_mib_s"]
+        assert rates_mib_s[1] < 1.15 * rates_mib_s[0]
     study = {"study": "s", "state": "empty", "steps": []}
     agent("scrub", **study)
     tuned = agent("tune", tuning={"read_ahead_kb": 64})["tunables"]["read_ahead_kb"]
@@ -134,6 +141,7 @@ def test_a_user_has_xfs_tunables_evidence_and_cold_caches_too(machine: Machine, 
     assert json.loads(dropped.stdout)["method"] == "drop_caches=3"
     agent("remove")
     assert not list((user / "images").glob("*")) and f"{PLACE}/mnt" not in machine.mounts()
+    assert not any(spec["name"] in name for name in (*cgroups.names(), *os.listdir("/run/fsage/groups")))
 
 
 @pytest.mark.root
@@ -183,6 +191,16 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
         ("tune", {"knob": f"{queue}/../../x", "value": 1}, "is not a tunable that is known"),
         ("tune", {"knob": "/sys/block/vda/queue/nr_requests", "value": 1}, "is not a tunable that is known"),
         ("tune", {"knob": f"{queue}/nr_requests", "value": "1\n2"}, "is not a tunable's value"),
+        ("lay", {"name": "../x", "devices": [], "model": {}}, "is not the name of a target's control group"),
+        ("lay", {"name": "mine", "devices": [other], "model": RATES}, f"{other} was not attached for user fsagetest"),
+        ("lay", {"name": "mine", "devices": [device], "model": {**RATES, "random_iops": "1\n"}}, "a whole number"),
+        ("lay", {"name": "mine", "devices": [], "model": {"allow_moving": ["blkio"]}}, "which only root may"),
+        ("weigh", {"name": "mine", "version": "v2", "weight": 0}, "0 is not a weight: 1 to 10000 are"),
+        ("weigh", {"name": "roots", "version": "v2", "weight": 9}, "control group roots is not of user fsagetest"),
+        ("join", {"group": f"{cgroups.root()}/fsage-roots"}, "control group roots is not of user fsagetest"),
+        ("join", {"group": f"{cgroups.root()}/system.slice"}, "is not a control group of fsagetest's"),
+        ("remove-group", {"path": f"{cgroups.root()}/fsage-roots/../x"}, "is not a target's control group"),
+        ("cost-off", {"number": "8:0"}, "'8:0' is not the number of a loop device"),
     ):
         code, sentence = ask(machine, verb, **given)
         assert code == 1 and said in sentence, (verb, given, sentence)
@@ -248,6 +266,6 @@ def test_the_rules_are_to_the_letter(tmp_path: Path) -> None:
     (tmp_path / "rules").write_text(text)
     subprocess.run(["visudo", "-c", "-f", tmp_path / "rules"], check=True, capture_output=True)
     rules = [line for line in text.splitlines() if not line.startswith("#")]
-    assert "*" not in "".join(rules) and rules[-1] == f"{USER} ALL = (root) NOPASSWD: FSAGE"
-    assert sum(f"{privilege.HELPER} " in line for line in rules) == len(helper.VERBS) + 1
+    assert "*" not in "".join(rules) and rules[-1] == f"{USER} ALL = (root) NOPASSWD: FSAGE, FSAGE_GROUPS"
+    assert sum(f"{privilege.HELPER} " in line for line in rules) == len(helper.VERBS) + len(helper.OF_GROUPS) + 1
     assert sum(" | sudo install " in line for line in text.splitlines()) == 2

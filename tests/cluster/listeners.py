@@ -22,15 +22,29 @@ class Listener(NamedTuple):
 
 
 def listeners(testbed: Testbed) -> set[Listener]:
-    """All that listen now, on every host and on `login`."""
+    """All that listen now, on every host and on `login`.
+
+    `ss` reads who has which socket, then the sockets: of what was opened or closed in between it names no program, so
+    that is looked at again.
+    """
     found = set()
     for host in ("login", *testbed.hosts):
-        there = () if host == "login" else ("ip", "netns", "exec", host)
-        for line in testbed.run(*there, "ss", "-Hltnp").splitlines():
-            seen = COLUMNS.match(line)
-            assert seen, line
-            programs = frozenset(re.findall(r'\("([^"]+)"', seen["users"]))
-            found.add(Listener(host, seen["address"], int(seen["port"]), programs))
+        seen = _listening(testbed, host)
+        if nobodys := {one for one in seen if not one.programs}:
+            places = {(one.address, one.port) for one in nobodys}
+            seen -= nobodys
+            seen |= {one for one in _listening(testbed, host) if (one.address, one.port) in places}
+        found |= seen
+    return found
+
+
+def _listening(testbed: Testbed, host: str) -> set[Listener]:
+    there, found = () if host == "login" else ("ip", "netns", "exec", host), set()
+    for line in testbed.run(*there, "ss", "-Hltnp").splitlines():
+        seen = COLUMNS.match(line)
+        assert seen, line
+        programs = frozenset(re.findall(r'\("([^"]+)"', seen["users"]))
+        found.add(Listener(host, seen["address"], int(seen["port"]), programs))
     return found
 
 

@@ -16,7 +16,7 @@ from cluster_project import ClusterProject, shared_directory
 from project import MEASURE, kill_group, make_project
 from testbed import Testbed, wait_for
 
-from fsage.plan import load_claim
+from fsage.plan.plan import load_claim
 from fsage.workloads import _shared
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]

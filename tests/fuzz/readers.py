@@ -18,20 +18,25 @@ import yaml
 from hypothesis import strategies as st
 from records import make_evidence, make_records, store
 
-from fsage import crate as crates
-from fsage import dataset, export, notation, patterns, play, recipes, results, sizes, yaml_text
+from fsage import dataset, recipes
 from fsage.advise import distribution
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, mounts, params, space, stripes
+from fsage.archive import crate as crates
+from fsage.archive import export
 from fsage.evidence import look, page, tables
+from fsage.matrix import notation, patterns
 from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
-from fsage.plan import load_plan
+from fsage.plan import results
+from fsage.plan.plan import load_plan
+from fsage.plan.target import load_target
 from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
 from fsage.report.groups import summarise
-from fsage.study import StudyError, load_study
-from fsage.target import load_target
+from fsage.run import play
+from fsage.study.study import StudyError, load_study
+from fsage.text import sizes, yaml_text
 from fuzz import mutations
 
 TESTS = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ OWN_TABLE = "4 8 16 32 64 128 256 512 1024 2048"
 ALL = ("--omit-from", "report_small", "--", "small")
 
 
-def ssh(*words: str, stdin: str | None = None, check: bool = True) -> str:
+def ssh(*words: str, stdin: str | None = None, check: bool = True, timeout: float = 300) -> str:
     """What a shell line on the Lustre host prints."""
     options = ["-F", CONFIG] if CONFIG else []
     ran = subprocess.run(
@@ -38,7 +38,7 @@ def ssh(*words: str, stdin: str | None = None, check: bool = True) -> str:
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout,
         check=False,
     )
     assert not check or ran.returncode == 0, f"{words}: {ran.stdout}{ran.stderr}"
@@ -99,6 +99,22 @@ class LustreProject(Project):
         path.write_text(ran.stdout)
         return path
 
+    def measured(self, **study: Any) -> dict[str, dict]:
+        """The records of a small study, all valid; the next one begins without any."""
+        self.write_study(**study)
+        try:
+            self.done("snakemake", *ALL)
+            records = self.records()
+            assert records and {record["status"] for record in records.values()} == {"valid"}, self.why()
+            return records
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Set all records aside."""
+        for state in {record["state"] for record in self.records().values()}:
+            self.done("fsage", "remeasure", "small", "--state", state)
+
     def cells(self, state: str) -> list[str]:
         """The names of the cells of a state that have a record."""
         return [name.rpartition("/")[2] for name in self.record_files() if name.startswith(f"{state}/")]
@@ -128,14 +144,18 @@ def mgs() -> str:
     return ssh(f"findmnt -n -o SOURCE {MOUNT}").strip().partition(":/")[0]
 
 
-def project_in(folder: Path, spec: dict[str, Any]) -> LustreProject:
-    """A clone in `folder`; nothing is claimed."""
+def project_in(folder: Path, spec: dict[str, Any], clients: Sequence[str] = (HOST,), config: str = "") -> LustreProject:
+    """A clone in `folder`, its hosts reached by an ssh configuration (FSAGE_LUSTRE_SSH_CONFIG); nothing is claimed."""
     made = make_project(folder, spec)
     variables: dict[str, Any] = {"ansible_user": "root"}
-    if CONFIG:
-        variables["ansible_ssh_common_args"] = f"-F {shlex.quote(CONFIG)}"
+    if config := config or CONFIG:
+        variables["ansible_ssh_common_args"] = f"-F {shlex.quote(config)}"
     here = {"hosts": {HOST: None}}
-    groups = {"launcher": here, "clients": here, "servers": {"children": {"mds": here, "oss": here}}}
+    groups = {
+        "launcher": here,
+        "clients": {"hosts": dict.fromkeys(clients)},
+        "servers": {"children": {"mds": here, "oss": here}},
+    }
     hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
     hosts.write_text(yaml.safe_dump({"all": {"vars": variables, "children": groups}}))
     env = {**made.env, "ANSIBLE_SSH_CONTROL_PATH_DIR": f"/tmp/fsage-lvm-{os.getpid()}"}
@@ -143,9 +163,11 @@ def project_in(folder: Path, spec: dict[str, Any]) -> LustreProject:
 
 
 @contextlib.contextmanager
-def at_work(folder: Path) -> Iterator[LustreProject]:
+def at_work(
+    folder: Path, spec: dict[str, Any] | None = None, clients: Sequence[str] = (HOST,), config: str = ""
+) -> Iterator[LustreProject]:
     """A project whose target is claimed; released in the end, which leaves nothing on the file system nor its hosts."""
-    made = project_in(folder / "clone", declaration())
+    made = project_in(folder / "clone", spec or declaration(), clients, config)
     before = used_mib()
     try:
         made.done(*made.playing("local_target.yml", "claim.yml"))

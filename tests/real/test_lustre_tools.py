@@ -26,32 +26,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         yield made
 
 
-def measured(project: LustreProject, **study: object) -> dict[str, dict]:
-    """The records of a small study, all valid."""
-    project.write_study(**study)
-    project.done("snakemake", *real.ALL)
-    records = project.records()
-    assert records and {record["status"] for record in records.values()} == {"valid"}, project.why()
-    project.done(
-        "fsage", "remeasure", "small", *[word for state in states(records) for word in ("--state", state)][-2:]
-    )
-    return records
-
-
-def states(records: dict[str, dict]) -> list[str]:
-    return sorted({record["state"] for record in records.values()})
-
-
 def test_ior_writes_and_reads(project: LustreProject) -> None:
     cells = {"cells__tool": "ior", "cells__iterations": 1, "cells__transfer_size": ["4M"]}
-    (record,) = measured(project, **ONE, **cells).values()
+    (record,) = project.measured(**ONE, **cells).values()
     assert record["phases"][0]["argv"][0] == "mpirun" and record["metrics"]["write_bw_mib_s"] > 0
     assert sum(record["phases"][0]["placement"]["stripes"].values()) == 2, "a file of one stripe for each task"
 
 
 def test_mdtest_counts_and_is_cold(project: LustreProject) -> None:
     cells = {"workload": "metadata", "tool": "mdtest", "files_per_task": 100, "iterations": 1}
-    (record,) = measured(project, **ONE, cells=cells).values()
+    (record,) = project.measured(**ONE, cells=cells).values()
     assert {"create_per_s", "stat_per_s", "remove_per_s"} <= set(record["metrics"])
     assert all(phase["cached_pages"] == 0 for phase in record["phases"])
 
@@ -61,7 +45,7 @@ def test_a_file_lies_in_its_stripes(project: LustreProject, realisation: str) ->
     """On 6 OSTs 4 stripes are 2 and 8 are 3; what lies elsewhere is a failed cell."""
     study = json.loads(json.dumps(STRIPES))
     study["states"]["realisation"] = realisation
-    records = measured(project, **study, cells=STRIPED)
+    records = project.measured(**study, cells=STRIPED)
     counts = {r["state"]: sum(r["phases"][0]["placement"]["stripes"].values()) for r in records.values()}
     assert counts == {"IOR.1": 2, "IOR.4": 2 + 3}
 

@@ -10,11 +10,15 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fsage import allocation, complaints, runs, settings, window
-from fsage.plan import load_plans
-from fsage.results import Results
-from fsage.study import StudyError
-from fsage.target import load_claim, load_target, target_of
+from fsage.run import allocation
+from fsage.run import failed_jobs
+from fsage.run import runs
+from fsage.plan import settings
+from fsage.run import window
+from fsage.plan.plan import load_plans
+from fsage.plan.results import Results
+from fsage.study.study import StudyError
+from fsage.plan.target import load_claim, load_target, target_of
 
 try:
     if workflow.is_main_process:  # a job that parses this file again has these already
@@ -44,7 +48,7 @@ try:
     if workflow.is_main_process:
         os.environ[runs.NOTE] = str(runs.note(PLANS, RUN, Path(".snakemake/fsage")))
         atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
-        logging.getLogger(complaints.LOGGER).addHandler(complaints.Complaints())
+        logging.getLogger(failed_jobs.LOGGER).addHandler(failed_jobs.FailedJobs())
     else:
         PLANS = runs.as_noted(PLANS, Path(os.environ[runs.NOTE]))
 except (StudyError, runs.Superseded) as error:

@@ -13,7 +13,7 @@ REPORT_CODE = sorted(
     str(path)
     for pattern in ("report/**/*.py", "report/templates/*", "figures/*.py", "dataset/*.py", "statistics/*.py")
     for path in Path("src/fsage").glob(pattern)
-) + ["src/fsage/conclusion.py"]
+) + ["src/fsage/run/conclusion.py"]
 
 # One setting of the target, `containers`, switches measuring and reports: as if --sdm apptainer were given here.
 IMAGE = f"{TARGET.images}/{containers.ANALYSIS}.sif" if TARGET.images else None

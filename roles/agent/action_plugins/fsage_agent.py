@@ -7,7 +7,7 @@ takes 0.5 s. A local connection runs it from the working tree. Any other brings 
 runs from memory: nothing that lies on the host is run, and nothing is left there.
 
 The request is data: fsage_request is the path of its file, which is read here and never templated. So is what
-a host answers: it names no file on this machine, and what is kept of it is of its type (fsage.messages).
+a host answers: it names no file on this machine, and what is kept of it is of its type (fsage.records.messages).
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def request_of(verb, given):
 
 def accepted(key, answer, question):
     """What an answer holds under `key`, in bytes of JSON, as far as it is what was asked for."""
-    from fsage import messages  # late: of the other tasks none waits for pydantic
+    from fsage.records import messages  # late: of the other tasks none waits for pydantic
 
     return messages.saved(key, answer.get(key), question["target"], question["request"])
 
@@ -250,7 +250,7 @@ def answer_of(verb, ran):
 
 
 def usual_copy(target):
-    """Where plans and requests look for the copy of a target's claim (fsage.results)."""
+    """Where plans and requests look for the copy of a target's claim (fsage.plan.results)."""
     if not message.is_name(target):
         raise message.Unacceptable(f"would be saved in a file named after target {message.shown(target)}")
     return Path(os.environ.get("FSAGE_RESULTS") or SOURCE.parent / "results") / "targets" / f"{target}.json"

@@ -21,7 +21,7 @@ from fsage.report.groups import samples
 from fsage.report.headline import stamp
 from fsage.report.missing import PlannedCell, gaps
 from fsage.statistics import ALPHA, trend
-from fsage.study import Study
+from fsage.study.study import Study
 
 RECIPES = ("striping", "prealloc", "defrag")
 

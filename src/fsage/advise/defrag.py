@@ -9,8 +9,8 @@ from typing import Any
 from fsage.advise.choices import Choice, Options, Parts
 from fsage.advise.evidence import Evidence
 from fsage.recipes.defrag import BEFORE
-from fsage.sizes import round_size
 from fsage.statistics import median_interval
+from fsage.text.sizes import round_size
 
 MIB = 1 << 20
 WORDS = {BEFORE: "leave the file as it is", "file": "defragment the file", "filesystem": "defragment all files"}

@@ -15,10 +15,10 @@ from typing import IO, Any
 
 import yaml
 
-from fsage import handed, yaml_text
 from fsage.agent.walk import regular_files
-from fsage.sizes import LARGEST_BYTES, parse_size
-from fsage.strict import show
+from fsage.text import untrusted, yaml_text
+from fsage.text.sizes import LARGEST_BYTES, parse_size
+from fsage.text.strict import show
 
 MOST_TABLE_BYTES = 16 << 20
 """Of a table; a list of sizes, a line each, may be as long as it likes."""
@@ -70,13 +70,13 @@ def read(what: str) -> Distribution:
         if what == "-":
             return _made(_of_lines(sys.stdin.buffer, "standard input"), "standard input")
         rows = {".yaml": _of_yaml, ".yml": _of_yaml, ".csv": _of_csv}.get(path.suffix.lower())
-        with handed.open_file(path) as stream:
+        with untrusted.open_file(path) as stream:
             if rows is None:
                 return _made(_of_lines(stream, what), what)
-            return _made(rows(handed.bounded(stream, MOST_TABLE_BYTES).decode(), what), what)
+            return _made(rows(untrusted.bounded(stream, MOST_TABLE_BYTES).decode(), what), what)
     except OSError as error:
         raise ValueError(f"--files {error.filename or what}: {error.strerror}") from error
-    except handed.NotTaken as error:
+    except untrusted.NotTaken as error:
         raise ValueError(f"--files {what}: {error}") from error
     except csv.Error as error:
         raise ValueError(f"--files {what}: is no CSV: {error}") from error

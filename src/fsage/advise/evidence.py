@@ -16,8 +16,8 @@ import pandas as pd
 
 from fsage.report.conditions import labelled
 from fsage.report.groups import measures, params_labels, samples
-from fsage.sizes import parse_size
-from fsage.strict import show, unknown_value
+from fsage.text.sizes import parse_size
+from fsage.text.strict import show, unknown_value
 
 BANDWIDTH = "_bw_mib_s"
 At = Mapping[str, Sequence[str]]

@@ -7,7 +7,7 @@ from functools import partial
 from fsage.advise.choices import Choice, Options, Parts
 from fsage.advise.distribution import Distribution
 from fsage.advise.evidence import Evidence
-from fsage.sizes import format_size, round_size
+from fsage.text.sizes import format_size, round_size
 
 
 def options(evidence: Evidence, files: Distribution | None) -> Options:

@@ -9,7 +9,7 @@ from fsage.advise.choices import Choice, Options, Parts
 from fsage.advise.evidence import Evidence
 from fsage.agent.striping import Segment
 from fsage.recipes.striping import States
-from fsage.sizes import round_size
+from fsage.text.sizes import round_size
 
 BY_MAP = ("striped_file", "netflow")
 """Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fsage.advise.advice import Advice
 from fsage.advise.decide import Decision, Rival
-from fsage.sizes import round_size
 from fsage.statistics import ALPHA, Ratio
+from fsage.text.sizes import round_size
 
 
 def sentences(advice: Advice) -> list[str]:

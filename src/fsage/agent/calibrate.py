@@ -30,9 +30,9 @@ DIRECT = ["--ioengine=psync", "--direct=1"]
 
 
 def backing(device: str, size_bytes: int, images: str | None) -> dict[str, Any]:
-    """Sequential write and read rates of a raw device without a file system, MiB/s, median of a few runs.
+    """Sequential write and read rates of a raw device, or its image, with no file system on it: MiB/s, median of runs.
 
-    Overwrites the device: only before mkfs, on a device proved to be the target's own.
+    Overwrites it: only before mkfs, on what is proved to be the target's own.
     """
     amount_mib = min(BACKING_MIB, size_bytes // 2 // MIB)
     rates: dict[str, float] = {}
@@ -140,7 +140,8 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
             f"--loops={passes}",
         ]
         commands.append(" ".join(argv))
-        seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.front())
+        with target.charged():
+            seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.front())
     pair_s = time.monotonic() - began
     for place in places:
         for file in place.glob("calibrate.*"):

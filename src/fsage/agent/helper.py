@@ -2,7 +2,8 @@
 
 Nothing that the caller says is believed. An image must be a regular file of his own, opened without following links; a
 device must be one that was attached for him, by a note of root's; a mount point lies below root's own directory and is
-nobody else's. There is no verb that runs a command as root: `enter` gives root up first, for good.
+nobody else's; a control group is fsage's, and made for him, by such a note. There is no verb that runs a command as
+root: `enter` gives root up first, for good.
 """
 
 from __future__ import annotations
@@ -14,21 +15,25 @@ import re
 import stat
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from fsage.agent import caches, files, filesystems, mounting, namespace, privilege
-from fsage.agent.device import loops, queue
+from fsage.agent.device import cgroups, iocost, loops, queue
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.filesystem import FileSystem
 
 NOTES = Path("/run/fsage/devices")  # <loop device>.json: for whom it was attached, and on which file
+GROUPS = Path("/run/fsage/groups")  # <control group>.json: for whom it was made
 LOCK = Path("/run/fsage/helper.lock")
 MOUNTS = "/run/fsage/mnt"
 MOST_BYTES = 1 << 20
 POINT = re.compile(rf"{MOUNTS}/([a-z][a-z0-9_-]{{0,31}})/(\d{{1,4}})")
-KNOB = re.compile(r"/sys/block/(loop\d{1,6})/queue/([a-z_]{1,64})")
+KNOB = re.compile(r"/sys/block/(loop\d{1,6})/queue/([a-z_/]{1,64})")
+GROUP = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[a-z0-9_-]{1,32})?")  # of a target, or of one of its readers
+RATES = ("bytes_per_s", "sequential_iops", "random_iops")
+MOST_RATE = 10**15
 Given = dict[str, Any]
 
 
@@ -79,6 +84,33 @@ class Caller:
         if not mounted and point.parent.exists():
             raise Refusal(f"{point.parent} is another user's: give the target another name")
         return point
+
+    def process(self) -> int:
+        """The process that has called sudo: the nearest of ours that is this user's. Raises Refusal."""
+        pid = os.getppid()
+        while pid > 1:
+            try:
+                text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                break
+            status = dict(line.split(":", 1) for line in text.splitlines())
+            if {int(number) for number in status["Uid"].split()} == {self.uid}:
+                return pid
+            pid = int(status["PPid"])
+        raise Refusal(f"the process of user {self.user.pw_name} that called sudo has gone")
+
+    def group(self, name: Any, made: bool = True) -> str:
+        """The name of a control group of this user's; noted as his now unless it is `made` already. Raises Refusal."""
+        if not isinstance(name, str) or not GROUP.fullmatch(name):
+            raise Refusal(f"{name!r:.100} is not the name of a target's control group")
+        note, wanted = GROUPS / f"{name}.json", {"uid": self.uid, "boot_id": files.boot_id()}
+        with files.locked(LOCK):
+            if files.read_json(note) == wanted:
+                return name
+            if made or any(map(os.path.exists, _groups_called(name))):
+                raise Refusal(f"control group {name} is not of user {self.user.pw_name}: give the target another name")
+            files.write_json(note, wanted)
+        return name
 
 
 def attach(caller: Caller, given: Given) -> str:
@@ -192,12 +224,80 @@ def set_tunable(caller: Caller, given: Given) -> None:
     """Write a tunable of the user's device's queue."""
     knob, value = given.get("knob"), given.get("value")
     match = KNOB.fullmatch(str(knob))
-    if not match or match[2] not in queue.KNOWN:
+    if not match or match[2] not in (*queue.KNOWN, queue.OF_BFQ):
         raise Refusal(f"{knob!r} is not a tunable that is known: {', '.join(queue.KNOWN)} of a loop device's queue")
     caller.device(f"/dev/{match[1]}")
     if not isinstance(value, (int, str)) or not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", str(value)):
         raise Refusal(f"{value!r:.100} is not a tunable's value")
     queue.set_knob(Path(match[0]), value)
+
+
+def groups(caller: Caller, given: Given) -> None:
+    """That the user may have control groups: where he may not, sudo refuses this verb."""
+
+
+def lay(caller: Caller, given: Given) -> None:
+    """Make the user's control group, and lay a cost model over his devices."""
+    name, asked, devices = caller.group(given.get("name"), made=False), given.get("model"), given.get("devices")
+    if not isinstance(devices, list) or not isinstance(asked, dict):
+        raise Refusal("devices, a list, and model, an object, are wanted")
+    model: Given = {key: asked.get(key) for key in RATES} if devices else {}
+    if wrong := [key for key, rate in model.items() if type(rate) is not int or not 0 < rate <= MOST_RATE]:
+        raise Refusal(f"{wrong[0]} of the cost model is {model[wrong[0]]!r:.100}: a whole number above 0 is wanted")
+    if asked.get("allow_moving"):
+        raise Refusal("allow_moving would take a controller from others' groups, which only root may")
+    iocost.lay(name, [caller.device(device) for device in devices], model)
+
+
+def cost_off(caller: Caller, given: Given) -> str:
+    """Take the cost model off a loop device that is the user's, or nobody's."""
+    number = given.get("number")
+    if not isinstance(number, str) or not re.fullmatch(r"7:\d{1,7}", number):
+        raise Refusal(f"{number!r:.100} is not the number of a loop device")
+    try:
+        device = f"/dev/{Path(os.readlink(f'/sys/dev/block/{number}')).name}"
+    except FileNotFoundError:
+        return f"device {number} is gone"
+    if loops.loop_info(device) is not None and not _is_his(caller, device):
+        return f"device {number} is another's by now: what it charged went with its use before"
+    return iocost.cost_off(number)
+
+
+def weigh(caller: Caller, given: Given) -> None:
+    """Give the user's control group its share."""
+    version, weight = _one_of(given.get("version"), ("v1", "v2")), given.get("weight")
+    if type(weight) is not int or not cgroups.WEIGHTS[0] <= weight <= cgroups.WEIGHTS[1]:
+        raise Refusal(f"{weight!r:.100} is not a weight: {cgroups.WEIGHTS[0]} to {cgroups.WEIGHTS[1]} are")
+    cgroups.weigh(caller.group(given.get("name"), made=version == "v2"), version, weight)
+
+
+def join(caller: Caller, given: Given) -> None:
+    """Move the process that called into a group of the user's, or back to that of the process that started it."""
+    group, pid = str(given.get("group")), caller.process()
+    if name := _name_of(group):
+        caller.group(name)
+    elif group not in _started_in(pid):
+        raise Refusal(f"{group!r:.200} is not a control group of {caller.user.pw_name}'s")
+    privilege.is_called_by(pid)
+    cgroups.join(group)
+
+
+def remove_group(caller: Caller, given: Given) -> str:
+    """Remove the user's control group."""
+    path = str(given.get("path"))
+    name = _name_of(path)
+    if not name:
+        raise Refusal(f"{path!r:.200} is not a target's control group")
+    if os.path.isdir(path):
+        caller.group(name)
+    said = cgroups.remove(path)
+    files.remove(GROUPS / f"{name}.json")
+    return said
+
+
+def put_back_shared(caller: Caller, given: Given) -> list[str]:
+    """Put back what all targets share, where none has a group any more."""
+    return iocost.put_back_shared()
 
 
 def hello(caller: Caller, given: Given) -> str:
@@ -223,6 +323,16 @@ VERBS: dict[str, Callable[[Caller, Given], Any]] = {
     "drop-caches": drop_caches,
     "tune": set_tunable,
 }
+OF_GROUPS: dict[str, Callable[[Caller, Given], Any]] = {
+    "groups": groups,
+    "lay": lay,
+    "cost-off": cost_off,
+    "weigh": weigh,
+    "join": join,
+    "remove-group": remove_group,
+    "put-back-shared": put_back_shared,
+}
+"""They wait for control groups to go, and lock for themselves what they change."""
 ENTER = "enter"
 
 
@@ -236,11 +346,15 @@ def main(arguments: list[str]) -> int:
         os.chdir("/")
         if arguments == [ENTER]:
             return enter(caller)
-        if len(arguments) != 1 or arguments[0] not in VERBS:
-            raise Refusal(f"no verb {' '.join(arguments)!r:.100}; there are {', '.join([ENTER, *VERBS])}")
+        verbs = {**VERBS, **OF_GROUPS}
+        if len(arguments) != 1 or arguments[0] not in verbs:
+            raise Refusal(f"no verb {' '.join(arguments)!r:.100}; there are {', '.join([ENTER, *verbs])}")
         given = _read(sys.stdin.buffer.read(MOST_BYTES + 1))
-        with files.locked(LOCK), namespace.entered():
-            answer, code = {"value": VERBS[arguments[0]](caller, given)}, 0
+        if arguments[0] in OF_GROUPS:
+            answer, code = {"value": OF_GROUPS[arguments[0]](caller, given)}, 0
+        else:
+            with files.locked(LOCK), namespace.entered():
+                answer, code = {"value": VERBS[arguments[0]](caller, given)}, 0
     except Refusal as why:
         answer, code = {"refused": str(why)}, 1
     except (Failure, OSError) as why:
@@ -285,10 +399,13 @@ def _texts(given: Any) -> bool:
 
 
 def _filesystem(given: Any) -> FileSystem:
-    allowed = [name for name in filesystems.names() if filesystems.of(name).for_users]
+    return filesystems.of(_one_of(given, [name for name in filesystems.names() if filesystems.of(name).for_users]))
+
+
+def _one_of(given: Any, allowed: Sequence[str]) -> str:
     if given not in allowed:
         raise Refusal(f"{given!r:.100} is not among {', '.join(allowed)}, which are all that users may have")
-    return filesystems.of(given)
+    return str(given)
 
 
 def _options(given: Any, filesystem: FileSystem) -> str:
@@ -314,6 +431,26 @@ def _is_his(caller: Caller, device: str) -> bool:
 def _only_roots(folder: Path) -> bool:
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o22
+
+
+def _hierarchies() -> list[Path]:
+    return [top for top in (cgroups.v1(), cgroups.root()) if top is not None]
+
+
+def _name_of(group: str) -> str | None:
+    """The name of a target's control group, by its path; None for any other."""
+    name = Path(group).name[len(cgroups.PREFIX) :]
+    return name if GROUP.fullmatch(name) and group in _groups_called(name) else None
+
+
+def _groups_called(name: str) -> list[str]:
+    return [str(top / f"{cgroups.PREFIX}{name}") for top in _hierarchies()]
+
+
+def _started_in(pid: int) -> list[str]:
+    """The groups of the process that started this one: there it was before it joined any."""
+    parent = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+    return [str(cgroups.group_of(parent, top / "any")) for top in _hierarchies()]
 
 
 def _note(device: str) -> Path:

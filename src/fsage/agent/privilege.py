@@ -27,13 +27,15 @@ INSIDE = "--inside"  # tells the agent that the helper has started it where targ
 PACKAGE = str(Path(__file__).parents[2])  # a folder, or a zip in this process's memory, which lives as long
 MAIN = "sys.exit(agent.main(sys.argv[1:]))"
 CODE = (
-    *("caches", "errors", "files", "filesystem", "helper", "holders", "message", "mounting", "namespace", "places"),
-    *("privilege", "shell", "device/loops", "device/queue"),
+    *("caches", "errors", "files", "filesystem", "helper", "holders", "journal", "message", "mounting", "namespace"),
+    *("places", "privilege", "shell"),
+    *(f"device/{name}" for name in ("cgroups", "iocost", "loops", "model", "queue")),
     *(f"filesystems/{name}" for name in ("__init__", "ext4", "xfs")),
 )
 """Modules of the agent that the helper is made of; root runs no others of them."""
 UNMOUNTS = ("release", "remove", "recover")  # verbs of the agent after which nothing may be mounted any more
 _granted = False
+_caller: int | None = None  # in the helper: the process that has called it
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -114,6 +116,17 @@ def why_not() -> str | None:
             f"administrator installs the present one: {INSTALL}"
         )
     return None
+
+
+def caller() -> int:
+    """The process that does what needs root: this one, or that for which the helper does it."""
+    return _caller or os.getpid()
+
+
+def is_called_by(pid: int) -> None:
+    """This process is the helper, and does what it does for another."""
+    global _caller
+    _caller = pid
 
 
 def need(name: str) -> None:

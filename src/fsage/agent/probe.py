@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
 import subprocess
@@ -39,7 +38,7 @@ NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, o
 def probe(declared: Mapping[str, Any], request: Mapping[str, Any], check: bool) -> dict[str, Any]:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(declared)
-    root, missing = os.geteuid() == 0, containers.missing(spec["containers"])
+    missing = containers.missing(spec["containers"])
     found = versions(spec["containers"])
     if not found["fio"] and not missing:
         missing.append("fio: nothing can be measured without it; install the package fio")
@@ -49,7 +48,7 @@ def probe(declared: Mapping[str, Any], request: Mapping[str, Any], check: bool) 
         missing.append(NO_SRUN)
     lacking = kinds.of(spec["kind"]).lacking(spec)
     missing += lacking.missing
-    model = iocost.possible(spec["device_model"] or {}) if root else "needs root"
+    model = iocost.possible(spec["device_model"] or {})
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
     found_out = {
         "able": not missing,

@@ -6,6 +6,7 @@ import os
 import pwd
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -187,13 +188,17 @@ class Target(ABC):
         """The block queues' tunables in sysfs, one folder a store."""
         return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
 
+    def charged(self) -> AbstractContextManager[None]:
+        """What is started while the block runs is measured under the device model: in its group. Raises Failure."""
+        return self.model.charged()
+
     def front(self, argv: Sequence[str] = ()) -> list[str]:
-        """What stands before a command that is measured: into the device model's group, and as `run_as`.
+        """What stands before a command that is measured as `run_as`.
 
         What reads the device itself, past the file system, stays who we are. Raises Refusal.
         """
         bare = any(device in word for device in self.devices for word in argv)
-        return [*self.model.front(), *([] if bare else self.as_user())]
+        return [] if bare else self.as_user()
 
     def model_in_place(self) -> dict[str, Any] | None:
         """The device model as read back, put in place before if it was not; or None."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Container
 from pathlib import Path
 
-from fsage.agent import files, journal
+from fsage.agent import files, journal, privilege
 from fsage.agent.cells import trace
-from fsage.agent.device import iocost, scheduler, seek
+from fsage.agent.device import cgroups, iocost, scheduler, seek
 
 UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
 
@@ -20,24 +19,20 @@ def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
     Returns what was verified, a sentence each. `Failure`: what could not be put back stays noted.
     """
     proof: list[str] = []
-    if os.geteuid() != 0:  # all that is noted takes root, to make and to undo
+    if privilege.why_not():  # all that is noted takes root, to make and to undo
         return proof
-    with files.locked(journal.SHARED_LOCK):
-        for path in (journal.path_of(home), journal.SHARED):
-            if path == journal.SHARED and iocost.groups():
-                break
-            if path == journal.SHARED and kinds is not UNDO:
-                break
-            for entry in reversed(journal.entries(path)):
-                if entry["kind"] not in kinds:
-                    continue
-                proof.append(UNDO[entry["kind"]](entry))
-                journal.strike(path, entry)
-            if not journal.entries(path):
-                files.remove(path)  # void entries of an earlier boot
+    noted = journal.path_of(home)
+    for entry in reversed(journal.entries(noted)):
+        if entry["kind"] in kinds:
+            proof.append(UNDO[entry["kind"]](entry))
+            journal.strike(noted, entry)
+    if not journal.entries(noted):
+        files.remove(noted)  # void entries of an earlier boot
+    if kinds is UNDO and left_over():
+        proof += iocost.put_back_shared()
     return proof
 
 
 def left_over() -> bool:
     """Whether something shared is still changed although no target needs it."""
-    return os.geteuid() == 0 and bool(journal.entries(journal.SHARED)) and not iocost.groups()
+    return not cgroups.why_not() and journal.SHARED.exists() and not cgroups.names()

@@ -49,7 +49,11 @@ COLUMNS = {
     "deleted_share_files": Column("float64", "share of the files that was deleted, 0 to 1"),
     "deleted_share_bytes": Column("float64", "share of their bytes that was deleted, 0 to 1"),
     "real_fullness_percent": Column("float64", "share of the capacity in use when the cell was measured"),
-    "layout_digest": Column("str", "the same digest is the same layout, extent by extent"),
+    "layout_digest": Column(
+        "str",
+        "the same digest is the same layout, extent by extent; where extents are not to be had (`notes` says why), the "
+        "layout instance: one that was made anew is another",
+    ),
     "filler_files": Column("Int64", "files that made the target full"),
     "filler_extents": Column("Int64", "their extents"),
     "notes": Column("str", "what the steps noted that brought the state about, JSON", 3),

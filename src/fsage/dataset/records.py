@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from fsage.dataset.columns import COLUMNS
 from fsage.dataset.shape import Record
 from fsage.dataset.tables import DatasetError
-from fsage.handed import read_file
+from fsage.text.untrusted import read_file
 
 MOST_BYTES = 16 << 20
 """Of a record's file; one with a trace of 50,000 requests has a tenth of it."""
@@ -116,7 +116,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "params": _text(varied),
         **_achieved(layout),
         "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],
-        "layout_digest": layout.get("digest"),
+        "layout_digest": layout.get("digest") or record["check"].get("instance"),
         "filler_files": layout.get("filler_files"),
         "filler_extents": layout.get("filler_extents"),
         "notes": _text(layout.get("notes") or None),

@@ -8,8 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fsage import handed
 from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION
+from fsage.text import untrusted
 
 VERSION = b"fsage_schema_version"
 PARQUET = "records.parquet"
@@ -56,7 +56,7 @@ def read(path: Path) -> pd.DataFrame:
         table = _table(path)
     except FileNotFoundError:
         raise DatasetError(f"{path} is not there: `fsage report STUDY` writes it") from None
-    except handed.NotTaken as error:
+    except untrusted.NotTaken as error:
         raise DatasetError(f"{path} is not read: {error}") from None
     except (OSError, pa.ArrowException) as error:
         raise DatasetError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
@@ -79,12 +79,12 @@ def read(path: Path) -> pd.DataFrame:
 
 def _table(path: Path) -> pa.Table:
     """What is in a Parquet file that unpacks to no more than allowed. Raises NotTaken, OSError, ArrowException."""
-    with handed.open_file(path) as stream:
+    with untrusted.open_file(path) as stream:
         file = pq.ParquetFile(stream)
         about = file.metadata
         unpacked = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
         if about.num_rows > MOST_ROWS or unpacked > MOST_UNPACKED_BYTES or about.num_columns > MOST_COLUMNS:
-            raise handed.NotTaken(
+            raise untrusted.NotTaken(
                 f"it has {about.num_rows:,} rows of {about.num_columns:,} columns, {unpacked:,} bytes unpacked; "
                 f"allowed are {MOST_ROWS:,}, {MOST_COLUMNS:,} and {MOST_UNPACKED_BYTES:,}"
             )

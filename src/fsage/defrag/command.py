@@ -17,8 +17,8 @@ from fsage.defrag.look import ORDERS, Look, summary
 from fsage.defrag.rewrite import Outcome, rewrite, verify
 from fsage.defrag.tables import of_look
 from fsage.evidence.terminal import drawn
-from fsage.printable import Terminal, lines, printable
-from fsage.sizes import round_size
+from fsage.text.printable import Terminal, lines, printable
+from fsage.text.sizes import round_size
 
 LONGEST_S = 1_000_000
 

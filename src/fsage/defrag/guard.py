@@ -14,7 +14,7 @@ from fsage.agent import mounting
 from fsage.agent.defragment import with_tool
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap
-from fsage.sizes import round_size
+from fsage.text.sizes import round_size
 
 FS_IOC_GETFLAGS = 0x80086601  # linux/fs.h, as all below
 FS_IOC_FSGETXATTR = 0x801C581F

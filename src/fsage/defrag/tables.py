@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fsage.evidence.tables import Table
-from fsage.sizes import round_size
+from fsage.text.sizes import round_size
 
 
 def of_look(found: dict[str, Any]) -> Iterator[Table]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fsage.evidence.look import look
 from fsage.evidence.terminal import show
-from fsage.printable import Terminal, printable
+from fsage.text.printable import Terminal, printable
 
 
 def run(what: str, as_json: bool, html: Path | None, files_at_most: int) -> None:

@@ -19,8 +19,8 @@ from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
 from fsage.agent.shell import run
 from fsage.agent.walk import regular_files
 from fsage.evidence import texts
-from fsage.handed import NotTaken, open_file
-from fsage.printable import printable
+from fsage.text.printable import printable
+from fsage.text.untrusted import NotTaken, open_file
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
 LUSTRE_CLIENT = (

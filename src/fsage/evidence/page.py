@@ -11,7 +11,7 @@ import jinja2
 import fsage
 from fsage.evidence.tables import extents_per_file, tables, title
 from fsage.figures import bars_panel, strips_panel
-from fsage.sizes import format_size
+from fsage.text.sizes import format_size
 
 
 def page(layout: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fsage.sizes import round_size
+from fsage.text.sizes import round_size
 
 NUMBERS_SHOWN = 12
 

@@ -63,7 +63,7 @@ def load(name: str) -> ModuleType:
 
 
 class Study(Protocol):
-    """What of a study (fsage.study) its states depend on."""
+    """What of a study (fsage.study.study) its states depend on."""
 
     states: Any
 

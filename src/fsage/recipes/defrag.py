@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage import filler as laying
-from fsage.filler import Filler
+from fsage.matrix import filler as laying
+from fsage.matrix.filler import Filler
 from fsage.recipes import State
-from fsage.strict import Levels, Problem, Size, Strict, refuse
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 
 BEFORE = "before"
 

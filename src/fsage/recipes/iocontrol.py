@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from fsage.recipes import BLOCK_BYTES, State
-from fsage.sizes import format_size
-from fsage.strict import Levels, Problem, Size, Strict, refuse
+from fsage.text.sizes import format_size
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 
 BEFORE, HOT, AFTER = "before", "hot", "after"
 STAGES = (BEFORE, HOT, AFTER)

@@ -1,4 +1,4 @@
-"""PaF: populate a share of the capacity with files, then delete each with a probability (fsage.notation)."""
+"""PaF: populate a share of the capacity with files, then delete each with a probability (fsage.matrix.notation)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from fsage import filler as laying
-from fsage.filler import Filler
-from fsage.notation import Generation, PaF, parse
+from fsage.matrix import filler as laying
+from fsage.matrix.filler import Filler
+from fsage.matrix.notation import Generation, PaF, parse
 from fsage.recipes import State
-from fsage.sizes import format_size
-from fsage.strict import Levels, Problem, Size, Strict, refuse, show
+from fsage.text.sizes import format_size
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse, show
 
 Capacity = Annotated[int, Field(ge=1, le=99, strict=True)]
 Fragmentation = Annotated[int, Field(ge=0, le=99, strict=True)]

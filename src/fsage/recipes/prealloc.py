@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from fsage.recipes import State
-from fsage.sizes import format_size
-from fsage.strict import Levels, Problem, Size, Strict, refuse
+from fsage.text.sizes import format_size
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 
 CLEAN = "clean"
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from fsage import patterns
-from fsage.patterns import Pattern, Written
+from fsage.matrix import patterns
+from fsage.matrix.patterns import Pattern, Written
 from fsage.recipes import State
-from fsage.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
+from fsage.text.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
 
 MOST_PERCENT = 50
 MEMORY = "memory"

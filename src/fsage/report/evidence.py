@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from fsage.messages import StoresLayout
+from fsage.records.messages import StoresLayout
 
 AGAIN = "move the file away and run the study again"
 
@@ -22,13 +22,23 @@ class Generation(BaseModel):
     capacity_percent: float
 
 
+class Token(BaseModel):
+    instance: str | None = None
+
+
 class StateEvidence(BaseModel):
     """What an evidence file says beside its layout, as far as the report uses it."""
 
     state: str
     digest: str | None = None
+    token: Token = Token()
     generations: list[Generation] | None = None
     steps: list[dict[str, Any]] = []
+
+    @property
+    def layout_digest(self) -> str | None:
+        """What tells its layout from others, as in the table of records."""
+        return self.digest or self.token.instance
 
 
 @dataclass(frozen=True)
@@ -90,9 +100,9 @@ def _checked(state: str, content: dict[str, Any], digests: set[str]) -> StateEvi
         ) from None
     if known.state != state:
         raise ValueError(f"this is evidence of the state {known.state}, not of {state}; it is not used")
-    if digests and known.digest not in digests:
+    if digests and known.layout_digest not in digests:
         raise ValueError(
-            f"the evidence of {state} is of another layout (digest {known.digest}) than its records "
+            f"the evidence of {state} is of another layout (digest {known.layout_digest}) than its records "
             f"({', '.join(sorted(digests))}); it is not used"
         )
     return known

@@ -10,8 +10,8 @@ from itertools import groupby
 import pandas as pd
 
 from fsage.figures import Line, Panel, bars_panel, line_panel, strips_panel
-from fsage.messages import StoreLayout as Store
-from fsage.messages import StoresLayout as Layout
+from fsage.records.messages import StoreLayout as Store
+from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.groups import samples, size_label
 from fsage.report.section import Section

@@ -59,6 +59,7 @@ def build(
         extras=missing.extras(frame),
         sections=sections,
         states=tables.states(frame, planned, known),
+        undigested=tables.undigested(frame),
         groups=tables.groups(table),
         cells=tables.cells(frame, cells),
         gaps=missing.gaps(frame, cells),

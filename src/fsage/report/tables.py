@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pandas as pd
 
-from fsage.messages import StoresLayout as Layout
+from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.groups import measure_label, measures, params_labels, samples
 from fsage.report.missing import PlannedCell, missing
@@ -51,6 +52,20 @@ def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> list[
             "layout": _layout(evidence.layouts[name]) if name in evidence.layouts else None,
         }
         for name in planned
+    ]
+
+
+def undigested(frame: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why states have no digest of extents."""
+    noted = frame[["state", "notes"]].dropna().drop_duplicates()
+    found: dict[str, set[str]] = {}
+    for row in noted.to_dict("records"):
+        note = json.loads(row["notes"]).get("digest")  # a record's, so that it may be anything
+        if isinstance(note, dict) and isinstance(why := note.get("absent"), str):
+            found.setdefault(why, set()).add(row["state"])
+    return [
+        f"No digest of extents: {', '.join(sorted(states))}. {why}. Each layout instance counts as a layout of its own."
+        for why, states in sorted(found.items())
     ]
 
 
@@ -107,7 +122,7 @@ def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, Any]:
 
 
 def _digest(evidence: Evidence, state: str) -> str | None:
-    return evidence.known[state].digest if state in evidence.known else None
+    return evidence.known[state].layout_digest if state in evidence.known else None
 
 
 def _layout(layout: Layout) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from typing import Any
 
 import yaml
 
-from fsage import results, yaml_text
-from fsage.study import StudyError
+from fsage.plan import results
+from fsage.study.study import StudyError
+from fsage.text import yaml_text
 
 PLAYBOOK = "check_site.yml"
 

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fsage.agent.lustre.servercache import KEPT
-from fsage.plan import Plan
-from fsage.play import duration
-from fsage.printable import Terminal
+from fsage.plan.plan import Plan
+from fsage.plan.target import Target
+from fsage.run.play import duration
 from fsage.site.look import Host, Site
-from fsage.study import StudyError
-from fsage.target import Target
+from fsage.study.study import StudyError
+from fsage.text.printable import Terminal
 
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterable
 
 from fsage.agent import helper
 from fsage.agent.privilege import HELPER, INSTALL, texts
@@ -25,11 +26,17 @@ def program() -> bytes:
 
 def rules(user: str) -> str:
     """Rules of sudoers(5) that suffice for a user; every command to the letter."""
-    commands = ", \\\n    ".join(f"{HELPER} {verb}" for verb in [helper.ENTER, *helper.VERBS])
+
+    def commands(verbs: Iterable[str]) -> str:
+        return ", \\\n    ".join(f"{HELPER} {verb}" for verb in verbs)
+
     return f"""\
 # What fsage may ask of root for user {user}. On each host the administrator installs the helper and these rules by
 #   {INSTALL}
 #   ./run fsage site --sudoers | sudo install -o root -g root -m 0440 /dev/stdin {RULES}
-Cmnd_Alias FSAGE = {commands}
-{user} ALL = (root) NOPASSWD: FSAGE
+Cmnd_Alias FSAGE = {commands([helper.ENTER, *helper.VERBS])}
+# Control groups, for the device model iocost and shares of a device. A process of his that is measured leaves the group
+# that a login or a job scheduler put it in, and its limits; leave FSAGE_GROUPS out where that must not be.
+Cmnd_Alias FSAGE_GROUPS = {commands(helper.OF_GROUPS)}
+{user} ALL = (root) NOPASSWD: FSAGE, FSAGE_GROUPS
 """

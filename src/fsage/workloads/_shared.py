@@ -81,7 +81,7 @@ def mpirun(claim: Mapping, named: bool = False) -> list[str]:
     `named`: a single client is named too, for it may be another one than the host that launches.
 
     Its output is not tagged: not every MPI knows how to. With srun they are a step of the job that visits the target
-    (fsage.request), so that no cell waits in a queue.
+    (fsage.run.request), so that no cell waits in a queue.
     """
     each, names, count = claim.get("tasks", 1), hosts(claim), tasks(claim)
     several, site = len(names) > 1 or named, claim.get("launcher_options", [])

@@ -11,8 +11,8 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.agent import files, journal, mounting
-from fsage.agent.device import iocost
+from fsage.agent import journal
+from fsage.agent.device import cgroups, iocost
 from fsage.agent.errors import Failure
 from fsage.agent.target import Target
 
@@ -25,28 +25,28 @@ class Counted(NamedTuple):
     cost_us: int
 
 
+def why_not_v1() -> str | None:
+    """Why there can be no groups of cgroup v1 here; None when there can."""
+    if why := cgroups.why_not():
+        return f"no shares by weight in cgroup v1: {why}"
+    if cgroups.v1() is None:
+        return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
+    return None
+
+
 def make(target: Target, asked: dict, one: dict) -> Path:
     """A reader's control group with its weight, made if it is not there; the cost model in place, or off.
 
     `asked`: the phase's `shares`, `one` of its groups. Raises Refusal, Failure.
     """
-    name = f"{target.name}.{one['name']}"
-    if asked["cgroup"] == "v2":
+    name, version = f"{target.name}.{one['name']}", asked["cgroup"]
+    group = cgroups.path_of(name, version)
+    if version == "v2":
         cost = asked["cost"]
         iocost.put(target.home, name, target.devices if cost else [], cost or {})
-        group = iocost.group_of(name)
-        for file in (group / "io.weight", group / "io.bfq.weight"):  # IOCost's or CFQ's, and BFQ's
-            if file.exists():
-                _write(file, f"default {one['weight']}")
-        return group
-    root = v1()
-    if root is None:
-        raise Failure("cgroup v1 does not hold the block I/O controller any more")
-    group = root / f"{iocost.PREFIX}{name}"
-    with files.locked(journal.SHARED_LOCK):
+    else:
         journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(group)})
-        group.mkdir(exist_ok=True)
-    _write(group / f"{_v1_prefix(group)}weight", str(one["weight"]))
+    cgroups.weigh(name, version, one["weight"])
     return group
 
 
@@ -55,10 +55,10 @@ def counted(target: Target, group: Path) -> Counted:
     numbers = {iocost.number_of(device) for device in target.devices}
     read_bytes = ios = cost_us = 0
     try:
-        if not (group / "io.stat").exists() and (group / f"{_v1_prefix(group)}io_serviced").exists():
+        if not (group / "io.stat").exists() and (group / f"{cgroups.v1_prefix(group)}io_serviced").exists():
             found = []
             for name in ("io_service_bytes", "io_serviced"):
-                text = (group / f"{_v1_prefix(group)}{name}").read_text(encoding="ascii")
+                text = (group / f"{cgroups.v1_prefix(group)}{name}").read_text(encoding="ascii")
                 lines = [line.split() for line in text.splitlines()]
                 found.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
             return Counted(found[0], found[1], 0)
@@ -77,7 +77,7 @@ def counted(target: Target, group: Path) -> Counted:
 def end_readers(home: Path) -> None:
     """End what runs in the readers' groups, which nobody else's process is in."""
     for group in left_over(home):
-        for pid in processes(group):
+        for pid in set(processes(group)) - {str(os.getpid())}:  # who is about to start a reader is there for a moment
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
 
@@ -86,7 +86,7 @@ def left_over(home: Path) -> list[Path]:
     """The readers' groups that are noted."""
     entries = journal.entries(journal.path_of(home))
     noted = [Path(entry["path"]) for entry in entries if entry["kind"] in ("group", "v1_group")]
-    return [group for group in noted if group.name.startswith(f"{iocost.PREFIX}{home.name}.")]
+    return [group for group in noted if group.name.startswith(f"{cgroups.PREFIX}{home.name}.")]
 
 
 def processes(group: Path) -> list[str]:
@@ -95,23 +95,3 @@ def processes(group: Path) -> list[str]:
         return (group / "cgroup.procs").read_text(encoding="ascii").split()
     except OSError:
         return []
-
-
-def v1() -> Path | None:
-    """Where the block I/O controller of cgroup v1 is mounted."""
-    for mount in mounting.mounts():
-        if mount.type == "cgroup" and mount.root == "/" and "blkio" in mount.super_options.split(","):
-            return Path(mount.point)
-    return None
-
-
-def _v1_prefix(group: Path) -> str:
-    """BFQ's files of cgroup v1; CFQ's are called so without its name."""
-    return "blkio.bfq." if (group / "blkio.bfq.weight").exists() else "blkio."
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="ascii")
-    except OSError as error:
-        raise Failure(f"writing {text!r} to {path}: {error.strerror}") from error

@@ -12,7 +12,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from fsage.agent import caches
-from fsage.agent.cells import commands, shares
+from fsage.agent.cells import commands, leftover, shares
 from fsage.agent.cells.trace import tracing
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import layout_of
@@ -194,15 +194,17 @@ class Phases:
         What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
         """
         before = _used_by_children()
-        first, *others = commands.run(
-            [phase["argv"], *phase.get("beside", ())],
-            self.attend,
-            phase["timeout_s"],
-            cwd=self.target.mounts[0] / "measured",
-            env={**os.environ, "LC_ALL": "C", **phase.get("env", {}), **self.allocation(phase["argv"])},
-            front=self.target.front(phase["argv"]),
-            pass_fds=inherited,
-        )
+        env = {**os.environ, "LC_ALL": "C", **leftover.marked(), **phase.get("env", {})}
+        with self.target.charged():
+            first, *others = commands.run(
+                [phase["argv"], *phase.get("beside", ())],
+                self.attend,
+                phase["timeout_s"],
+                cwd=self.target.mounts[0] / "measured",
+                env={**env, **self.allocation(phase["argv"])},
+                front=self.target.front(phase["argv"]),
+                pass_fds=inherited,
+            )
         first["cpu_s"] = _used_by_children() - before
         if others:
             return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}

@@ -21,7 +21,7 @@ from typing import Any
 from fsage.agent import journal
 from fsage.agent.cells import groups, query
 from fsage.agent.cells.groups import Counted
-from fsage.agent.device import iocost, scheduler
+from fsage.agent.device import cgroups, iocost, scheduler
 from fsage.agent.errors import Failure
 from fsage.agent.hosts import library
 from fsage.agent.shell import stop
@@ -44,8 +44,8 @@ def why_not(target: Target, phases: list[dict]) -> str | None:
     for asked in (phase["shares"] for phase in phases if "shares" in phase):
         if why := scheduler.why_not(target.devices[0], asked["queue"]):
             return why
-        if asked["cgroup"] == "v1" and groups.v1() is None:
-            return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
+        if asked["cgroup"] == "v1" and (why := groups.why_not_v1()):
+            return why
         if asked["cgroup"] == "v2" and (why := iocost.possible({}) if asked["cost"] else iocost.grantable({})):
             return f"no shares by weight in cgroup v2: {why}"
         if any("query" in one for one in asked["groups"]) and (why := query.why_not()):
@@ -164,17 +164,18 @@ def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
 
 def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen:
     try:
-        return subprocess.Popen(
-            [*iocost.within(group), *target.as_user(), *argv],
-            stdin=subprocess.DEVNULL if code is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            cwd=target.mounts[0] / "measured",
-            env={**os.environ, "LC_ALL": "C", **({"PYTHONPATH": library.path_of(code)} if code else {})},
-            pass_fds=[code] if code else [],
-            start_new_session=True,
-        )
+        with cgroups.inside(group):
+            return subprocess.Popen(
+                [*target.as_user(), *argv],
+                stdin=subprocess.DEVNULL if code is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                cwd=target.mounts[0] / "measured",
+                env={**os.environ, "LC_ALL": "C", **({"PYTHONPATH": library.path_of(code)} if code else {})},
+                pass_fds=[code] if code else [],
+                start_new_session=True,
+            )
     except OSError as error:
         raise Failure(f"starting {argv[0]} in {group}: {error}") from error

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import socket
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 from fsage.agent import frozen, structure, token
-from fsage.agent.cells import outbox, shares
+from fsage.agent.cells import leftover, outbox, shares
 from fsage.agent.cells.phases import Phases
 from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, utc_now
@@ -107,7 +109,7 @@ class Visit:
             if osts and (untuned := tuned.why_not(self.hosts, self.conditions["tunables"].get(tuned.NOTE))):
                 why = why or untuned
             cleaning = time.monotonic()
-            broken = self.clean()
+            broken = self.clean(failed=bool(why))
             why = why or broken
             observation = self.observation(cell, began, seen, phases, "failed" if why else "done", why)
             if counted:
@@ -149,12 +151,15 @@ class Visit:
             raise Orphaned
         self.hosts.alive()
 
-    def clean(self) -> str | None:
+    def clean(self, failed: bool) -> str | None:
         """Remove what the cell left and say so on the target; why the state is lost when that cannot be done.
 
-        A file system that shut itself down after an I/O error comes back by umount and mount.
+        What a cell that failed left at work ends before. A file system that shut itself down after an I/O error comes
+        back by umount and mount.
         """
         try:
+            if failed:
+                leftover.end([Path(os.path.realpath(mount)) / "measured" for mount in self.target.mounts])
             remove_measured(self.target, self.now)
         except Failure as failure:
             return f"cleaning up failed: {failure}"

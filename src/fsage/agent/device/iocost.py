@@ -8,23 +8,24 @@ The group is a child of the root group, whose own I/O is never charged.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from fsage.agent import files, journal, mounting
+from fsage.agent.device import cgroups
+from fsage.agent.device.cgroups import words, write
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.privilege import privileged
 
-PREFIX = "fsage-"
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
 # of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
 LATENCY_US = 5000
 PUT_BACK_PATIENCE_S = 150.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
-GROUP_PATIENCE_S = 5.0  # what a killed command started may still end a transfer
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
@@ -50,29 +51,29 @@ class Iocost(Model):
         """See the function `put`."""
         return put(self.home, self.name, devices, self.claimed)
 
-    def front(self) -> list[str]:
-        """Into the target's control group."""
-        return within(group_of(self.name))
+    def charged(self) -> AbstractContextManager[None]:
+        """In the target's control group."""
+        return cgroups.inside(cgroups.path_of(self.name))
 
 
 def possible(declared: dict[str, Any]) -> str | None:
     """Why no model can be laid over a device of this machine; None when one can."""
     if why := grantable(declared):
         return why
-    root = _root()
-    if root and "io" in _words(root / "cgroup.controllers") and not (root / "io.cost.qos").exists():
+    root = cgroups.root()
+    if root and "io" in words(root / "cgroup.controllers") and not (root / "io.cost.qos").exists():
         return "this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)"
     return None
 
 
 def grantable(declared: dict[str, Any]) -> str | None:
     """Why no group of cgroup v2 can have the block I/O controller here; None when one can."""
-    if os.geteuid() != 0:
-        return "needs root"
-    root = _root()
+    if why := cgroups.why_not():
+        return why
+    root = cgroups.root()
     if root is None:
         return "the root of cgroup v2 cannot be reached here (not mounted, or hidden by a container)"
-    if "io" in _words(root / "cgroup.controllers"):
+    if "io" in words(root / "cgroup.controllers"):
         return None
     try:
         _plan_move(declared.get("allow_moving", []))
@@ -87,41 +88,52 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dic
     `Refusal` where this machine cannot; `Failure` when what is read back differs.
     """
     if not _in_place(name, devices, model):
-        with files.locked(journal.SHARED_LOCK):
-            root = _provide_io(model.get("allow_moving", []))
-            mine = journal.path_of(home)
-            for entry in journal.entries(mine):  # of a loop device that the target has no more
-                if entry["kind"] == "cost" and entry["device"] not in map(number_of, devices):
-                    _cost_off(entry)
-                    journal.strike(mine, entry)
-            journal.note(mine, {"kind": "group", "path": str(_group(root, name))})
-            _group(root, name).mkdir(exist_ok=True)
-            for device in devices:
-                number = number_of(device)
-                journal.note(mine, {"kind": "cost", "device": number})
-                for file, line in _lines(model).items():
-                    _write(root / file, f"{number} {line}")
+        if why := possible(model):
+            raise Refusal(f"no device model on {os.uname().nodename}: {why}")
+        mine = journal.path_of(home)
+        for entry in journal.entries(mine):  # of a loop device that the target has no more
+            if entry["kind"] == "cost" and entry["device"] not in map(number_of, devices):
+                cost_off(entry["device"])
+                journal.strike(mine, entry)
+        journal.note(mine, {"kind": "group", "path": str(cgroups.path_of(name))})
+        for device in devices:
+            journal.note(mine, {"kind": "cost", "device": number_of(device)})
+        lay(name, devices, model)
         if not _in_place(name, devices, model):
             raise Failure(f"the device model does not read back: asked {_lines(model)}, found {_read_back(devices)}")
     return {
         **model,
-        "group": name and PREFIX + name,
+        "group": name and cgroups.PREFIX + name,
         "read_back": _read_back(devices),
         "charges_buffered_writes": _charges_writeback(),
     }
 
 
-def within(group: Path) -> list[str]:
-    """The front of a command that is to run in a control group; it fails, and says so, where the group has gone."""
-    return ["sh", "-c", 'echo 0 >"$0" && exec "$@"', str(group / "cgroup.procs")]
+@privileged("lay")
+def lay(name: str, devices: list[str], model: dict[str, Any]) -> None:
+    """Make the group and lay the model over the devices, the controller moved to cgroup v2 before. See `put`."""
+    with files.locked(journal.SHARED_LOCK):
+        root = _provide_io(model.get("allow_moving", []))
+        cgroups.path_of(name).mkdir(exist_ok=True)
+        for device in devices:
+            for file, line in _lines(model).items():
+                write(root / file, f"{number_of(device)} {line}")
 
 
-def group_of(name: str) -> Path:
-    """The directory of a group that `put` has made. Raises Refusal."""
-    root = _root()
-    if root is None:
-        raise Refusal("the root of the cgroup v2 hierarchy cannot be reached here")
-    return _group(root, name)
+@privileged("put-back-shared")
+def put_back_shared() -> list[str]:
+    """Undo what all targets share when none has a group any more; what was verified, a sentence each.
+
+    Raises Failure: what could not be put back stays noted.
+    """
+    proof = []
+    with files.locked(journal.SHARED_LOCK):
+        for entry in reversed(journal.entries(journal.SHARED)) if not cgroups.names() else ():
+            proof.append(SHARED_UNDO[entry["kind"]](entry))
+            journal.strike(journal.SHARED, entry)
+        if not journal.entries(journal.SHARED):
+            files.remove(journal.SHARED)  # void entries of an earlier boot
+    return proof
 
 
 def number_of(device: str) -> str:
@@ -130,15 +142,9 @@ def number_of(device: str) -> str:
     return f"{os.major(stat.st_rdev)}:{os.minor(stat.st_rdev)}"
 
 
-def groups() -> list[str]:
-    """The groups of fsage's targets that exist on this machine."""
-    root = _root()
-    return sorted(group.name for group in root.glob(PREFIX + "*") if group.is_dir()) if root else []
-
-
 def _in_place(name: str, devices: list[str], model: dict[str, Any]) -> bool:
-    root = _root()
-    if root is None or not (_group(root, name) / "io.stat").exists():
+    root = cgroups.root()
+    if root is None or not (root / f"{cgroups.PREFIX}{name}" / "io.stat").exists():
         return False
     if not devices:
         return True
@@ -163,7 +169,7 @@ def _lines(model: dict[str, Any]) -> dict[str, str]:
 
 def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
     """Device -> file -> key -> value, as the kernel has them."""
-    root = _root()
+    root = cgroups.root()
     found: dict[str, dict[str, dict[str, str]]] = {}
     for device in devices:
         number = number_of(device)
@@ -178,10 +184,10 @@ def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
 
 def _provide_io(allow_moving: list[str]) -> Path:
     """Make the `io` controller available to groups below the root of cgroup v2, and return that root."""
-    root = _root()
+    root = cgroups.root()
     if root is None or (why := possible({"allow_moving": allow_moving})):
         raise Refusal(f"no device model on {os.uname().nodename}: {why if root else 'no cgroup v2'}")
-    if "io" not in _words(root / "cgroup.controllers"):
+    if "io" not in words(root / "cgroup.controllers"):
         move = _plan_move(allow_moving)
         journal.note(journal.SHARED, move)
         try:
@@ -190,24 +196,24 @@ def _provide_io(allow_moving: list[str]) -> Path:
         except Failure as failure:
             journal.strike(journal.SHARED, move)
             raise Failure(f"{failure}; groups that were removed still hold it, or somebody made a new one") from failure
-        if "io" not in _words(root / "cgroup.controllers"):
+        if "io" not in words(root / "cgroup.controllers"):
             raise Failure(
                 f"{move['mount']} gave blkio up ({move['before']} -> {move['after']}), but cgroup v2 has not got io"
             )
     if not (root / "io.cost.qos").exists():
         raise Refusal("no device model: this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)")
-    if "io" not in _words(root / "cgroup.subtree_control"):
+    if "io" not in words(root / "cgroup.subtree_control"):
         journal.note(journal.SHARED, {"kind": "subtree_control", "path": str(root / "cgroup.subtree_control")})
-        _write(root / "cgroup.subtree_control", "+io")
+        write(root / "cgroup.subtree_control", "+io")
     return root
 
 
 def _plan_move(allow_moving: list[str]) -> journal.Entry:
-    root = _root()
+    root = cgroups.root()
     return plan_move(
         Path("/proc/cgroups").read_text(encoding="ascii"),
         mounting.mounts(),
-        _words(root / "cgroup.subtree_control") if root else [],
+        words(root / "cgroup.subtree_control") if root else [],
         allow_moving,
         _below,
     )
@@ -300,84 +306,42 @@ def _move_back(entry: journal.Entry) -> str:
 
 
 def _subtree_control_off(entry: journal.Entry) -> str:
-    _write(Path(entry["path"]), "-io")
-    if "io" in _words(Path(entry["path"])):
+    write(Path(entry["path"]), "-io")
+    if "io" in words(Path(entry["path"])):
         raise Failure(f"{entry['path']} still has io")
     return f"{entry['path']} has no io again"
 
 
-def _group_off(entry: journal.Entry) -> str:
-    group, deadline = Path(entry["path"]), time.monotonic() + GROUP_PATIENCE_S
-    while group.is_dir():
-        try:
-            group.rmdir()
-        except OSError as error:
-            if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                inside = ", ".join(_words(group / "cgroup.procs")) or "none"
-                raise Failure(
-                    f"removing the control group {group}: {error.strerror}; processes in it: {inside}"
-                ) from error
-            time.sleep(0.05)
-    return f"the control group {group} is gone"
-
-
-def _cost_off(entry: journal.Entry) -> str:
-    root = _root()
+@privileged("cost-off")
+def cost_off(number: str) -> str:
+    """Take the model off a device, `major:minor`; what was done, in words. Raises Failure."""
+    root = cgroups.root()
     if root is None:
-        raise Failure(f"the cost model of device {entry['device']} cannot be reached: no cgroup v2 root here")
+        raise Failure(f"the cost model of device {number} cannot be reached: no cgroup v2 root here")
     for file, line in (("io.cost.qos", "enable=0 ctrl=auto"), ("io.cost.model", "ctrl=auto")):
         if (root / file).exists():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                _write(root / file, f"{entry['device']} {line}", missing_ok=True)
-    return f"device {entry['device']} has no cost model"
+                write(root / file, f"{number} {line}", missing_ok=True)
+    return f"device {number} has no cost model"
 
 
-UNDO = {
+SHARED_UNDO: dict[str, Callable[[journal.Entry], str]] = {
     "moved": _move_back,
     "subtree_control": _subtree_control_off,
-    "group": _group_off,
-    "v1_group": _group_off,
-    "cost": _cost_off,
 }
-
-
-def _root() -> Path | None:
-    """The root group of cgroup v2 as this process can reach it. Only the real root has no cgroup.events."""
-    for mount in mounting.mounts():
-        if mount.type == "cgroup2" and mount.root == "/" and not os.path.exists(mount.point + "/cgroup.events"):
-            return Path(mount.point)
-    return None
-
-
-def _group(root: Path, name: str) -> Path:
-    return root / (PREFIX + name)
+UNDO: dict[str, Callable[[journal.Entry], str]] = {
+    "group": lambda entry: cgroups.remove(entry["path"]),
+    "v1_group": lambda entry: cgroups.remove(entry["path"]),
+    "cost": lambda entry: cost_off(entry["device"]),
+}
 
 
 def _charges_writeback() -> bool:
     """Whether buffered writes are charged to the group: only where v2 has the memory controller too."""
-    root = _root()
-    return root is not None and "memory" in _words(root / "cgroup.subtree_control")
+    root = cgroups.root()
+    return root is not None and "memory" in words(root / "cgroup.subtree_control")
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
     """`a=1 b=2` as a dictionary."""
     return {key: value for key, _, value in (word.partition("=") for word in words)}
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="ascii").split()
-    except FileNotFoundError:
-        return []
-
-
-def _write(path: Path, text: str, missing_ok: bool = False) -> None:
-    """One write(2), which is how these files take a command."""
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    except OSError as error:
-        if not (missing_ok and error.errno in (errno.ENODEV, errno.ENOENT)):
-            raise Failure(f"writing {text!r} to {path}: {error.strerror}") from error
-    finally:
-        os.close(descriptor)

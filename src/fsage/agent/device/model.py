@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,6 @@ class Model:
         """Have it in place on each loop device; its parameters and what was read back, or None without a model."""
         return None
 
-    def front(self) -> list[str]:
-        """The front of a command that is measured under the model; empty where that needs nothing."""
-        return []
+    def charged(self) -> AbstractContextManager[None]:
+        """What is started while the block runs is measured under the model."""
+        return nullcontext()

@@ -34,6 +34,8 @@ KNOWN = (
     "write_zeroes_unmap_max_bytes",
 )
 """Every file there that may be written."""
+OF_BFQ = "iosched/low_latency"
+"""And one of BFQ's, which no study names."""
 
 
 def tune(queues: list[Path], name: str, value: Any, before: list[str] | None, check: bool) -> tuple[dict, bool, str]:

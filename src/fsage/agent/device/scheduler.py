@@ -9,9 +9,9 @@ import os
 import shutil
 from pathlib import Path
 
-from fsage.agent import files, journal
-from fsage.agent.device import loops
-from fsage.agent.errors import Failure
+from fsage.agent import journal
+from fsage.agent.device import loops, queue
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
 from fsage.agent.target import Target
 
@@ -36,19 +36,18 @@ def _loadable(name: str) -> bool:
 
 def put(target: Target, name: str) -> None:
     """Give every loop device of the target the scheduler, noting the one that it has. Raises Failure."""
-    with files.locked(journal.SHARED_LOCK):
-        for store, device, _ in target.stores():
-            path, disk = _path(device), target.model.disk(store)
-            loop = {key: disk[key] for key in ("dev", "ino")}
-            entry = {"kind": "scheduler", "device": device, "before": _now(path), "disk": loop}
-            favours = _favours(path)
-            if favours.exists():
-                entry["low_latency"] = favours.read_text(encoding="ascii").strip()
-            if entry["before"] != name or entry.get("low_latency", "0") != "0":
-                journal.note(journal.path_of(target.home), entry)
-                _set(path, name)
-            if favours.exists():
-                favours.write_text("0", encoding="ascii")
+    for store, device, _ in target.stores():
+        path, disk = _path(device), target.model.disk(store)
+        loop = {key: disk[key] for key in ("dev", "ino")}
+        entry = {"kind": "scheduler", "device": device, "before": _now(path), "disk": loop}
+        favours = _favours(path)
+        if favours.exists():
+            entry["low_latency"] = favours.read_text(encoding="ascii").strip()
+        if entry["before"] != name or entry.get("low_latency", "0") != "0":
+            journal.note(journal.path_of(target.home), entry)
+            _set(path, name)
+        if favours.exists():
+            queue.set_knob(favours, "0")
 
 
 def _put_back(entry: journal.Entry) -> str:
@@ -57,7 +56,7 @@ def _put_back(entry: journal.Entry) -> str:
     path = _path(entry["device"])
     _set(path, entry["before"])
     if "low_latency" in entry:
-        _favours(path).write_text(entry["low_latency"], encoding="ascii")
+        queue.set_knob(_favours(path), entry["low_latency"])
     return f"{entry['device']} has the scheduler {entry['before']} again"
 
 
@@ -70,14 +69,14 @@ def _path(device: str) -> Path:
 
 def _favours(path: Path) -> Path:
     """BFQ's switch that gives more weight to what seems interactive; there while BFQ is."""
-    return path.parent / "iosched/low_latency"
+    return path.parent / queue.OF_BFQ
 
 
 def _set(path: Path, name: str) -> None:
     try:
-        path.write_text(name, encoding="ascii")
-    except OSError as error:
-        raise Failure(f"writing {name!r} to {path}: {error.strerror}") from error
+        queue.set_knob(path, name)
+    except Refusal as why:
+        raise Failure(str(why)) from why
     if _now(path) != name:
         raise Failure(f"{path} reads {path.read_text(encoding='ascii').strip()!r} after {name!r} was written to it")
 

@@ -34,7 +34,8 @@ class Armed:
         theirs, self.ours = os.pipe()
         how = {"stdin": theirs, "cwd": target.mounts[0] / "measured", "env": {**os.environ, "LC_ALL": "C"}}
         try:
-            self.command = Command([*target.front(argv), *argv], time.monotonic(), how)
+            with target.charged():
+                self.command = Command([*target.front(argv), *argv], time.monotonic(), how)
         except OSError as error:
             os.close(self.ours)
             raise Failure(f"{argv[0]} does not start on {here}: {error.strerror}") from error

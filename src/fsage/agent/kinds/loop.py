@@ -131,9 +131,10 @@ class Loop(Target):
         """From a claim that is begun to one that is whole: device model, file systems, capacity, calibration."""
         declared, stores = self.spec["device_model"], len(self.devices)
         raw: dict[str, Any] = claim.no_backing()
-        if os.geteuid() == 0 and (declared or self.spec["amount_mib"] is None):
-            image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
-            raw = calibrate.backing(self.devices[0], image_bytes, self.spec["containers"])
+        if declared or self.spec["amount_mib"] is None:
+            first = self.claim["stores"][0]  # whose device a user cannot open, but its image he can
+            below = self.devices[0] if os.geteuid() == 0 else first["image"]
+            raw = calibrate.backing(below, first["image_id"]["bytes"], self.spec["containers"])
         lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
         self.claim["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
         self.save()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsage import agreement
+from fsage.analysis import agreement
 from fsage.report.section import Data, Section
 
 

@@ -1,0 +1,1 @@
+"""What records say, before anybody words or draws it."""

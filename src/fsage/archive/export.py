@@ -1,0 +1,183 @@
+"""A study's results as an RO-Crate: one folder, or zip, with all that a report is made from, and what made it.
+
+RO-Crate 1.1 with the profile Process Run Crate (https://w3id.org/ro/wfrun/process): it needs no service, archives
+and repositories read it, and without any software it is still a folder of JSON, YAML and Parquet. In it a project's
+paths are kept (config/, inventories/, results/), so `remake` is the usual report, from other folders.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rocrate.model.contextentity import ContextEntity
+from rocrate.model.softwareapplication import SoftwareApplication
+from rocrate.rocrate import ROCrate
+
+import fsage
+from fsage import dataset
+from fsage.archive import anonymous
+from fsage.archive import crate as crates
+from fsage.archive.crate import METADATA, CrateError
+from fsage.plan.plan import Plan, load_plan
+from fsage.report.provenance import commit
+from fsage.run.conclusion import write_report
+from fsage.text import untrusted
+
+PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+SOURCE = "#fsage"
+
+
+@dataclass(frozen=True)
+class Remade:
+    """A report made anew from a crate; `same` tells whether it has the bytes of the one in the crate."""
+
+    page: Path
+    same: bool
+    made_by: str
+    """The code that made the report in the crate."""
+
+
+def export(
+    plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool = True, without_names: bool = False
+) -> Path:
+    """Write the crate to `to`, a new folder or a new .zip; return it. Raises CrateError.
+
+    Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same. `without_names`:
+    stand-ins take the place of what tells of people and machines (fsage.archive.anonymous), in the report too.
+    """
+    if to.exists():
+        raise CrateError(f"{to} exists: name a folder or a .zip that does not")
+    if not without_names:
+        return _export(plan, study_file, inventory, to, raw)
+    with tempfile.TemporaryDirectory(prefix="fsage-anonymous-") as folder:
+        return _export(*anonymous.copy(plan, study_file, inventory, Path(folder)), to, raw)
+
+
+def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool) -> Path:
+    frame = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
+    if frame.empty:
+        raise CrateError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")
+    write_report(plan, study_file)
+    crate = ROCrate(version="1.1")
+    crate.name = f"{plan.study.title} ({plan.study.name} on {plan.target.name})"
+    crate.description = plan.study.question
+    crate.license = "not stated: ask whoever measured"
+    last = str(frame["began"].max())
+    crate.root_dataset["datePublished"] = last  # not of now: the same records give the same crate
+    crate.root_dataset["conformsTo"] = crate.add(ContextEntity(crate, PROFILE, {"@type": "CreativeWork"}))
+    asked, found = [*_asked(crate, plan, study_file, inventory)], [*_results(crate, plan, raw)]
+    software = crate.add(
+        SoftwareApplication(crate, SOURCE, {"name": "fsage", "version": fsage.__version__, "softwareVersion": commit()})
+    )
+    crate.add_action(
+        software,
+        identifier="#measurement",
+        object=asked,
+        result=found,
+        properties={
+            "name": f"fsage measured {len(frame)} cells",
+            "startTime": str(frame["began"].min()),
+            "endTime": last,
+        },
+    )
+    with tempfile.TemporaryDirectory(prefix=".fsage-export-", dir=to.absolute().parent) as folder:
+        whole = Path(folder) / to.name
+        if to.suffix == ".zip":
+            crate.write_zip(whole)
+        else:
+            crate.write(whole)
+        whole.rename(to)
+    return to
+
+
+def remake(crate: Path, to: Path) -> Remade:
+    """Make the report of a crate's records anew, in a new folder `to`. Raises CrateError."""
+    if to.exists():
+        raise CrateError(f"{to} exists: name a folder that does not")
+    with crates.unpacked(crate) as folder:
+        try:
+            made_by = _made_by(folder)
+            there = _one_report(folder)
+        except FileNotFoundError:
+            raise CrateError(f"{crate} is not an RO-Crate: it has no {METADATA}") from None
+        except untrusted.NotTaken as error:
+            raise CrateError(f"{crate}: {error}") from None
+        target, study = there.parent.parent.name, there.parent.name
+        study_file = folder / "config" / f"{study}.yaml"
+        before = there.read_bytes()
+        try:
+            plan = load_plan(study_file, folder / "inventories" / target, folder / "results")
+            if plan.target.name != target:
+                raise CrateError(f"its target {target!r} is declared as {plan.target.name!r}")
+            page = write_report(plan, study_file)
+        except ValueError as error:
+            raise CrateError(f"{crate}: {str(error).replace(f'{folder}/', '')}") from None
+        shutil.copytree(page.parent, to)
+        return Remade(to / page.name, (to / page.name).read_bytes() == before, made_by)
+
+
+def _studies(plan: Plan, study_file: Path) -> list[Path]:
+    """The study's file, and that of the study it is compared with."""
+    compare = plan.study.compare
+    return [study_file, study_file.with_stem(compare.study)] if compare else [study_file]
+
+
+def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Iterator[Any]:
+    """What was asked for: the studies and the declaration of the target. Hosts and how to reach them stay private."""
+    declaration = "group_vars/all/target.yml"
+    places = {path: f"config/{path.name}" for path in _studies(plan, study_file)}
+    places[inventory / declaration] = f"inventories/{plan.target.name}/{declaration}"
+    for path, place in places.items():
+        yield crate.add_file(path, place, properties={"encodingFormat": "application/yaml"})
+
+
+def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[Any]:
+    """What was measured, and in which states; of the study that this one is compared with, its records too."""
+    root, target, study = plan.results.root, plan.target.name, plan.study.name
+    kinds = {
+        "records": "A record for each cell: what was asked, in which state it was taken, what came out",
+        "states": "Evidence of each state's layout",
+        "report": "The report, its figures, and all records as one table",
+        **({"raw": "What the tools said, as they said it"} if raw else {}),
+    }
+    for kind, name in kinds.items():
+        if (root / kind / target / study).is_dir():
+            yield crate.add_dataset(
+                root / kind / target / study, f"results/{kind}/{target}/{study}", properties={"name": name}
+            )
+    if plan.study.compare and plan.compared_records():
+        there = f"records/{target}/{plan.study.compare.study}"
+        yield crate.add_dataset(root / there, f"results/{there}", properties={"name": "Records that are compared with"})
+    for path, name in (
+        (plan.results.claim, "The target's claim and calibration"),
+        (plan.results.seed, "The drawn seed"),
+    ):
+        if path.exists():
+            place = f"results/{path.relative_to(root)}"
+            yield crate.add_file(path, place, properties={"name": name, "encodingFormat": "application/json"})
+
+
+def _made_by(folder: Path) -> str:
+    """The code that wrote the crate, as its metadata names it. Raises NotTaken, OSError."""
+    found = untrusted.read_json((folder / METADATA).read_bytes())
+    graph = found.get("@graph") if isinstance(found, dict) else None
+    software = [
+        one for one in (graph if isinstance(graph, list) else []) if isinstance(one, dict) and one.get("@id") == SOURCE
+    ]
+    version = software[0].get("softwareVersion") if software else None
+    if not isinstance(version, str):
+        raise untrusted.NotTaken(f"an RO-Crate, but not one of fsage: its {METADATA} does not name {SOURCE}")
+    return version
+
+
+def _one_report(folder: Path) -> Path:
+    """The page in a crate; its folders name target and study. Raises NotTaken."""
+    pages = sorted((folder / "results" / "report").glob("*/*/index.html"))
+    if len(pages) != 1:
+        raise untrusted.NotTaken(f"it holds {len(pages)} reports, not one: it was not written by `fsage export`")
+    return pages[0]

@@ -1,0 +1,1 @@
+"""The commands of fsage, by what they are for: what people ask, and what the jobs of the DAG call."""

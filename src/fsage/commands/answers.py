@@ -1,0 +1,102 @@
+"""Results: reports, comparisons, advice, and what travels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fsage.commands.common import StudyName, Where, say
+
+app = typer.Typer()
+PANEL = "Results"
+
+
+@app.command(rich_help_panel=PANEL)
+def advise(
+    context: typer.Context,
+    study: StudyName,
+    files: Annotated[
+        str | None,
+        typer.Option(help="the files it is for: .yaml or .csv (size, count), a folder, sizes by line, or -"),
+    ] = None,
+    mix: Annotated[
+        str | None,
+        typer.Option(help="shares of the bytes by measure, e.g. read=3,write=1; none: as the cells move them"),
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(help="only these values of a parameter or axis: deleted=1,2; may be repeated")
+    ] = None,
+    margin: Annotated[float, typer.Option(help="percent below which a difference does not matter")] = 3,
+    least_share: Annotated[
+        float, typer.Option(help="percent of the bytes that all who are compared must be measured for")
+    ] = 90,
+    cold_reads: Annotated[
+        float | None, typer.Option(help="of defrag: how often a file is read; the work then counts too")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, with samples and record files")] = False,
+) -> None:
+    """Choose a layout, a preallocation or defragmentation for some files from a study's records; say how sure it is.
+
+    Exit 0 with advice, or where the data do not decide, which is said.
+    """
+    from fsage.advise import command, distribution, evidence
+    from fsage.advise.advice import Asked
+
+    asked = Asked(
+        files=distribution.read(files) if files else None,
+        at=evidence.read_pairs(at or [], "--at"),
+        mix=evidence.read_pairs(mix.split(",") if mix else [], "--mix"),
+        margin=margin / 100,
+        least_share=least_share / 100,
+        cold_reads=cold_reads,
+    )
+    command.run(context.obj.plan(study), asked, as_json)
+
+
+@app.command(rich_help_panel=PANEL)
+def compare(
+    before: Annotated[Path, typer.Argument(help="a report's folder, or its records.parquet")],
+    after: Annotated[Path, typer.Argument(help="another, of another time, tuning or file system")],
+    to: Annotated[Path, typer.Argument(help="folder for the page and its figures")],
+    names: Annotated[tuple[str, str], typer.Option(help="what to call the two")] = ("before", "after"),
+) -> None:
+    """Set two results of the same cells side by side, with differences and intervals."""
+    from fsage.report.compare import compare
+
+    say(f"report {compare(before, after, to, names)}")
+
+
+@app.command(rich_help_panel=PANEL)
+def export(
+    context: typer.Context,
+    study: StudyName,
+    to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
+    raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
+    anonymous: Annotated[bool, typer.Option("--anonymous", help="put stand-ins for hosts, users, paths, ids")] = False,
+) -> None:
+    """Write a study's results as an RO-Crate, from which anybody can make the report again; say what it discloses."""
+    from fsage.archive.anonymous import disclosed
+    from fsage.archive.export import export
+
+    where_: Where = context.obj
+    asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
+    written = export(*asked, to, raw, anonymous)
+    said = disclosed(*asked)
+    say(f"{written} {'holds stand-ins for' if anonymous else 'discloses'}:\n  " + "\n  ".join(said[:-1]))
+    say(f"it holds as they are {said[-1]}" + ("" if anonymous else "; --anonymous puts stand-ins for the others"))
+    say(f"wrote {written}; `./run fsage remake {written} FOLDER` makes its report again")
+
+
+@app.command(rich_help_panel=PANEL)
+def remake(
+    crate: Annotated[Path, typer.Argument(help="what `fsage export` wrote: a folder or a .zip")],
+    to: Annotated[Path, typer.Argument(help="a folder that does not exist")],
+) -> None:
+    """Make the report of exported results anew, and say whether it is the same."""
+    from fsage.archive.export import remake
+
+    made = remake(crate, to)
+    verdict = "byte for byte the one" if made.same else f"not byte for byte the one (made by {made.made_by})"
+    say(f"{made.page} is {verdict} in {crate}")

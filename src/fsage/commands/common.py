@@ -1,0 +1,94 @@
+"""What the commands share: where things lie, and names that a shell can complete."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fsage.plan.plan import Plan, load_plan
+from fsage.plan.target import Target, load_target, target_of
+from fsage.run import runs
+from fsage.text.printable import lines
+
+
+@dataclass(frozen=True)
+class Where:
+    """What the options before the command say."""
+
+    target_name: str | None
+    inventories: Path
+    results: Path
+    studies: Path
+
+    def of(self, study: str | None) -> Where:
+        """The same on one target for certain: the one that was named, else the study's own, else this machine's."""
+        if self.target_name:
+            return self
+        return replace(self, target_name=target_of([self.study_file(study)] if study else []))
+
+    @property
+    def inventory(self) -> Path:
+        """The folder of the target's inventory."""
+        return self.inventories / str(self.of(None).target_name)
+
+    def plan(self, study: str) -> Plan:
+        """The plan of a study. Raises StudyError."""
+        return load_plan(self.study_file(study), self.of(study).inventory, self.results, runs.current().only)
+
+    def study_file(self, study: str) -> Path:
+        """Where a study is written down."""
+        return self.studies / f"{study}.yaml"
+
+    def plans(self, studies: list[str]) -> list[Plan]:
+        """The plans of some studies, or of all there are. Raises StudyError."""
+        return [self.plan(name) for name in studies or sorted(path.stem for path in self.studies.glob("*.yaml"))]
+
+    def target(self) -> Target:
+        """The target's declaration. Raises StudyError."""
+        return load_target(self.inventory)
+
+    def other_targets(self) -> dict[str, Target]:
+        """The declarations of the other inventories, by folder. Raises StudyError."""
+        folders = {path.parents[2] for path in self.inventory.parent.glob("*/group_vars/all/target.yml")}
+        return {folder.name: load_target(folder) for folder in sorted(folders) if folder.name != self.inventory.name}
+
+
+def study_names(context: typer.Context, incomplete: str) -> list[str]:
+    """For a shell: the studies whose names begin so."""
+    folder = Path((context.find_root().params or {}).get("studies") or "config")
+    return sorted(path.stem for path in folder.glob(f"{incomplete}*.yaml"))
+
+
+def target_names(context: typer.Context, incomplete: str) -> list[str]:
+    """For a shell: the inventories whose names begin so."""
+    folder = Path((context.params or {}).get("inventories") or "inventories")
+    return sorted(path.parents[2].name for path in folder.glob(f"{incomplete}*/group_vars/all/target.yml"))
+
+
+def state_names(context: typer.Context, incomplete: str) -> list[str]:
+    """For a shell: the states of the study named before, in planned order."""
+    given = context.find_root().params or {}
+    where = Where(
+        given.get("target"),
+        Path(given.get("inventories") or "inventories"),
+        Path(given.get("results") or "results"),
+        Path(given.get("studies") or "config"),
+    )
+    try:
+        states = where.plan(context.params["study"]).states
+    except Exception:  # nobody who completes a word wants to read why it cannot be
+        return []
+    return [name for name in states if name.startswith(incomplete)]
+
+
+StudyName = Annotated[str, typer.Argument(help="A study: config/<study>.yaml", autocompletion=study_names)]
+StateName = Annotated[str, typer.Argument(help="A state of the study, e.g. 70.30@264M", autocompletion=state_names)]
+
+
+def say(text: str) -> None:
+    """To people, beside what a command prints: on standard error."""
+    print(lines(f"fsage: {text}"), file=sys.stderr)

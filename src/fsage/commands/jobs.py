@@ -1,0 +1,68 @@
+"""What the jobs of the DAG call."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from fsage.commands.common import StateName, StudyName
+from fsage.plan import results
+from fsage.run import job, runs
+from fsage.run import request as requests
+from fsage.run.play import play
+
+app = typer.Typer()
+PANEL = "Called by the DAG"
+
+
+@app.command(rich_help_panel=PANEL)
+def request(context: typer.Context, study: StudyName, state: StateName, cells: bool = True) -> None:
+    """Print the request for a state and its missing cells, for playbooks: `-e fsage_request=FILE` once it is in one."""
+    plan = context.obj.plan(study)
+    todo = requests.to_measure(plan, state) if cells else []
+    print(json.dumps(requests.make(plan, state, todo), indent=1))
+
+
+@app.command(rich_help_panel=PANEL, name="play")
+def play_state(
+    context: typer.Context,
+    study: StudyName,
+    state: StateName,
+    playbooks: Annotated[list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")],
+) -> None:
+    """Bring the target into a state; with measure.yml, measure its missing cells and hand over their records."""
+    do = job.measure if "measure.yml" in playbooks else job.establish
+    plan = context.obj.plan(study)
+    plan.check_state(state)
+    do(plan, state, playbooks, context.obj.of(study).inventory)
+
+
+@app.command(rich_help_panel=PANEL)
+def visit(
+    context: typer.Context,
+    study: StudyName,
+    states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
+) -> None:
+    """Bring about several states one after another and measure the missing cells of each."""
+    plan = context.obj.plan(study)
+    for state in states:
+        plan.check_state(state)
+    job.visit(plan, states, context.obj.of(study).inventory)
+
+
+@app.command(rich_help_panel=PANEL)
+def hold(
+    context: typer.Context, release: Annotated[bool, typer.Option("--release", help="give it back")] = False
+) -> None:
+    """Take the target's lease for this run, or refuse naming who holds it. A killed run's is taken over."""
+    target = context.obj.target()
+    killed = runs.gone()
+    file = results.Results(context.obj.results, target.name, "").request("hold")
+    results.write(file, {"holder": runs.current().holder, "gone": sorted(killed)})
+    wanted = "absent" if release else "present"
+    log = context.obj.results / "logs" / target.name / "hold.log"
+    play(["hold_target.yml"], context.obj.inventory, log, None, fsage_request=file, hold_state=wanted)
+    if not release:
+        runs.supersede(killed, context.obj.results, target.name)

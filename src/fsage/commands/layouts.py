@@ -1,0 +1,69 @@
+"""Any file system: how free space and files lie, and files put into one piece. No target is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+PANEL = "Any file system"
+
+
+@app.command(rich_help_panel=PANEL)
+def evidence(
+    what: Annotated[str, typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
+    html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
+    files: Annotated[int, typer.Option(min=0, help="of a directory, look at so many files at most")] = 100_000,
+) -> None:
+    """Show how free space and files lie on any file system, or in text of dumpe2fs, e2freefrag, filefrag or xfs_bmap.
+
+    Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
+    """
+    from fsage.evidence.command import run
+
+    run(what, as_json, html, files)
+
+
+@app.command(rich_help_panel=PANEL)
+def fragments(
+    paths: Annotated[list[Path], typer.Argument(help="files, folders or mounts, of any file system")],
+    worst: Annotated[int, typer.Option(min=0, help="list so many files")] = 20,
+    by: Annotated[str, typer.Option(help="worst by: extents, or ratio (of reading times)")] = "extents",
+    seek_ms: Annotated[float | None, typer.Option(help="what a seek costs; measured by reading if not given")] = None,
+    rate_mb_s: Annotated[float | None, typer.Option(help="transfer rate, 10^6 bytes; likewise")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
+    files: Annotated[int, typer.Option(min=1, help="look at so many files at most")] = 1_000_000,
+) -> None:
+    """Show which files lie in most pieces, and what defragmenting them would gain at most.
+
+    Read-only, and no target is needed. The gain is a bound, not a forecast: each extent counted as a whole seek.
+    """
+    from fsage.defrag import command
+
+    command.fragments(paths, worst, by, seek_ms, rate_mb_s, as_json, files)
+
+
+@app.command(rich_help_panel=PANEL)
+def defragment(
+    context: typer.Context,
+    paths: Annotated[list[Path] | None, typer.Argument(help="files or folders on ext4, XFS or btrfs")] = None,
+    in_earnest: Annotated[bool, typer.Option("--yes-rewrite-my-data", help="do it; else it is only said")] = False,
+    time_limit_s: Annotated[float, typer.Option(min=0, help="begin no file, and stop the tool, after it")] = 3600,
+    verify: Annotated[bool, typer.Option("--verify", help="judge the newest run's files once more")] = False,
+) -> None:
+    """Defragment one's own files with xfs_fsr, e4defrag or btrfs, worst first, and prove that none changed.
+
+    Exit 0: all is done. Before a file is touched its SHA-256 is noted in results/defragment/; interrupted at any
+    moment, the next run, or --verify, says of each file whether it is whole.
+    """
+    from fsage.defrag import command
+
+    folder = context.obj.results / "defragment"
+    if bool(paths) == verify:
+        raise ValueError("give files or folders to defragment, or --verify alone")
+    if verify:
+        raise SystemExit(command.verify_files(folder))
+    raise SystemExit(command.rewrite_files(paths or [], folder, time_limit_s, in_earnest))

@@ -1,0 +1,70 @@
+"""Studies: what one is, what of it is missing, its end."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Annotated
+
+import typer
+
+from fsage.commands.common import StudyName, Where, say
+from fsage.plan import results
+from fsage.study.study import StudyError
+from fsage.text.printable import lines
+
+app = typer.Typer()
+PANEL = "Studies"
+
+
+@app.command(rich_help_panel=PANEL)
+def plan(context: typer.Context, study: StudyName) -> None:
+    """Say in one line what a study is and what of it is still to be measured."""
+    plan = context.obj.plan(study)
+    print(lines("\n".join([plan.line(), *plan.notes()])))
+
+
+@app.command(rich_help_panel=PANEL)
+def remeasure(
+    context: typer.Context,
+    study: StudyName,
+    state: Annotated[str | None, typer.Option(help="only this state")] = None,
+    cell: Annotated[str | None, typer.Option(help="only cells of this name")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="only those that failed")] = False,
+) -> None:
+    """Set records aside, so that the next run measures those cells again. Raw output stays."""
+    plan = context.obj.plan(study)
+    if not (failed or state or cell):
+        raise StudyError("say which: --failed, --state STATE and --cell CELL narrow it down (to all: --state of each)")
+    aside = plan.results.root / "aside" / plan.target.name / study
+    moved = 0
+    for where_, one in plan.all_cells():
+        path = plan.results.record(where_, one.name)
+        if (state and where_ != state) or (cell and one.name != cell) or not path.exists():
+            continue
+        found = results.read(path)
+        if failed and found["status"] != "failed":
+            continue
+        place = aside / where_ / f"{one.name}.{found['attempt']}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, place)
+        moved += 1
+    print(lines(f"fsage: {moved} records set aside in {aside}; `snakemake {study}` measures those cells again"))
+
+
+@app.command(rich_help_panel=PANEL)
+def conclude(context: typer.Context, study: StudyName) -> None:
+    """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
+    from fsage.run.conclusion import conclude
+
+    said, code = conclude(context.obj.plan(study))
+    print(lines("\n".join(said)))
+    raise SystemExit(code)
+
+
+@app.command(rich_help_panel=PANEL)
+def report(context: typer.Context, study: StudyName) -> None:
+    """Make a study's report and tables from its records."""
+    from fsage.run.conclusion import write_report
+
+    where_: Where = context.obj
+    say(f"report {write_report(where_.plan(study), where_.study_file(study))}")

@@ -1,0 +1,100 @@
+"""Targets and sites: checked, claimed, held, put back, looked into."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fsage.agent.errors import Failure, Refusal
+from fsage.commands.common import Where, say, study_names
+from fsage.plan import results
+from fsage.run import partitions, runs
+from fsage.run.play import play
+
+app = typer.Typer()
+PANEL = "Targets"
+
+
+@app.command(rich_help_panel=PANEL)
+def site(
+    context: typer.Context,
+    studies: Annotated[
+        list[str] | None, typer.Argument(help="studies to estimate; none: all there are", autocompletion=study_names)
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
+    sudoers: Annotated[bool, typer.Option("--sudoers", help="print the rules with which a user needs no root")] = False,
+    helper: Annotated[bool, typer.Option("--helper", help="print the program that these rules allow")] = False,
+) -> None:
+    """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
+    from fsage.site import findings, look, page
+    from fsage.site import sudoers as allowed
+
+    where_: Where = context.obj.of(None)
+    if helper:
+        sys.stdout.buffer.write(allowed.program())
+        return
+    if sudoers:
+        print(allowed.rules(look.user_of(where_.inventory)), end="")
+        return
+    target, plans = where_.target(), where_.plans(studies or [])
+    found_site = look.look(where_.inventory)
+    found = findings.findings(found_site, target, where_.other_targets())
+    page.show(found_site, target, plans, found)
+    if html:
+        page.write(found_site, target, plans, found, html)
+    raise SystemExit(1 if found else 0)
+
+
+@app.command(rich_help_panel=PANEL)
+def claim(
+    context: typer.Context,
+    partition: Annotated[str, typer.Option(help="Slurm's, which must be there before anything is changed")] = "",
+) -> None:
+    """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
+    if partition:
+        partitions.check(partition)
+    target = context.obj.target()
+    place = results.Results(context.obj.results, target.name, "")
+    place.claim.parent.mkdir(parents=True, exist_ok=True)
+    once = ": making and writing its image takes a moment, once" if target.of_kind.own_stores else ""
+    say(f"claiming target {target.name}{once}")
+    file = place.request("claim")
+    results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
+    log = context.obj.results / "logs" / target.name / "claim.log"
+    play(["local_target.yml", "claim.yml"], context.obj.inventory, log, None, fsage_request=file)
+
+
+@app.command(rich_help_panel=PANEL)
+def recover(context: typer.Context) -> None:
+    """Put back what a killed command left changed outside the target: schedulers, control groups, controllers.
+
+    The next command of a run does the same where it has to; this does just that. The claim and the files stay.
+    """
+    target = context.obj.target()
+    log = context.obj.results / "logs" / target.name / "recover.log"
+    play(["recover.yml"], context.obj.inventory, log, None)
+    say(f"nothing is changed outside target {target.name}; {log} says what was put back")
+
+
+@app.command(rich_help_panel=PANEL, context_settings={"ignore_unknown_options": True})
+def enter(
+    command: Annotated[list[str] | None, typer.Argument(help="command and its words; none: a shell")] = None,
+) -> None:
+    """Run a command where this machine's loop targets are mounted, which nothing else sees: `fsage enter ls MOUNT`."""
+    from fsage.agent.namespace import look_in
+    from fsage.agent.privilege import run_inside
+
+    words = command or [os.environ.get("SHELL", "/bin/sh")]
+    try:
+        if os.geteuid():
+            if not command:
+                raise Refusal("a shell there is for root; name a command: fsage enter COMMAND")
+            raise SystemExit(run_inside(words))
+        look_in()
+        os.execvp(words[0], words)
+    except (Refusal, Failure, OSError) as why:
+        raise ValueError(f"{words[0]}: {why.strerror}" if isinstance(why, OSError) else str(why)) from why

@@ -1,0 +1,57 @@
+"""How the files that fill a target get their blocks: it decides where holes are left, and with them the result."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, Field
+
+from fsage.text.sizes import format_size
+from fsage.text.strict import Size
+
+BLOCK_BYTES = 4096
+MIB = 1 << 20
+
+
+def _in_blocks(size_bytes: int) -> int:
+    if size_bytes % BLOCK_BYTES:
+        raise ValueError(f"{format_size(size_bytes)} is no multiple of 4K, in which files get their blocks")
+    return size_bytes
+
+
+Method = Literal["fallocate", "write", "buffered"]
+RequestSize = Annotated[Size, AfterValidator(_in_blocks)]
+FilesAtOnce = Annotated[int, Field(ge=1, le=1024, strict=True)]
+
+METHOD: Method = "fallocate"
+REQUEST_BYTES = 4 * MIB
+"""Lustre's client gathers what the study wrote, in 512 KiB, to RPCs of max_pages_per_rpc=1024 pages."""
+FILES_AT_ONCE = 16
+"""The threads of one of the study's 12 clients; how many of its 192 met on one OST is not known."""
+
+METHOD_HELP = "how files get their blocks: fallocate; write: past the cache; buffered: through it"
+REQUEST_HELP = "blocks are asked for, or written, so many bytes at a time, whatever the target's scale"
+AT_ONCE_HELP = "on each store so many files grow at once, in turns, a request each"
+
+
+class Filler(NamedTuple):
+    """One way of making them. Its fields are axes of a study."""
+
+    filler: str
+    request_size: int
+    files_at_once: int
+
+    def __str__(self) -> str:
+        return f"{self.filler}.{format_size(self.request_size)}x{self.files_at_once}"
+
+    def step(self) -> dict[str, Any]:
+        """The keys of a step `populate` that say so."""
+        return {"method": self.filler, "request_bytes": self.request_size, "files_at_once": self.files_at_once}
+
+    def nominal(self) -> dict[str, Any]:
+        """What records keep of it, as numbers for figures."""
+        return {
+            "filler": self.filler,
+            "request_size_bytes": self.request_size,
+            "files_at_once": self.files_at_once,
+        }

@@ -1,0 +1,241 @@
+"""The PaF notation (populate and fragment): how full a target is, and how it became so.
+
+    structure  = "PAF:" generation *( "," generation ) [ ":" SEED ] "@" SIZE *( "," SIZE ) [ "<" KBLOCKS ]
+    generation = AA "." BB
+    AA         = 01 to 99: files worth AA% of the empty target's capacity are added
+    BB         = 00 to 99: each file of this generation is then deleted with probability BB%
+    SEED       = 0 to 2^63 - 1: names the structure exactly; without it one is drawn when it is built
+    SIZE       = DIGITS [ "K" / "M" / "G" / "T" ]: size of a file, powers of two, 1 to 2^63 - 1 bytes
+    KBLOCKS    = 1 to 2^63 - 1: free KiB of the empty target (measured; optional on input)
+
+`PAF:70.30@264M`: fill 70% of the capacity with 264 MiB files, then delete each with probability 30%.
+One size serves all generations; as many sizes as generations pair up with them; several sizes on one
+generation are mixed in equal byte shares; any other count is an error. When a generation starts, what the
+ones before it nominally left and its own AA may not exceed 100 (the real check is made on the target).
+
+Letters may be of either case; there are no blanks. AA may be one digit, BB too if it is 0: `70.3` is
+refused, as it may mean 03 or 30. Output is canonical: two digits each, the largest suffix that is exact, no
+leading zeros elsewhere, equal sizes written once. 100 has no spelling: a target filled to the last byte, or
+emptied again, is no structure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+from fsage.text.sizes import LARGEST_BYTES, format_size, parse_size
+
+Span = tuple[int, int]
+
+_RULES = {
+    "prefix": re.compile(r"PAF:", re.IGNORECASE),
+    "number": re.compile(r"[0-9]+"),
+    "size": re.compile(r"[0-9]+[KMGT]?(?![A-Za-z0-9])", re.IGNORECASE),
+    ".": re.compile(r"\."),
+    ",": re.compile(r","),
+    ":": re.compile(r":"),
+    "@": re.compile(r"@"),
+    "<": re.compile(r"<"),
+    "end": re.compile(r"\Z"),
+}
+_WORD = re.compile(r"[A-Za-z0-9]+|\s+|.", re.DOTALL)
+
+_AA = "AA is 01 to 99 (% of the capacity)"
+_BB = "BB is two digits, 00 to 99 (% deleted)"
+_SIZE = "SIZE is a whole number with K, M, G or T, such as 264M"
+
+
+class NotationError(ValueError):
+    """A text is no structure: `reason`, what is `allowed`, and a caret under the `span` of the `source`."""
+
+    def __init__(self, reason: str, *, source: str, span: Span, allowed: str) -> None:
+        super().__init__(reason)
+        self.reason, self.source, self.span, self.allowed = reason, source, span, allowed
+
+    def __str__(self) -> str:
+        start, end = self.span
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in self.source)
+        return f"{self.reason}; {self.allowed}\n    {shown}\n    {' ' * start}{'^' * max(1, end - start)}"
+
+
+class _Misfit(ValueError):
+    """The parts of a structure do not go together; the parser points at `part`: a generation, or "sizes"."""
+
+    def __init__(self, part: str | int, reason: str, allowed: str) -> None:
+        super().__init__(f"{reason}; {allowed}")
+        self.part, self.reason, self.allowed = part, reason, allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Add files worth AA% of the empty target's capacity, then delete each with probability BB%."""
+
+    capacity_percent: int
+    fragmentation_percent: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.capacity_percent <= 99:
+            raise ValueError(f"capacity {self.capacity_percent}%; {_AA}")
+        if not 0 <= self.fragmentation_percent <= 99:
+            raise ValueError(f"fragmentation {self.fragmentation_percent}%; {_BB}")
+
+    def __str__(self) -> str:
+        return f"{self.capacity_percent:02d}.{self.fragmentation_percent:02d}"
+
+
+@dataclass(frozen=True, slots=True)
+class PaF:
+    """A structure: what was added and deleted. str() is canonical and parses to an equal value.
+
+    `kblocks` is the free KiB of the empty target. Raises ValueError where the parts do not go together.
+    """
+
+    generations: tuple[Generation, ...]
+    seed: int | None
+    sizes_bytes: tuple[int, ...]
+    kblocks: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_fit(self.generations)
+        _check_count(self.generations, self.sizes_bytes)
+        for value, least in ((self.seed, 0), (self.kblocks, 1), *((size, 1) for size in self.sizes_bytes)):
+            if value is not None and not least <= value <= LARGEST_BYTES:
+                raise ValueError(f"{value} is out of range; {least} to 2^63 - 1 is allowed")
+        if len(set(self.sizes_bytes)) == 1:  # the same structure, so the same value
+            object.__setattr__(self, "sizes_bytes", self.sizes_bytes[:1])
+
+    def sizes_of(self, index: int) -> tuple[int, ...]:
+        """Return the file sizes (bytes) of generation `index` (from 0); several share its bytes equally."""
+        paired = len(self.generations) > 1 and len(self.sizes_bytes) > 1
+        return self.sizes_bytes[index : index + 1] if paired else self.sizes_bytes
+
+    @property
+    def fullness_percent(self) -> float:
+        """Nominal fullness after the last deletion: the sum of AA * (1 - BB)."""
+        return sum(g.capacity_percent * (100 - g.fragmentation_percent) for g in self.generations) / 100
+
+    def __str__(self) -> str:
+        seed = "" if self.seed is None else f":{self.seed}"
+        kblocks = "" if self.kblocks is None else f"<{self.kblocks}"
+        generations = ",".join(map(str, self.generations))
+        return f"PAF:{generations}{seed}@{','.join(map(format_size, self.sizes_bytes))}{kblocks}"
+
+
+def _check_fit(generations: tuple[Generation, ...]) -> None:
+    held = 0  # in 1/100 of a percent: exact
+    for number, generation in enumerate(generations):
+        if held + 100 * generation.capacity_percent > 10_000:
+            raise _Misfit(
+                number,
+                f"generation {number + 1} adds {generation.capacity_percent}% to the {held / 100:g}% "
+                "that the ones before it leave: more than the target holds",
+                f"AA is at most {(10_000 - held) // 100:02d} here",
+            )
+        held += generation.capacity_percent * (100 - generation.fragmentation_percent)
+
+
+def _check_count(generations: tuple[Generation, ...], sizes_bytes: tuple[int, ...]) -> None:
+    if not generations or not sizes_bytes:
+        raise _Misfit("sizes", "a structure has at least one generation and one size", _SIZE)
+    if len(generations) > 1 and len(sizes_bytes) not in (1, len(generations)):
+        raise _Misfit(
+            "sizes",
+            f"{len(sizes_bytes)} sizes for {len(generations)} generations",
+            f"one size for all of them, or {len(generations)} that pair up",
+        )
+
+
+class _Token(NamedTuple):
+    text: str
+    span: Span
+
+
+class _Tokenizer:
+    """Reads the source from left to right; every failure points at the place it has reached."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.position = 0
+
+    def read(self, rule: str) -> _Token | None:
+        """Return the token of `rule` at the position and step over it, or None."""
+        match = _RULES[rule].match(self.source, self.position)
+        if match is None:
+            return None
+        self.position = match.end()
+        return _Token(match[0], match.span())
+
+    def expect(self, rule: str, allowed: str) -> _Token:
+        """Return the token of `rule`; raises NotationError saying what stands there instead."""
+        token = self.read(rule)
+        if token is not None:
+            return token
+        found = _WORD.match(self.source, self.position)
+        if found is None:
+            self.fail("the text ends too early", (self.position, self.position), allowed)
+        what = "a blank" if found[0].isspace() else repr(found[0])
+        self.fail(f"{what} is not allowed here", found.span(), allowed)
+
+    def fail(self, reason: str, span: Span, allowed: str) -> NoReturn:
+        raise NotationError(reason, source=self.source, span=span, allowed=allowed)
+
+
+def parse(text: str) -> PaF:
+    """Return the structure that `text` names; NotationError says where it is wrong and what is allowed."""
+    tokens = _Tokenizer(text)
+    tokens.expect("prefix", "a structure begins with PAF:, such as PAF:70.30@264M")
+    generations, spans = _generations(tokens)
+    seed = _whole(tokens, 0, "SEED is a whole number") if tokens.read(":") else None
+    tokens.expect("@", "next comes @SIZE" if seed is not None else "next comes ,AA.BB or :SEED or @SIZE")
+    start = tokens.position
+    sizes = [_size(tokens)]
+    while tokens.read(","):
+        sizes.append(_size(tokens))
+    span = (start, tokens.position)
+    kblocks = _whole(tokens, 1, "KBLOCKS is a whole number (free KiB)") if tokens.read("<") else None
+    tokens.expect("end", "nothing follows" if kblocks is not None else "next comes ,SIZE or <KBLOCKS or the end")
+    try:
+        return PaF(tuple(generations), seed, tuple(sizes), kblocks)
+    except _Misfit as misfit:
+        where = span if isinstance(misfit.part, str) else spans[misfit.part]
+        raise NotationError(misfit.reason, source=text, span=where, allowed=misfit.allowed) from None
+
+
+def _generations(tokens: _Tokenizer) -> tuple[list[Generation], list[Span]]:
+    generations, spans = [], []
+    while True:
+        aa = tokens.expect("number", _AA)
+        if len(aa.text) > 2 or not int(aa.text):
+            tokens.fail(f"{_shorten(aa.text)} is not a share of the capacity", aa.span, _AA)
+        tokens.expect(".", "AA and BB are joined by a dot: AA.BB")
+        bb = tokens.expect("number", _BB)
+        if len(bb.text) > 2:
+            tokens.fail(f"{_shorten(bb.text)} is not a share to delete", bb.span, _BB)
+        if len(bb.text) == 1 and bb.text != "0":
+            tokens.fail(f"{bb.text} may mean 0{bb.text} or {bb.text}0", bb.span, _BB)
+        generations.append(Generation(int(aa.text), int(bb.text)))
+        spans.append((aa.span[0], bb.span[1]))
+        if not tokens.read(","):
+            return generations, spans
+
+
+def _size(tokens: _Tokenizer) -> int:
+    token = tokens.expect("size", _SIZE)
+    try:
+        return parse_size(token.text)
+    except ValueError:
+        tokens.fail(f"{_shorten(token.text)} is out of range", token.span, "SIZE is 1 to 2^63 - 1 bytes")
+
+
+def _whole(tokens: _Tokenizer, least: int, allowed: str) -> int:
+    token = tokens.expect("number", allowed)
+    digits = token.text.lstrip("0") or "0"
+    if len(digits) > 19 or not least <= int(digits) <= LARGEST_BYTES:
+        tokens.fail(f"{_shorten(token.text)} is out of range", token.span, f"{allowed}, {least} to 2^63 - 1")
+    return int(digits)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 24 else f"{text[:20]}..."

@@ -1,0 +1,190 @@
+"""The plan: a study on a target, as states in order with their cells, and what of it is still to be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsage import recipes, workloads
+from fsage.agent.claims import Claim
+from fsage.agent.frozen import as_declared
+from fsage.plan.results import Results
+from fsage.plan.target import Target, load_claim, load_target
+from fsage.statistics import reachable, smallest_p
+from fsage.study.study import Cell, Study, StudyError, load_study, means
+
+WHOLE: Mapping[str, Any] = {}  # no study is narrowed
+STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
+CELL_S = 3.0  # a pair before the target was claimed and calibrated: two samples of a second and their fio processes
+
+
+class _Samples(NamedTuple):
+    """What one side of a comparison will have: samples of `each` rate, and how many rates."""
+
+    each: int
+    rates: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One study on one target."""
+
+    study: Study
+    target: Target
+    results: Results
+    claim: Claim | None
+
+    @cached_property
+    def states(self) -> dict[str, recipes.State]:
+        """States by name, in the order in which they are brought about."""
+        return {state.name: state for state in recipes.expand(self.study)}
+
+    @cached_property
+    def cells(self) -> dict[str, tuple[Cell, ...]]:
+        """State -> its cells in the order of measuring, extras among them."""
+        return {name: tuple(self.study.cells_of(state)) for name, state in self.states.items()}
+
+    @cached_property
+    def missing(self) -> dict[str, tuple[Cell, ...]]:
+        """State -> cells without a record; only states that have any."""
+        there = self.results.existing_records()
+        missing = {
+            state: tuple(cell for cell in cells if cell.name not in there.get(state, ()))
+            for state, cells in self.cells.items()
+        }
+        return {state: cells for state, cells in missing.items() if cells}
+
+    @cached_property
+    def unreached(self) -> set[str]:
+        """States with missing cells that have no evidence yet."""
+        return {state for state in self.missing if not self.results.state(state).exists()}
+
+    def check_state(self, name: str) -> None:
+        """Raise StudyError for a state that the study has not."""
+        if name not in self.states:
+            raise StudyError(f"study {self.study.name} has no state {name!r}; it has {', '.join(self.states)}")
+
+    def batches(self, size: int) -> list[list[str]]:
+        """States with missing cells, in planned order, `size` at a time."""
+        states = list(self.missing)
+        return [states[first : first + size] for first in range(0, len(states), size)]
+
+    def all_cells(self) -> Iterator[tuple[str, Cell]]:
+        """(state, cell) of the whole plan."""
+        return ((state, cell) for state, cells in self.cells.items() for cell in cells)
+
+    @property
+    def populates(self) -> int:
+        """How many times the target is filled."""
+        return len({state.population for state in self.states.values() if state.parts})
+
+    def cell_seconds(self, state: str, cell: Cell) -> float:
+        """Estimate of one cell of a state, from the claim's calibration where there is one."""
+        return self._estimates(state, cell)[0]
+
+    def seconds(self) -> float:
+        """Estimate of all that is still to be measured, states included."""
+        cells = sum(self.cell_seconds(state, cell) for state, cells in self.missing.items() for cell in cells)
+        return cells + STATE_S * len(self.missing)
+
+    def bytes_written(self) -> int | None:
+        """Bytes that the missing cells write; None before the target was claimed."""
+        if self.claim is None:
+            return None
+        return sum(self._estimates(state, cell)[1] for state, cells in self.missing.items() for cell in cells)
+
+    def _estimates(self, state: str, cell: Cell) -> tuple[float, int]:
+        """Seconds and bytes of a cell; asked of its workload once for all its iterations."""
+        if self.claim is None:
+            return CELL_S, 0
+        key = state, str({**cell.params, "iteration": 0})
+        if key not in self._known:
+            workload = workloads.load(cell.params["workload"])
+            steps = self.states[state].steps(self.target.scale.file_size, self.study.states.seed or 0)
+            try:
+                self._known[key] = (
+                    workload.seconds(cell.params, self.claim, steps),
+                    workload.bytes_written(cell.params, self.claim),
+                )
+            except ValueError as error:
+                raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], tuple[float, int]]:
+        return {}
+
+    def compared_records(self, wildcards: object = None) -> list[str]:
+        """Records of another study that this one's report sets beside its own, as far as they exist."""
+        compare = self.study.compare
+        if compare is None:
+            return []
+        return sorted(
+            map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json"))
+        )
+
+    def notes(self) -> list[str]:
+        """What should be known before it is measured: primary comparisons that can never become significant."""
+        family, short = 0, []
+        for pair in self.study.headline:
+            here, there = (self._samples(text) for text in (pair.state, pair.against))
+            family += here.rates
+            short.append((pair, here.each, there.each))
+        return [
+            f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
+            f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
+            f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"
+            for pair, count, against in short
+            if count and against and not reachable(count, against, family)
+        ]
+
+    def _samples(self, text: str) -> _Samples:
+        """Of the states that `text` means, at the largest transfer."""
+        states = [name for name in self.states if means(text, name)]
+        if not states:  # narrowed away
+            return _Samples(0, 0)
+        planned = [cell for cell in self.cells[states[0]] if cell.kind == "planned"]
+        largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
+        params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
+        alike = {str({**one, "iteration": None}) for one in params}
+        rates = sum(len(workloads.load(one["workload"]).rates(one)) for one in params) * len(alike) // len(params)
+        return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
+
+    def line(self) -> str:
+        """One line for people and programs: counts, what is still to be measured, hours, bytes."""
+        planned = sum(cell.kind == "planned" for _, cell in self.all_cells())
+        extra = sum(len(cells) for cells in self.cells.values()) - planned
+        todo = sum(len(cells) for cells in self.missing.values())
+        written, axes = self.bytes_written(), self.study.cells
+        return (
+            f"plan {self.study.name}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
+            f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
+            + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
+            + (
+                f", at most (the stop rule spares what is not needed after {axes.iterations} iterations)"
+                if axes.stop
+                else ""
+            )
+        )
+
+
+def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> Plan:
+    """Read a study and a target and lay out the plan. Raises StudyError for whatever is wrong in either.
+
+    `only` narrows studies, by name, for a run that is to do a part of them.
+    """
+    study = load_study(study_file)
+    if study.name in only:
+        study = study.narrowed(only[study.name])
+    target = load_target(inventory)
+    where = Results(results_root, target.name, study.name)
+    claim = load_claim(where.claim)
+    return Plan(study, target, where, claim and as_declared(claim, target.spec))
+
+
+def load_plans(studies: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> dict[str, Plan]:
+    """Plans of all studies in a folder, by name. Raises StudyError."""
+    return {path.stem: load_plan(path, inventory, results_root, only) for path in sorted(studies.glob("*.yaml"))}

@@ -1,0 +1,112 @@
+"""Where results lie. One class knows the paths; the DAG and the commands ask it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fsage.text import untrusted
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one study on one target below `root`."""
+
+    root: Path
+    target: str
+    study: str
+
+    @property
+    def claim(self) -> Path:
+        """Copy of the target's claim."""
+        return self.root / "targets" / f"{self.target}.json"
+
+    @property
+    def seed(self) -> Path:
+        """The seed that was drawn for a study that declares none."""
+        return self.root / "seeds" / self.target / f"{self.study}.json"
+
+    def state(self, state: str) -> Path:
+        """Evidence of a state when it was first reached."""
+        return self.root / "states" / self.target / self.study / f"{state}.json"
+
+    def records(self, state: str) -> Path:
+        """Folder of a state's records."""
+        return self.root / "records" / self.target / self.study / state
+
+    def record(self, state: str, cell: str) -> Path:
+        """One cell's record."""
+        return self.records(state) / f"{cell}.json"
+
+    def raw(self, state: str, cell: str, attempt: int) -> Path:
+        """One observation, write-once."""
+        return self.root / "raw" / self.target / self.study / state / f"{cell}.{attempt}.json"
+
+    def attempts(self, state: str, cell: str) -> int:
+        """How often a cell was measured so far."""
+        number = 0
+        while self.raw(state, cell, number + 1).exists():
+            number += 1
+        return number
+
+    def stored(self, state: str, cell: str) -> Path:
+        """Link to an observation that came home but is not yet handed over as a record."""
+        return self.root / "store" / self.target / self.study / state / f"{cell}.json"
+
+    def bundle(self, state: str) -> Path:
+        """Where a play leaves what it fetched."""
+        return self.root / "incoming" / self.target / f"{self.study}.{state}.tar"
+
+    def log(self, name: str) -> Path:
+        """Log of one job."""
+        return self.root / "logs" / self.target / self.study / f"{name}.log"
+
+    def asked(self, state: str) -> Path:
+        """What the target was asked for in a state, by all runs (fsage.records.asked)."""
+        return self.root / "asked" / self.target / self.study / f"{state}.json"
+
+    def refused(self, name: str) -> Path:
+        """What a host sent and nobody takes, kept as it came."""
+        return self.root / "refused" / self.target / name
+
+    def request(self, name: str) -> Path:
+        """The request of one job."""
+        return self.root / "requests" / self.target / self.study / f"{name}.json"
+
+    @property
+    def report(self) -> Path:
+        """Folder of the report."""
+        return self.root / "report" / self.target / self.study
+
+    def existing_records(self) -> dict[str, set[str]]:
+        """State -> names of the cells that have a record; one look into each folder, for speed at parse time."""
+        found: dict[str, set[str]] = {}
+        try:
+            states = list(os.scandir(self.records("")))
+        except FileNotFoundError:
+            return found
+        for state in states:
+            if state.is_dir():
+                found[state.name] = {name[:-5] for name in os.listdir(state.path) if name.endswith(".json")}
+        return found
+
+
+def read(path: Path) -> Any:
+    """JSON of `path`, or None where there is no such file. Raises ValueError naming the file when it is broken."""
+    try:
+        return untrusted.read_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; move it away and give the same command again") from error
+
+
+def write(path: Path, value: Any) -> None:
+    """Write JSON whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
+    os.replace(temporary, path)

@@ -1,0 +1,46 @@
+"""What `snakemake --config KEY=VALUE` may say: on which target, which part of a study, until when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.study.study import StudyError
+from fsage.text.strict import unknown_key
+
+PLACES = {"results": "results", "studies": "config", "inventories": "inventories", "target": ""}
+"""Where things are, by default; the `fsage` commands that jobs call take them from FSAGE_RESULTS and so on."""
+KEYS = (*PLACES, "until", "only", "batch_states")
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raise StudyError for a key that is not known, or a `batch_states` that is no number of states."""
+    for key in config:
+        if key not in KEYS:
+            raise StudyError(f"--config {key}=…: {unknown_key(key, KEYS)}")
+    if not isinstance(given := config.get("batch_states", 1), int) or isinstance(given, bool) or given < 1:
+        raise StudyError(f"batch_states is {given!r}; a job visits 1 state or more")
+
+
+def places(config: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that say where things are: as configured, else as they are set, else by default."""
+    names = {key: f"FSAGE_{key.upper()}" for key in PLACES}
+    return {name: str(config.get(key, environment.get(name, PLACES[key]))) for key, name in names.items()}
+
+
+def asked_for(words: Iterable[str], studies: Iterable[str]) -> list[str]:
+    """The studies that a command line asks for: by name, or by a file of theirs below results/."""
+    named = {part for word in words if "=" not in word for part in (word, *Path(word).parts)}
+    return sorted(named & set(studies))
+
+
+def narrowed(config: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
+    """Study -> the entry of `only` that narrows it. Raises StudyError where no study is asked for that it could."""
+    if "only" not in config:
+        return {}
+    if not asked:
+        raise StudyError(
+            "--config only=… narrows the studies that are asked for, and none is: name one, or a file of it"
+        )
+    return dict.fromkeys(asked, config["only"])

@@ -1,0 +1,1 @@
+"""Records: what hosts answer, accepted only as it was asked, and judged."""

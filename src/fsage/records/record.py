@@ -1,0 +1,197 @@
+"""From observations to records: unpack what a play fetched, judge it, hand it over to the DAG."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsage import recipes, workloads
+from fsage.agent.message import Unacceptable, shown
+from fsage.parse import launcher
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.plan.results import Results
+from fsage.records.asked import match
+from fsage.records.messages import OBSERVATION_BYTES, read_observation
+from fsage.study.study import Cell
+
+SCHEMA = 1
+ENTRIES = 100_000  # of a bundle
+BULKY = ("stdout", "stderr", "line_s")  # kept in the raw observation only
+
+
+def make_judgement(observation: dict) -> dict:
+    """Whether one observation ran right, and its numbers."""
+    layout = observation["layout"]
+    outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
+    recipe = recipes.load(observation["nominal"]["recipe"])
+    return {
+        "structure": recipe.built(layout["steps"], layout["capacity_bytes"]),
+        "phases": [_lean(phase) for phase in observation["phases"]],
+        "status": outcome.status,
+        "why": outcome.why,
+        "metrics": outcome.metrics,
+    }
+
+
+def make_record(observation: dict, raw: Path, root: Path) -> dict:
+    """Judge one observation: its record, with the raw file's place below `root` and its SHA-256."""
+    return {
+        **observation,
+        "schema": SCHEMA,
+        **make_judgement(observation),
+        "raw": {
+            "path": str(raw.relative_to(root)),
+            "sha256": hashlib.sha256(raw.read_bytes()).hexdigest(),
+        },
+    }
+
+
+def _of_budget(layout: dict) -> workloads.Outcome | None:
+    """A failure where the target held more than its claim allows, whatever was measured."""
+    if layout["free_bytes"] >= 0:
+        return None
+    return workloads.Outcome(
+        "failed",
+        f"the target held {-layout['free_bytes']} bytes more than the {layout['capacity_bytes']} that its claim allows",
+    )
+
+
+def _lean(phase: dict) -> dict:
+    lean = {key: phase[key] for key in phase if key not in BULKY}
+    said = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
+    if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(said)):
+        lean["warnings"] = warnings
+    if "beside" in phase:
+        lean["beside"] = [_lean(one) for one in phase["beside"]]
+    if "by_host" in phase:
+        lean["by_host"] = {name: _lean(one) for name, one in phase["by_host"].items()}
+    return lean
+
+
+class Taken(NamedTuple):
+    """What became of a bundle: how many observations were new, and a sentence for each that was not taken."""
+
+    new: int
+    refused: list[str]
+
+
+def unpack(bundle: Path, root: Path, target: str) -> Taken:
+    """Put the observations of a fetched bundle into raw/ (write-once) and the store.
+
+    A bundle brings everything that waited on the host, also what a lost run of another study left. An observation that
+    came before (same id) is not taken twice. What nobody asked for, or is not as the agent writes it, is kept below
+    refused/ as it came; the rest of the bundle is taken.
+    """
+    if not bundle.exists():
+        return Taken(0, [])
+    new, refused = 0, []
+    where = Results(root, target, "")
+    for content in _observations(bundle):
+        try:
+            if isinstance(content, Unacceptable):
+                raise content
+            observation = read_observation(content)
+            match(root, target, observation)
+            _judged(observation)
+            new += keep(observation, root, target)
+        except Unacceptable as why:
+            kept = _set_aside(where, content) if isinstance(content, bytes) else _set_aside_bundle(where, bundle)
+            refused.append(f"an observation from target {target} {why}; it is not taken, and kept: {kept}")
+    bundle.unlink()
+    return Taken(new, refused)
+
+
+def _observations(bundle: Path) -> Iterator[bytes | Unacceptable]:
+    """The content of each of a bundle's files, or why it has none; nothing comes after what cannot be read."""
+    try:
+        with tarfile.open(bundle, "r:") as tar:  # never compressed
+            for number, member in enumerate(tar):
+                if number == ENTRIES:
+                    yield Unacceptable(f"is one of more than {ENTRIES}")
+                    return
+                if not member.isreg() or member.size > OBSERVATION_BYTES or member.issparse():
+                    yield Unacceptable(f"is no regular file of at most {OBSERVATION_BYTES} bytes")
+                elif content := tar.extractfile(member):
+                    yield content.read()
+            with open(bundle, "rb") as file:  # tarfile takes a header that is none for the end, without a word
+                file.seek(tar.offset)
+                if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+                    raise tarfile.ReadError("no header, and not the end")
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:  # the tar file's own, not the reader's
+        yield Unacceptable(f"cannot be read, nor what comes after it ({error})")
+
+
+def _set_aside(where: Results, content: bytes) -> Path:
+    path = where.refused(f"{hashlib.sha256(content).hexdigest()[:16]}.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def _set_aside_bundle(where: Results, bundle: Path) -> Path:
+    with open(bundle, "rb") as file:  # which holds good ones too: they are taken from it
+        path = where.refused(f"{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}.tar")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        os.link(bundle, path)
+    return path
+
+
+def _judged(observation: dict[str, Any]) -> None:
+    """Raise Unacceptable when no record can be made of an observation: what it lacks would stop its whole study."""
+    try:
+        make_judgement(observation)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Unacceptable(f"cannot be judged ({type(error).__name__}: {shown(str(error))})") from None
+
+
+def keep(observation: dict[str, Any], root: Path, target: str) -> bool:
+    """Put an observation into raw/ (write-once) and the store; False when it came before.
+
+    Of those that hosts send only what `unpack` accepted comes here, for its words become paths.
+    """
+    where = Results(root, target, observation["study"])
+    state, cell = observation["state"], observation["cell"]
+    attempt = observation["attempt"]
+    while (raw := where.raw(state, cell, attempt)).exists():
+        if results.read(raw)["id"] == observation["id"]:
+            return False
+        attempt += 1
+    results.write(raw, {**observation, "attempt": attempt})
+    stored = where.stored(state, cell)
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    stored.unlink(missing_ok=True)
+    os.link(raw, stored)
+    return True
+
+
+def hand_over(plan: Plan, state: str) -> list[Cell]:
+    """Turn the store's observations of a state into records, once all its missing cells are there.
+
+    Returns the cells that are still without: then nothing was handed over, for Snakemake deletes what a
+    failed job declares; the store keeps what was measured for the next run.
+    """
+    waiting = plan.missing.get(state, ())
+    lacking = [cell for cell in waiting if not plan.results.stored(state, cell.name).exists()]
+    if lacking:
+        return lacking
+    for cell in waiting:
+        stored = plan.results.stored(state, cell.name)
+        observation = results.read(stored)
+        raw = plan.results.raw(state, cell.name, observation["attempt"])
+        results.write(plan.results.record(state, cell.name), make_record(observation, raw, plan.results.root))
+    for cell in waiting:
+        plan.results.stored(state, cell.name).unlink()
+    return []
+
+
+def forget_handed_over(plan: Plan, state: str) -> None:
+    """Remove links in the store whose cell has its record (a run was killed between the two)."""
+    for cell in plan.cells[state]:
+        if plan.results.record(state, cell.name).exists():
+            plan.results.stored(state, cell.name).unlink(missing_ok=True)

@@ -1,0 +1,73 @@
+"""The end of a study: records against plan, the report, the headline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from fsage import dataset, report
+from fsage.analysis import agreement
+from fsage.plan import results
+from fsage.plan.plan import Plan
+
+SHOWN = 10
+
+
+def conclude(plan: Plan) -> tuple[list[str], int]:
+    """Lines for the terminal, and the exit code: 0 only when every planned cell has a record that did not fail.
+
+    Nor is it 0 where cells that were to compute the same did not.
+    """
+    status: Counter[str] = Counter()
+    wrong: list[str] = []
+    failed: list[str] = []
+    for state, cell in plan.all_cells():
+        path = plan.results.record(state, cell.name)
+        try:
+            found = results.read(path)
+        except ValueError as error:
+            found = {"status": "unreadable", "why": str(error), "params": None}
+        status[found["status"] if found else "missing"] += 1
+        if found is None:
+            wrong.append(f"missing: {state} {cell.name}")
+        elif found["status"] == "unreadable":
+            wrong.append(found["why"])
+        elif found["params"] != cell.params or found["nominal"] != plan.states[state].nominal:
+            wrong.append(
+                f"taken for another plan: {path}; `fsage remeasure {plan.study.name} --state {state}` sets it aside"
+            )
+        elif found["status"] == "failed":
+            failed.append(f"failed: {state} {cell.name}: {found['why']}")
+    lines = [f"{plan.study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
+    frame = dataset.load(_paths(plan))
+    differ = agreement.disagreements(frame)
+    for several in (wrong, failed, differ):
+        lines += several[:SHOWN] + ([f"… and {len(several) - SHOWN} more"] if len(several) > SHOWN else [])
+    if failed:
+        lines.append(
+            f"to measure just the failed ones again: fsage remeasure {plan.study.name} --failed && "
+            f"snakemake {plan.study.name}"
+        )
+    lines += report.headline(frame, plan.study)
+    lines.append(f"report: {plan.results.report / 'index.html'}")
+    return lines, 1 if wrong or failed or differ else 0
+
+
+def write_report(plan: Plan, study_file: Path) -> Path:
+    """Make report and tables from the records; return the page."""
+    return report.build(
+        plan.study,
+        plan.target,
+        dataset.load(_paths(plan)),
+        plan.all_cells(),
+        {name: plan.results.state(name) for name in plan.states},
+        plan.claim,
+        plan.results.report,
+        comparison=dataset.load(map(Path, plan.compared_records())) if plan.study.compare else None,
+        traced=[plan.results.record(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "traced"],
+        config=study_file,
+    )
+
+
+def _paths(plan: Plan) -> list[Path]:
+    return [plan.results.record(state, cell.name) for state, cell in plan.all_cells()]

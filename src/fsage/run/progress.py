@@ -1,0 +1,67 @@
+"""How far a study is and how long it will still take."""
+
+from __future__ import annotations
+
+import time
+
+from fsage.plan.plan import STATE_S, Plan
+from fsage.run.play import duration
+
+
+class Progress:
+    """Counts the observations of a visit as they appear, against the plan's estimate."""
+
+    def __init__(self, plan: Plan, state: str) -> None:
+        self.plan, self.state = plan, state
+        claim = plan.claim["id"] if plan.claim else ""
+        # On another machine there is none: its cells are seen only when they come home at the end of the visit.
+        self.folder = plan.target.outbox / claim / plan.study.name / state
+        self.visible = plan.target.outbox.parent.is_dir()
+        self.began = time.monotonic()
+        self.at_start = self._waiting()
+        self.seen = 0
+        self.total = sum(len(cells) for cells in plan.cells.values())
+        self.missing = {
+            name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()
+        }
+        self.here = len(self.missing.get(state, ()))
+        self.left_s = sum(plan.cell_seconds(name, cell) for name, cells in self.missing.items() for cell in cells)
+        self.left_s += STATE_S * len(self.missing)
+
+    def _stored(self, state: str, cell: str) -> bool:
+        return self.plan.results.stored(state, cell).exists()
+
+    def _waiting(self) -> int:
+        return sum(1 for _ in self.folder.glob("*.json"))
+
+    def __call__(self) -> str:
+        """One line while a visit goes on."""
+        if not self.visible:
+            return self._unseen()
+        self.seen = max(self.seen, self._waiting() - self.at_start)  # what came home does not wait any more
+        return self._line(self.seen)
+
+    def done(self) -> str:
+        """One line at the end of a visit, when all its cells came home."""
+        return self._line(self.here)
+
+    def _line(self, done: int) -> str:
+        before = self.total - sum(len(cells) for cells in self.missing.values())
+        return (
+            f"{self.plan.study.name}: {before + done} of {self.total} cells, state {self.state}: "
+            f"{done} of {self.here}; {self._left()}"
+        )
+
+    def _unseen(self) -> str:
+        """The same where the cells are on another machine."""
+        before = self.total - sum(len(cells) for cells in self.missing.values())
+        return (
+            f"{self.plan.study.name}: {before} of {self.total} cells are home, state {self.state}: {self.here} to come "
+            f"when the visit ends; {self._left()}"
+        )
+
+    def _left(self) -> str:
+        gone_s = time.monotonic() - self.began
+        if gone_s < self.left_s:
+            return f"about {duration(self.left_s - gone_s)} left"
+        return f"{duration(gone_s)} since it began, longer than the {duration(self.left_s)} that were estimated"

@@ -1,0 +1,100 @@
+"""The request: all that a playbook is told about a state and its cells, as one JSON file."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+
+from fsage import workloads
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.records import asked
+from fsage.run import runs
+from fsage.study.study import Cell, StudyError
+
+SCHEMA = 1
+
+
+def seed_of(plan: Plan) -> int:
+    """The study's seed; drawn once and recorded where the study declares none."""
+    if plan.study.states.seed is not None:
+        return plan.study.states.seed
+    noted = results.read(plan.results.seed)
+    if noted is None:
+        noted = {"seed": random.SystemRandom().randrange(10**5, 10**6)}
+        results.write(plan.results.seed, noted)
+    return noted["seed"]
+
+
+def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
+    """The request for a state with `cells` to measure in it (none: only bring the state about).
+
+    What is asked for is noted (fsage.records.asked): only answers to that are taken. Raises StudyError when the state
+    is not in the study or a cell cannot be run on this target.
+    """
+    plan.check_state(state_name)
+    state = plan.states[state_name]
+    run = runs.current()
+    steps = state.steps(plan.target.scale.file_size, seed_of(plan))
+    made = {
+        "schema": SCHEMA,
+        "study": plan.study.name,
+        "state": state_name,
+        "nominal": state.nominal,
+        "run": run.holder["run"] if run.holder else None,
+        "holder": run.holder,
+        "slurm_job": os.environ.get("SLURM_JOB_ID"),  # of which what srun launches is a step
+        "claim": plan.claim["id"] if plan.claim else None,
+        "until": run.until.timestamp() if run.until else None,
+        "tuning": plan.study.tuning,
+        "reuse": plan.study.states.reuse,
+        "steps": steps,
+        "first_instance": _first_instance(plan, state_name),
+        "cells": [_cell(plan, state_name, steps, cell) for cell in cells],
+        "bundle": str(plan.results.bundle(state_name).absolute()),
+        "evidence": str(plan.results.state(state_name).absolute()),
+    }
+    asked.note(plan.results, made)
+    return made
+
+
+def to_measure(plan: Plan, state_name: str) -> list[Cell]:
+    """Cells of a state with neither a record nor an observation in the store, in planned order."""
+    return [
+        cell for cell in plan.missing.get(state_name, ()) if not plan.results.stored(state_name, cell.name).exists()
+    ]
+
+
+def _first_instance(plan: Plan, state: str) -> str | None:
+    """The layout instance in which a state was first reached, to tell a state that was rebuilt since."""
+    evidence = results.read(plan.results.state(state))
+    return evidence["token"]["instance"] if evidence else None
+
+
+def _cell(plan: Plan, state: str, steps: list[dict], cell: Cell) -> dict:
+    if plan.claim is None:
+        raise StudyError(
+            f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
+            f"`ansible-playbook -i inventories/{plan.target.name} local_target.yml claim.yml` claims it"
+        )
+    phases, unsupported, makes_bytes, workload = [], None, 0, workloads.load(cell.params["workload"])
+    try:
+        phases = workload.commands(cell.params, plan.claim, steps)
+        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(cell.params, plan.claim)
+    except workloads.Unsupported as why:
+        unsupported = str(why)
+    except ValueError as error:
+        raise StudyError(f"study {plan.study.name}, state {state}, cell {cell.name}: {error}") from error
+    return {
+        "name": cell.name,
+        "kind": cell.kind,
+        "order": cell.order,
+        "attempt": plan.results.attempts(state, cell.name) + 1,
+        "params": cell.params,
+        "estimate_s": plan.cell_seconds(state, cell),
+        "makes_bytes": makes_bytes,
+        "phases": phases,
+        "unsupported": unsupported,
+        "trace": cell.kind == "traced",
+    }

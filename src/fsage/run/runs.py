@@ -1,0 +1,143 @@
+"""Runs of Snakemake in one folder: who each is, what it has still to measure, and which of them have gone.
+
+A run notes once, before its first job, in one file: who it is (`holder`), to what it narrows its studies (`only`),
+when its window closes (`until`), and what was missing: a job that parses the Snakefile again must see the same DAG.
+Jobs find the file by an environment variable. It is also their licence. A run that was killed leaves it, and its jobs
+on a cluster go on or still wait; the next run in this folder takes the target over, takes the note away, and those jobs
+can do nothing any more.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fsage.agent.lease import machine, start_of
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.plan.results import Results
+
+NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belongs to
+
+
+class Superseded(Exception):
+    """The run that asked for this has gone, and another goes on in its place."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the run that submitted this job has gone, and another goes on in its place; nothing was handed over, "
+            "and what was measured is kept for that one"
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run before anything is planned. `only`: study -> an entry of its `only`."""
+
+    holder: dict[str, Any] | None = None
+    only: dict[str, Any] = field(default_factory=dict)
+    until: datetime | None = None
+
+
+NO_RUN = Run()
+"""For a command that somebody gives by hand: it narrows nothing, and no window closes."""
+
+
+def current() -> Run:
+    """The run that this process belongs to. Raises Superseded when it has lost its licence."""
+    if NOTE not in os.environ:
+        return NO_RUN
+    noted = _noted(Path(os.environ[NOTE]))
+    until = noted["until"]
+    return Run(noted["holder"], noted["only"], datetime.fromisoformat(until) if until else None)
+
+
+def _noted(path: Path) -> dict[str, Any]:
+    noted = results.read(path)
+    if noted is None:
+        raise Superseded
+    return noted
+
+
+def identity(command: str) -> dict:
+    """This process as the holder of a target: see fsage.agent.lease."""
+    return {
+        "run": f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}",
+        "host": os.uname().nodename,
+        "machine": machine(),
+        "pid": os.getpid(),
+        "pid_start": start_of(os.getpid()),
+        "command": command,
+        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
+
+
+def note(plans: dict[str, Plan], run: Run, folder: Path) -> Path:
+    """Note a run and what is missing now; return the file."""
+    assert run.holder
+    path = folder / f"{run.holder['run']}.json"
+    missing = {
+        name: {state: [cell.name for cell in cells] for state, cells in plan.missing.items()}
+        for name, plan in plans.items()
+    }
+    unreached = {name: sorted(plan.unreached) for name, plan in plans.items()}
+    until = run.until.isoformat() if run.until else None
+    noted = {"holder": run.holder, "only": run.only, "until": until, "missing": missing, "unreached": unreached}
+    results.write(path, noted)
+    return path
+
+
+def as_noted(plans: dict[str, Plan], path: Path) -> dict[str, Plan]:
+    """The plans with what was missing when `path` was written, whatever has come about since. Raises Superseded."""
+    noted = _noted(path)
+    for name, plan in plans.items():
+        vars(plan)["missing"] = {
+            state: tuple(cell for cell in plan.cells[state] if cell.name in set(names))
+            for state, names in noted["missing"].get(name, {}).items()
+        }
+        vars(plan)["unreached"] = set(noted["unreached"].get(name, ()))
+    return plans
+
+
+def check() -> None:
+    """Raise Superseded when the run that this job belongs to has lost its licence."""
+    if NOTE in os.environ and not Path(os.environ[NOTE]).exists():
+        raise Superseded
+
+
+def gone() -> dict[str, Path]:
+    """Runs in this run's folder that were killed, each with the note that it left; only this host's can be told."""
+    if NOTE not in os.environ:
+        return {}
+    own = Path(os.environ[NOTE])
+    found = {}
+    for path in own.parent.glob("*.json"):
+        holder = (results.read(path) or {}).get("holder")
+        if path.name == own.name or holder is None or holder["host"] != os.uname().nodename:
+            continue
+        if holder["machine"] != machine() or start_of(holder["pid"]) != holder["pid_start"]:
+            found[holder["run"]] = path
+    return found
+
+
+def supersede(killed: dict[str, Path], root: Path, target: str) -> None:
+    """Take the licence from the jobs of killed runs.
+
+    What they handed over since this run noted what is missing goes back into the store: Snakemake deletes what a
+    job declares before it starts it, and the job then hands it over again.
+    """
+    for path in killed.values():
+        path.unlink(missing_ok=True)
+    noted = results.read(Path(os.environ[NOTE]))["missing"] if killed else {}
+    for study, states in noted.items():
+        where = Results(root, target, study)
+        for state, cells in states.items():
+            for cell in cells:
+                record, stored = results.read(where.record(state, cell)), where.stored(state, cell)
+                if record and not stored.exists():
+                    stored.parent.mkdir(parents=True, exist_ok=True)
+                    os.link(root / record["raw"]["path"], stored)

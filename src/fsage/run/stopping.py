@@ -1,0 +1,100 @@
+"""The stop rule: which cells of a state are to be measured next, and which may be spared."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from fsage import workloads
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.records import record
+from fsage.run import request
+from fsage.statistics import median_interval
+from fsage.study.study import Cell
+
+
+def due(plan: Plan, state: str) -> list[Cell]:
+    """Cells to measure in the next visit, in planned order; none when all is measured or may be spared.
+
+    Without a stop rule: all. With one: first the least number of iterations; then, visit by visit, one iteration
+    more of each group whose interval is not narrow enough; in the end what stands behind the planned cells.
+    """
+    todo = request.to_measure(plan, state)
+    axes = plan.study.cells
+    if axes.stop is None:
+        return todo
+    last = max(cell.order for cell in plan.cells[state] if cell.kind == "planned")
+    first = [
+        cell
+        for cell in todo
+        if cell.order < last and (cell.kind != "planned" or cell.params["iteration"] <= axes.iterations)
+    ]
+    if first:
+        return first
+    more = [iterations[0] for key, iterations in _groups(todo).items() if not _narrow(plan, state, key)]
+    return more or [cell for cell in todo if cell.kind != "planned"]
+
+
+def spare(plan: Plan, state: str) -> None:
+    """Say of each planned cell that is left, in its observation, that the stop rule spared it."""
+    stop = plan.study.cells.stop
+    if stop is None:
+        return
+    for key, cells in _groups(request.to_measure(plan, state)).items():
+        measured = [one for one in _observations(plan, state, key) if one["status"] != "spared"]
+        enough = f"narrower than {stop.interval_percent:g}% of it after {len(measured)} iterations"
+        why = f"not needed: the interval of the median was {enough}"
+        for cell in cells:
+            record.keep(
+                {
+                    **measured[-1],
+                    **{"id": str(uuid.uuid4()), "cell": cell.name, "order": cell.order, "params": cell.params},
+                    **{"status": "spared", "why": why, "phases": [], "check": {}, "attempt": 1},
+                },
+                plan.results.root,
+                plan.target.name,
+            )
+
+
+def _groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Planned cells by all that they have in common, in order of their iterations."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in sorted((cell for cell in cells if cell.kind == "planned"), key=lambda cell: cell.params["iteration"]):
+        groups.setdefault(_key(cell), []).append(cell)
+    return groups
+
+
+def _key(cell: Cell) -> str:
+    return json.dumps({**cell.params, "iteration": None}, sort_keys=True)
+
+
+def _narrow(plan: Plan, state: str, key: str) -> bool:
+    """Whether every rate of a group has an interval that is narrow enough."""
+    stop = plan.study.cells.stop
+    if stop is None or not (observations := _observations(plan, state, key)):
+        return False
+    params = observations[0]["params"]
+    workload = workloads.load(params["workload"])
+    metrics = [workload.read(one).metrics for one in observations]
+    samples = ([one[rate] for one in metrics if rate in one] for rate in workload.rates(params))
+    intervals = [median_interval(values) for values in samples]
+    return all(
+        one is not None and (one.high - one.low) / ((one.high + one.low) / 2) * 100 < stop.interval_percent
+        for one in intervals
+    )
+
+
+def _observations(plan: Plan, state: str, key: str) -> list[dict[str, Any]]:
+    """What was observed of a group: in the store, or behind a record that was handed over before."""
+    found = []
+    for cell in _groups(plan.cells[state]).get(key, ()):
+        stored = results.read(plan.results.stored(state, cell.name))
+        handed = None if stored else results.read(plan.results.record(state, cell.name))
+        if handed:
+            stored = results.read(plan.results.root / handed["raw"]["path"])
+        if stored:
+            found.append(stored)
+    return found

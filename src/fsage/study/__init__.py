@@ -1,0 +1,1 @@
+"""Config: a study, read from its file and validated."""

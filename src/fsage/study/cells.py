@@ -1,0 +1,277 @@
+"""The cells of a study: every combination of the levels in its block `cells:`, each with its iterations."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple, get_origin
+
+from pydantic import BaseModel, Field, ValidationError
+
+from fsage import workloads
+from fsage.text.sizes import format_size
+from fsage.text.strict import (
+    SIZE_PATTERN,
+    Problem,
+    Strict,
+    block_of,
+    choice_of,
+    count_of,
+    noting,
+    problems_of,
+    read_levels,
+    read_size,
+    refuse,
+    scalar_of,
+    show,
+    unknown_key,
+)
+
+_IN_A_NAME = re.compile(r"[A-Za-z0-9.+-]+")
+COUNT = {"type": "integer", "minimum": 1, "maximum": 10_000}  # in JSON schemas, as CLOSED
+CLOSED = {"type": "object", "additionalProperties": False}
+MOST = 50_000
+"""Cells of a study: twenty times our largest one."""
+_ITS_OWN = ("workload", "iteration")  # parameters that a block does not give as such
+
+
+class Cell(NamedTuple):
+    """One measurement: `kind` planned or one of fsage.study.diagnostic_cells, `order` its place (from 1) in its state.
+
+    `params` are shared between states: read them, do not change them.
+    """
+
+    name: str
+    kind: str
+    params: dict[str, Any]
+    order: int
+
+
+class Combination(NamedTuple):
+    """A planned cell before it has a place; `levels` are what `only` and `exclude` speak of."""
+
+    name: str
+    levels: dict[str, Any]
+    params: dict[str, Any]
+
+
+class Stop(Strict):
+    """Block `stop:` of `cells:`: when iterations are enough. `iterations` is then the least that is measured."""
+
+    interval_percent: Annotated[float, Field(gt=0, le=200)] = Field(
+        description="enough when the median's interval is narrower, in percent of the median, for every rate"
+    )
+    iterations_at_most: Annotated[int, Field(ge=5, le=10_000)] = Field(
+        description="the budget: no more iterations than that, however wide the interval"
+    )
+
+
+@dataclass(frozen=True)
+class CellAxes:
+    """Block `cells:`: the parameters of a workload, `fixed` if given as a value, `axes` if given as a list.
+
+    A cell is named after its axes in alphabetical order, those with one level too. Sizes are bytes.
+    """
+
+    workload: str
+    model: type[BaseModel]
+    iterations: int
+    stop: Stop | None
+    fixed: dict[str, Any]
+    axes: dict[str, tuple[Any, ...]]
+
+    @classmethod
+    def read(cls, block: Any) -> CellAxes:
+        """Return the axes of a block; raises ValidationError with everything that is wrong in it."""
+        workload = choice_of(block_of(block), "workload", workloads.names())
+        model = workloads.load(workload).Params
+        known = ["workload", *_keys(model), "iterations", "stop"]
+        problems = [Problem((key,), unknown_key(key, known)) for key in block if key not in known]
+        iterations = 1
+        with noting(problems, "iterations"):
+            iterations = count_of(block.get("iterations", 1))
+        stop = None
+        with noting(problems, "stop"):
+            stop = _stop(block.get("stop"), iterations)
+        levels = {}
+        for key in sorted(set(block) & set(_keys(model))):
+            with noting(problems, key):
+                levels[key] = _levels(model, key, block[key])
+        if problems:
+            refuse(problems)
+        axes = {
+            key: found for key, found in levels.items() if isinstance(block[key], list) and not _is_list(model, key)
+        }
+        fixed = {key: found[0] for key, found in levels.items() if key not in axes}
+        cells = cls(workload, model, iterations, stop, fixed, axes)
+        check_number(cells.count, f"{_product(axes)} x {cells.budget} iterations")
+        check_division(cells.levels_of("transfer_size"))
+        _ = cells.combinations  # made here, so that what is wrong with one is said here
+        return cells
+
+    @property
+    def budget(self) -> int:
+        """Iterations that are planned: with a stop rule, those that it may spare too."""
+        return self.stop.iterations_at_most if self.stop else self.iterations
+
+    @property
+    def count(self) -> int:
+        """How many cells a state has, before any filter."""
+        return math.prod(map(len, self.axes.values())) * self.budget
+
+    @property
+    def keys(self) -> list[str]:
+        """Parameters that can be given."""
+        return _keys(self.model)
+
+    def read_levels(self, key: str, value: Any) -> tuple[Any, ...]:
+        """Return levels of a parameter as written elsewhere in the study; raises ValueError."""
+        return _levels(self.model, key, value)
+
+    def levels_of(self, key: str) -> tuple[Any, ...]:
+        """Return the levels of a parameter, whether given as a list or as a value; none if not given."""
+        return self.axes.get(key) or ((self.fixed[key],) if key in self.fixed else ())
+
+    def params(self, levels: dict[str, Any], iteration: int = 1) -> dict[str, Any]:
+        """Return all parameters of a cell, the workload's defaults filled in; raises ValidationError."""
+        return of_workload(self.workload, **{**self.fixed, **levels, "iteration": iteration})
+
+    @cached_property
+    def combinations(self) -> tuple[Combination, ...]:
+        """All planned cells of a state, level by level. Each combination of levels is validated once."""
+        made = []
+        problems: dict[Problem, None] = {}  # in order, each once
+        for values in itertools.product(*self.axes.values()):
+            levels = dict(zip(self.axes, values, strict=True))
+            try:
+                params = self.params(levels)
+            except ValidationError as error:
+                problems |= dict.fromkeys(self._at_level(found, levels) for found in problems_of(error, self.model))
+                continue
+            label = "".join(f"{key}-{_name(key, value)}_" for key, value in levels.items())
+            for number in range(1, self.budget + 1):
+                iteration = {"iteration": number}
+                made.append(
+                    Combination(f"{label}i{number}", {**self.fixed, **levels, **iteration}, {**params, **iteration})
+                )
+        if problems:
+            refuse(problems)
+        return tuple(made)
+
+    def _at_level(self, found: Problem, levels: dict[str, Any]) -> Problem:
+        key = found.loc[0] if found.loc else None
+        if key not in self.axes:
+            return found
+        return Problem((key, self.axes[key].index(levels[key]), *found.loc[1:]), found.text)
+
+
+def of_workload(name: str, **given: Any) -> dict[str, Any]:
+    """Return all parameters of a cell of that workload, its defaults filled in; raises ValidationError."""
+    return workloads.load(name).Params.model_validate({"workload": name, **given}, strict=True).model_dump(mode="json")
+
+
+def check_number(count: int, how: str, most: int = MOST, what: str = "cells") -> None:
+    """Raise ValueError for more cells, or states, than a study may have, before they are made; `how` they multiply."""
+    if count > most:
+        raise ValueError(f"{how} make {count:,} {what}; allowed are {most:,} at most: give fewer levels")
+
+
+def _product(axes: dict[str, tuple[Any, ...]]) -> str:
+    return " x ".join(f"{len(levels)} of {key}" for key, levels in axes.items()) or "1 cell"
+
+
+def check_division(transfer_sizes: Iterable[int]) -> None:
+    """Raise ValidationError unless each divides the largest: what a cell moves is a multiple of that one."""
+    sizes = list(transfer_sizes)
+    largest = max(sizes, default=1)
+    odd = ", ".join(format_size(size) for size in sizes if largest % size)
+    if odd:
+        verb = "do" if "," in odd else "does"
+        text = f"{odd} {verb} not divide {format_size(largest)}, the largest; a cell moves multiples of that one"
+        refuse([Problem(("transfer_size",), text)])
+
+
+def level_text(key: str, level: Any) -> str:
+    """Return a level as it is written in a study and in the names of cells."""
+    return format_size(level) if _is_size(key) else str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the JSON schema of `cells:` for one workload, and the shapes of one level of each parameter."""
+    model = workloads.load(name).Params
+    described = model.model_json_schema()
+    size = {"type": "string", "pattern": SIZE_PATTERN}
+    one = {key: size if _is_size(key) else described["properties"][key] for key in _keys(model)}
+    many = {
+        key: shape if _is_list(model, key) else {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
+        for key, shape in one.items()
+    }
+    needed = [key for key in described.get("required", ()) if key in many]
+    stop = {"anyOf": [Stop.model_json_schema(), {"type": "null"}], "default": None}
+    cells = {"workload": {"const": name}, **many, "iterations": {**COUNT, "default": 1}, "stop": stop}
+    return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one
+
+
+def _stop(block: Any, iterations: int) -> Stop | None:
+    if block is None:
+        return None
+    try:
+        stop = Stop.model_validate(block)
+    except ValidationError as error:
+        refuse(problems_of(error, Stop))
+    if stop.iterations_at_most <= iterations:
+        text = f"{stop.iterations_at_most} is not more than the {iterations} iterations that are measured in any case"
+        refuse([Problem(("iterations_at_most",), text)])
+    return stop
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [key for key in model.model_fields if key not in _ITS_OWN]
+
+
+def _levels(model: type[BaseModel], key: str, value: Any) -> tuple[Any, ...]:
+    if not _is_list(model, key):
+        return read_levels(value, read_size if _is_size(key) else scalar_of)
+    if not isinstance(value, list):
+        raise ValueError(f"{show(value)} is not a list, such as [a, b]")
+    return (tuple(value) if _origin(model, key) is tuple else value,)  # a parameter that is a list: one level
+
+
+def _is_list(model: type[BaseModel], key: str) -> bool:
+    return _origin(model, key) in (tuple, list)
+
+
+def _origin(model: type[BaseModel], key: str) -> Any:
+    return get_origin(model.model_fields[key].annotation)
+
+
+def _is_size(key: str) -> bool:
+    return key.endswith(("_size", "_bytes"))
+
+
+def _texts(key: str, levels: Iterable[Any]) -> str:
+    return ", ".join(level_text(key, level) for level in levels)
+
+
+def _name(key: str, level: Any) -> str:
+    text = level_text(key, level)
+    if not _IN_A_NAME.fullmatch(text):
+        refuse([Problem((key,), f"{show(level)} cannot be in a file's name: use letters, digits, '.', '+', '-'")])
+    return text
+
+
+def shuffled(combinations: Iterable[Combination], salt: str) -> list[Combination]:
+    """Order by a number drawn for each cell alone: levels added later leave the others in their order."""
+    salted = hashlib.sha256(salt.encode())
+
+    def drawn(combination: Combination) -> bytes:
+        own = salted.copy()
+        own.update(combination.name.encode())
+        return own.digest()
+
+    return sorted(combinations, key=drawn)

@@ -1,0 +1,137 @@
+"""Cells beside the planned ones, that show what else happened: counted apart, never pooled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from fsage.study.cells import (
+    CLOSED,
+    COUNT,
+    Cell,
+    CellAxes,
+    Combination,
+    check_division,
+    level_text,
+    of_workload,
+    shuffled,
+)
+from fsage.text.strict import Problem, Strict, block_of, count_of, names_of, noting, refuse, unknown_key
+
+
+class Passes(Strict):
+    """Block `passes:`: one range of the device, read before and after each state: drift between states.
+
+    Nothing that a study does changes what it reads, so whatever changes is the device or the machine.
+    """
+
+    position: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.5, description="where the range lies: 0 the device's beginning, 1 its end"
+    )
+
+    def cell(self, which: int) -> tuple[str, str, dict[str, Any]]:
+        """Return name, kind and parameters of the pass before (1) or after (2) a state."""
+        params = of_workload("device_range", position=self.position, iteration=which)
+        return ("pass_before", "pass_after")[which - 1], "pass", params
+
+
+@dataclass(frozen=True)
+class Sentinels:
+    """Block `sentinels:`: one cell again and again: one first, one after each `every` planned cells."""
+
+    every: int
+    params: dict[str, Any]
+
+    @classmethod
+    def read(cls, block: Any, planned: CellAxes) -> Sentinels:
+        """Return the sentinels of a block; raises ValidationError with everything that is wrong in it."""
+        problems: list[Problem] = []
+        every: Any = block_of(block).get("every")
+        with noting(problems, "every"):
+            count_of(every)
+        params = _one_cell(block, planned, "every", "sentinels", problems)
+        return cls(every, params)
+
+    def cell(self, number: int) -> tuple[str, str, dict[str, Any]]:
+        """Return name, kind and parameters of the sentinel of that number, from 1."""
+        return f"sentinel_{number}", "sentinel", {**self.params, "iteration": number}
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Block `traces:`: one more cell in each of `states`, whose device requests are noted one by one."""
+
+    states: tuple[str, ...]
+    params: dict[str, Any]
+
+    @classmethod
+    def read(cls, block: Any, planned: CellAxes) -> Traces:
+        """Return the traces of a block; raises ValidationError with everything that is wrong in it."""
+        problems: list[Problem] = []
+        states: tuple[str, ...] = ()
+        with noting(problems, "states"):
+            states = names_of(block_of(block).get("states"), least=1)
+        params = _one_cell(block, planned, "states", "traced cells", problems)
+        return cls(states, {**params, "iteration": 1})
+
+    def cell(self) -> tuple[str, str, dict[str, Any]]:
+        """Return name, kind and parameters."""
+        return "traced_1", "traced", self.params
+
+
+@dataclass(frozen=True)
+class Extras:
+    """All that a state has beside its planned cells; None: nothing of that kind."""
+
+    sentinels: Sentinels | None
+    passes: Passes | None
+    traces: Traces | None
+
+    def among(self, combinations: Iterable[Combination], order_seed: int, state: str, traced: bool) -> list[Cell]:
+        """Return the cells of a state in the order of measuring: planned ones shuffled by the seed, extras put in."""
+        planned = shuffled(combinations, f"{order_seed}/{state}/")
+        cells: list[tuple[str, str, dict[str, Any]]] = []
+        for done in range(len(planned) + 1):
+            if self.sentinels and planned and done % self.sentinels.every == 0:
+                cells.append(self.sentinels.cell(done // self.sentinels.every + 1))
+            cells += [(one.name, "planned", one.params) for one in planned[done : done + 1]]
+        if self.traces and traced:
+            cells.append(self.traces.cell())
+        if self.passes:
+            cells = [self.passes.cell(1), *cells, self.passes.cell(2)]
+        return [Cell(*cell, order) for order, cell in enumerate(cells, 1)]
+
+
+def schemas(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the JSON schemas of the blocks that name one cell, from the shape of each parameter's level."""
+    states = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    return {
+        "sentinels": {**CLOSED, "properties": {"every": COUNT, **one}, "required": ["every"]},
+        "traces": {**CLOSED, "properties": {"states": states, **one}, "required": ["states"]},
+    }
+
+
+def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list[Problem]) -> dict[str, Any]:
+    """Return the parameters of one cell; what the block leaves out is as in the planned cells, if alike in all.
+
+    `own` is the block's key that is no parameter. Raises ValidationError, with the problems found before.
+    """
+    known = [own, *planned.keys]
+    problems += [Problem((key,), unknown_key(key, known)) for key in block if key not in known]
+    levels = {}
+    for key in planned.keys:
+        with noting(problems, key):
+            found = planned.read_levels(key, block[key]) if key in block else planned.levels_of(key)
+            if len(found) > 1:
+                texts = ", ".join(level_text(key, level) for level in found)
+                raise ValueError(f"{what} are all alike: give one level ({texts})")
+            if found:
+                levels[key] = found[0]
+    with noting(problems):
+        check_division((*planned.levels_of("transfer_size"), levels.get("transfer_size", 1)))
+    if problems:
+        refuse(problems)
+    return planned.params(levels)

@@ -1,0 +1,93 @@
+"""Subsets of a study: the entries of `only` and `exclude`, each a few levels of a few axes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from fsage import recipes
+from fsage.recipes import State
+from fsage.study.cells import CellAxes, Combination, level_text
+from fsage.text.strict import Problem, block_of, count_of, noting, read_levels, refuse, unknown_key, unknown_value
+
+Filter = dict[str, tuple[Any, ...]]
+"""Axis -> levels; a combination matches that has one of them on every axis named."""
+
+
+class Axes:
+    """The axes of a study with their levels: what a filter may name."""
+
+    def __init__(self, states: BaseModel, cells: CellAxes) -> None:
+        self._states, self._cells = type(states), cells
+        self.levels = levels_of_states(states)
+        for key in (*cells.axes, *cells.fixed):
+            self.levels[key] = list(cells.levels_of(key))
+        self.levels["iteration"] = list(range(1, cells.budget + 1))
+
+    def read(self, entry: Any) -> Filter:
+        """Return the filter of one entry; ValidationError for axes and levels that the study has not."""
+        if not block_of(entry):
+            raise ValueError("an empty entry would match everything")
+        problems: list[Problem] = []
+        found: Filter = {}
+        for key, value in entry.items():
+            with noting(problems, key):
+                if key not in self.levels:
+                    raise ValueError(unknown_key(key, self.levels))
+                found[key] = self._read(key, value)
+                for level in found[key]:
+                    if level not in self.levels[key]:
+                        raise ValueError(self._unknown(key, level))
+        if problems:
+            refuse(problems)
+        return found
+
+    def _read(self, key: str, value: Any) -> tuple[Any, ...]:
+        if key == "iteration":
+            return read_levels(value, count_of)
+        if key in self._states.model_fields:
+            return read_axis(self._states, key, value)
+        return self._cells.read_levels(key, value)
+
+    def _unknown(self, key: str, level: Any) -> str:
+        texts = [level_text(key, known) for known in self.levels[key]]
+        if not all(isinstance(known, int) for known in (level, *self.levels[key])):
+            return unknown_value(level_text(key, level), texts)
+        near = min(self.levels[key], key=lambda known: abs(known - level))
+        return (
+            f"{level_text(key, level)} is no level of this study; the nearest is {level_text(key, near)}; "
+            f"allowed: {', '.join(texts)}"
+        )
+
+
+def levels_of_states(states: Any) -> dict[str, list[Any]]:
+    """Return the levels on each axis of the states."""
+    levels: dict[str, dict[Any, None]] = {}
+    for state in recipes.load(states.recipe).expand(states):
+        for key, level in state.axes.items():
+            levels.setdefault(key, {})[level] = None
+    return {key: list(found) for key, found in levels.items()}
+
+
+def read_axis(states: type[BaseModel], key: str, value: Any) -> tuple[Any, ...]:
+    """Return levels of a state's axis, written as the recipe's own model takes them."""
+    field = states.model_fields[key]
+    annotation: Any = Annotated[field.annotation, *field.metadata]
+    return TypeAdapter(annotation).validate_python(value)
+
+
+def of_cells(filters: list[Filter], state: State) -> list[Filter]:
+    """Return what the filters that match a state ask of its cells."""
+    return [
+        {key: levels for key, levels in entry.items() if key not in state.axes}
+        for entry in filters
+        if all(state.axes.get(key) in levels for key, levels in entry.items() if key in state.axes)
+    ]
+
+
+def any_matches(filters: list[Filter], cell: Combination) -> bool:
+    """Say whether a cell matches one of the filters; an axis that it has not does not match."""
+    return any(
+        all(key in cell.levels and cell.levels[key] in levels for key, levels in entry.items()) for entry in filters
+    )

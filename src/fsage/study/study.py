@@ -1,0 +1,390 @@
+"""A study: a question with its matrix, read from `config/<study>.yaml` and validated before it is planned."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic_core.core_schema import ValidationInfo
+
+from fsage import recipes, workloads
+from fsage.agent import tuning
+from fsage.recipes import State
+from fsage.study.additional_cells import Also
+from fsage.study.additional_cells import schema as additional_schema
+from fsage.study.cells import Cell, CellAxes, Combination, check_number
+from fsage.study.cells import schema as cells_schema
+from fsage.study.diagnostic_cells import Extras, Passes, Sentinels, Traces, schemas
+from fsage.study.filters import Axes, Filter, any_matches, levels_of_states, of_cells, read_axis
+from fsage.text import untrusted, yaml_text
+from fsage.text.strict import (
+    Problem,
+    Strict,
+    block_of,
+    choice_of,
+    nearest,
+    noting,
+    problems_of,
+    refuse,
+    show,
+    unknown_key,
+)
+
+NAME = r"^[a-z][a-z0-9_]{0,31}$"
+MOST_STATES = 10_000
+MOST_ENTRIES = 100
+"""Of a list that each cell or state is held against."""
+
+
+class StudyError(ValueError):
+    """A study, or what is asked of it, is not possible: one sentence a line, no traceback needed."""
+
+
+class Headline(Strict):
+    """What a report says first: `state` against `against`, each 'AA.BB' or the whole name of a state."""
+
+    label: str
+    state: str
+    against: str
+
+
+@dataclass(frozen=True)
+class Compare:
+    """The study whose records stand beside ours, and the levels by which its states differ from ours."""
+
+    study: str
+    levels: dict[str, Any]
+
+    @classmethod
+    def read(cls, block: Any, states: BaseModel) -> Compare:
+        """Return what a block names; raises ValidationError for axes that the states do not have."""
+        known = [key for key in levels_of_states(states) if key != "notation"]
+        problems: list[Problem] = []
+        levels = {}
+        study: Any = block_of(block).get("study")
+        if not isinstance(study, str) or not re.fullmatch(NAME, study):
+            problems.append(Problem(("study",), f"{show(study)} is not the name of a study"))
+        for key, value in block.items():
+            with noting(problems, key):
+                if key != "study" and key not in known:
+                    raise ValueError(unknown_key(key, ["study", *known]))
+                if key != "study":
+                    levels[key], *others = read_axis(type(states), key, value)
+                    if others:
+                        raise ValueError("has several levels: give one")
+        if problems:
+            refuse(problems)
+        return cls(study, levels)
+
+
+def _read_states(block: Any) -> BaseModel:
+    model = recipes.load(choice_of(block_of(block), "recipe", recipes.names())).States
+    try:
+        states = model.model_validate(block)
+    except ValidationError as error:
+        refuse(problems_of(error, model))
+    counts = {key: len(levels) for key in model.model_fields if isinstance(levels := getattr(states, key), tuple)}
+    counts["structures"] = getattr(states, "structures", 1)
+    how = " x ".join(f"{count} of {key}" for key, count in counts.items() if count > 1)
+    check_number(math.prod(count for count in counts.values() if count), how, MOST_STATES, "states")
+    return states
+
+
+if TYPE_CHECKING:
+    _Tuning = dict[str, int | str]
+else:
+    _Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]
+
+
+def _read_tuning(block: Any) -> dict[str, Any]:
+    problems = [
+        Problem((str(name),), why)
+        for name, value in block_of(block).items()
+        if (why := tuning.why_not(name, value)) is not None
+    ]
+    if problems:
+        refuse(problems)
+    return dict(block)
+
+
+class Study(Strict):
+    """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
+
+    name: Annotated[str, Field(pattern=NAME, description="as the file is called; names results too")]
+    title: str
+    question: str
+    target: Annotated[str, Field(pattern=NAME)] | None = Field(
+        None, description="inventories/<target>, where the command names none; null: this machine's"
+    )
+    states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
+    cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
+    also: list[Annotated[Any, PlainValidator(Also.read)]] = Field(
+        [], description="more planned cells, of another workload, in all states or in those named"
+    )
+    sentinels: Any = Field(None, description="one cell again and again in each state: drift within it; null: none")
+    passes: Passes | None = Field(
+        None, description="one range of the device, read before and after each state; null: none"
+    )
+    traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
+    only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
+    exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
+    tuning: Annotated[dict[str, Any], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
+        {}, description="client tunables of the block queue or of Lustre, by name"
+    )
+    order_seed: int = Field(1, description="seed of the order of cells within a state")
+    headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field(
+        [], description="what the report says first"
+    )
+    compare: Any = Field(None, description="a study whose records stand beside ours; null: none")
+
+    _narrowed: list[Filter] = PrivateAttr([])
+
+    # What depends on other blocks is read only where these are in order: their own problems are said first.
+
+    @field_validator("sentinels", "traces", mode="plain")
+    @classmethod
+    def _read_extra(cls, block: Any, info: ValidationInfo) -> Sentinels | Traces | None:
+        planned = info.data.get("cells")
+        if not planned or block is None:
+            return None
+        return (Sentinels if info.field_name == "sentinels" else Traces).read(block, planned)
+
+    @field_validator("only", "exclude", mode="plain")
+    @classmethod
+    def _read_filters(cls, block: Any, info: ValidationInfo) -> list[Filter]:
+        if not isinstance(block, list):
+            raise ValueError(f"{show(block)} is not a list, such as [{{capacity: 80}}]")
+        if len(block) > MOST_ENTRIES:
+            raise ValueError(f"a list of {len(block):,} entries; allowed are at most {MOST_ENTRIES}")
+        if not block or not {"states", "cells"} <= info.data.keys():
+            return []
+        axes = Axes(info.data["states"], info.data["cells"])
+        filters: list[Filter] = []
+        problems: list[Problem] = []
+        for index, entry in enumerate(block):
+            with noting(problems, index):
+                filters.append(axes.read(entry))
+        if problems:
+            refuse(problems)
+        return filters
+
+    @field_validator("compare", mode="plain")
+    @classmethod
+    def _read_compare(cls, block: Any, info: ValidationInfo) -> Compare | None:
+        states = info.data.get("states")
+        return Compare.read(block, states) if states and block is not None else None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Study:
+        states = len(recipes.load(self.states.recipe).expand(self.states))
+        a_state = self.cells.count + sum(one.cells.count for one in self.also)
+        check_number(states * a_state, f"{states:,} states of {a_state:,} cells")
+        names = [state.name for state in recipes.expand(self)]
+        if not names:
+            refuse([Problem(("only",), "together with 'exclude' this leaves no cell to measure")])
+        problems: list[Problem] = []
+        for index, line in enumerate(self.headline):
+            for key in ("state", "against"):
+                with noting(problems, "headline", index, key):
+                    _find(getattr(line, key), names)
+        named = [("traces", self.traces.states)] if self.traces else []
+        for block, places in (*named, *((f"also[{number}]", one.states) for number, one in enumerate(self.also))):
+            for index, name in enumerate(places):
+                with noting(problems, block, "states", index):
+                    _find(name, names)
+        if len({one.cells.workload for one in self.also}) < len(self.also):
+            problems.append(Problem(("also",), "a workload stands there twice: give its levels in one block"))
+        if problems:
+            refuse(problems)
+        return self
+
+    def combinations(self, state: State) -> tuple[Combination, ...]:
+        """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
+        more = [one for one in self.also if not one.states or any(means(text, state.name) for text in one.states)]
+        every = (*self.cells.combinations, *(cell for one in more for cell in one.combinations))
+        if not self.only and not self.exclude and not self._narrowed:
+            return every
+        only, exclude, narrowed = (of_cells(one, state) for one in (self.only, self.exclude, self._narrowed))
+        return tuple(
+            cell
+            for cell in every
+            if (not self.only or any_matches(only, cell))
+            and (not self._narrowed or any_matches(narrowed, cell))
+            and not any_matches(exclude, cell)
+        )
+
+    def narrowed(self, entry: Any) -> Study:
+        """The same study with fewer levels: `entry` is one of `only`, such as {"capacity": 80}. Raises StudyError.
+
+        Numbers may be text, as a command line gives them.
+        """
+        if untrusted.depth_of(entry) > untrusted.DEEPEST:
+            raise StudyError(f"study {self.name}: only: its blocks are nested more than {untrusted.DEEPEST} deep")
+        study = self.model_copy()
+        try:
+            study._narrowed = [Axes(self.states, self.cells).read(_typed(entry))]
+        except ValidationError as error:
+            raise StudyError("\n".join(f"study {self.name}: only: {found}" for found in problems_of(error))) from None
+        except ValueError as error:
+            raise StudyError(f"study {self.name}: only: {error}") from None
+        if not recipes.expand(study):
+            raise StudyError(f"study {self.name}: only: {entry} leaves no cell to measure")
+        return study
+
+    def cells_of(self, state: State) -> list[Cell]:
+        """Return the cells of a state in the order of measuring, extras among them."""
+        extras = Extras(self.sentinels, self.passes, self.traces)
+        traced = bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
+        return extras.among(self.combinations(state), self.order_seed, state.name, traced)
+
+    def state_named(self, text: str) -> State:
+        """Return the state that 'AA.BB' or a whole name means; ValueError if there is none, or several."""
+        states = {state.name: state for state in recipes.expand(self)}
+        return states[_find(text, list(states))]
+
+    def counterparts(self, other: Study) -> dict[tuple[str, str], tuple[str, str] | None]:
+        """Return for each planned (state, cell) that of `other`, the study in `compare`; None: not planned.
+
+        It is the cell of the same name in the state on the same levels, except those that `compare` names.
+        """
+        theirs = [(state, {cell.name for cell in other.combinations(state)}) for state in recipes.expand(other)]
+        pairs: dict[tuple[str, str], tuple[str, str] | None] = {}
+        for state in recipes.expand(self):
+            levels = {key: level for key, level in state.axes.items() if key != "notation"} or state.axes
+            wanted = (levels | self.compare.levels).items() if self.compare else levels.items()
+            beside = [(there.name, names) for there, names in theirs if wanted <= there.axes.items()]
+            for cell in self.combinations(state):
+                found = next((name for name, names in beside if cell.name in names), None)
+                pairs[state.name, cell.name] = (found, cell.name) if found else None
+        return pairs
+
+
+def load_study(path: Path | str) -> Study:
+    """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed."""
+    path = Path(path)
+    block = _read_study(path)
+    try:
+        study = Study.model_validate(block)
+    except ValidationError as error:
+        raise StudyError(explain(path, error, Study)) from None
+    if study.name != path.stem:
+        raise StudyError(f"{path}: name: {study.name!r} is not what the file is called; allowed: {path.stem}")
+    if study.compare and not path.with_stem(study.compare.study).exists():
+        raise StudyError(f"{path}: compare.study: {_no_study(study.compare.study, path.parent)}")
+    return study
+
+
+def _typed(value: Any) -> Any:
+    """What text means in YAML, in blocks and lists too."""
+    if isinstance(value, dict):
+        return {key: _typed(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_typed(one) for one in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        return yaml_text.load(value)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{show(value)}: {yaml_text.explain(error)}") from None
+
+
+def usual_target(path: Path) -> str | None:
+    """The target that a study names, read without the rest of it; None for what is no study."""
+    try:
+        block = _read_study(path)
+    except StudyError:
+        return None  # loading it says why
+    name = block.get("target") if isinstance(block, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def explain(path: Path, error: ValidationError, model: type[BaseModel]) -> str:
+    """Return what is wrong with the `model` read from a file, one problem a line."""
+    return "\n".join(f"{path}: {found}" for found in problems_of(error, model))
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a study file, with every recipe and workload there is."""
+    whole = Study.model_json_schema()
+    blocks = [cells_schema(name) for name in workloads.names()]
+    whole["properties"] |= {
+        "states": {"anyOf": [_required(recipes.load(name).States, "recipe") for name in recipes.names()]},
+        "cells": {"anyOf": [cells for cells, _ in blocks]},
+        **{
+            key: {"anyOf": [*(schemas(one)[key] for _, one in blocks), {"type": "null"}], "default": None}
+            for key in ("sentinels", "traces")
+        },
+        "also": {
+            "type": "array",
+            "items": {"anyOf": [additional_schema(name) for name in workloads.names()]},
+            "default": [],
+        },
+        "compare": {"type": ["object", "null"], "required": ["study"], "default": None},
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+
+
+def _required(model: type[BaseModel], key: str) -> dict[str, Any]:
+    described = model.model_json_schema()
+    return {**described, "required": [key, *described.get("required", ())]}
+
+
+def means(text: str, name: str) -> bool:
+    """Say whether 'AA.BB' or a whole name means the state of that name, or all of its repetitions with other seeds."""
+    return text in (name, name.partition("@")[0], _unseeded(name), _unseeded(name).partition("@")[0])
+
+
+def _unseeded(name: str) -> str:
+    """'80.50+67005@264M' -> '80.50@264M'."""
+    return re.sub(r"\+\d+@", "@", name)
+
+
+def _find(text: str, names: list[str]) -> str:
+    found = [name for name in names if means(text, name)]
+    if not found:
+        hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
+        raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
+    if len({_unseeded(name) for name in found}) > 1:
+        raise ValueError(f"{show(text)} may mean {' or '.join(found)}: give the whole name")
+    return found[0]
+
+
+def _no_study(name: str, directory: Path) -> str:
+    there = sorted(found.stem for found in directory.glob("*.yaml"))
+    known = ", ".join(there) or "none"
+    return f"there is no study {name!r} in {directory};{nearest(name, there)} there are: {known}"
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds. Raises StudyError naming the file and the place in it, and FileNotFoundError."""
+    try:
+        return yaml_text.load(untrusted.read_file(path, yaml_text.MOST_BYTES).decode("utf-8"))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path}: not YAML: {error}") from None
+    except untrusted.NotTaken as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise StudyError(f"{path}: {yaml_text.explain(error)}") from None
+
+
+def _read_study(path: Path) -> Any:
+    try:
+        return read_yaml(path)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: {_no_study(path.stem, path.parent)}") from None
+
+
+if __name__ == "__main__":  # python -m fsage.study.study > config/study.schema.json
+    json.dump(schema(), sys.stdout, indent=2)
+    print()

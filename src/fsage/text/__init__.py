@@ -1,0 +1,1 @@
+"""Texts of people and of others: read strictly and within limits, shown safely."""

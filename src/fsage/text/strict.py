@@ -1,0 +1,241 @@
+"""What typed models of YAML files share: nothing unknown, nothing converted, errors in plain sentences."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, NoReturn, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+
+from fsage.text.sizes import parse_size
+
+MOST_LEVELS = 1000
+"""On one axis."""
+MOST_NAMES = 100
+"""In a list of states."""
+SIZE_PATTERN = r"^[0-9]+ ?([KMGTkmgt]([iI][bB])?)?$"
+
+
+class Strict(BaseModel):
+    """A block of keys that cannot change; unknown keys are refused, values are never converted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, as a sentence, at a key path."""
+
+    loc: tuple[str | int, ...]
+    text: str
+
+    def __str__(self) -> str:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{_word(part)}" for part in self.loc)
+        return f"{path.lstrip('.')}: {self.text}" if path else self.text
+
+
+def _word(key: str) -> str:
+    return key if key.isprintable() and key else repr(key)
+
+
+def refuse(problems: Iterable[Problem]) -> NoReturn:
+    """Raise the problems as one ValidationError; the models around add their part of the key path."""
+    raise ValidationError.from_exception_data(
+        "block",
+        [
+            InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": text}), loc=loc, input=None)
+            for loc, text in problems
+        ],
+    )
+
+
+@contextmanager
+def noting(problems: list[Problem], *loc: str | int) -> Iterator[None]:
+    """Add what is raised as ValueError or ValidationError to `problems`, at `loc`, and go on."""
+    try:
+        yield
+    except ValidationError as error:
+        problems += [Problem((*loc, *inner.loc), inner.text) for inner in problems_of(error)]
+    except ValueError as error:
+        problems.append(Problem(loc, str(error)))
+
+
+def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> list[Problem]:
+    """Return what is wrong with a `model` in plain words: the value, what is allowed, the nearest of it."""
+    return [Problem(found["loc"], _sentence(found, model)) for found in error.errors(include_url=False)]
+
+
+def block_of(value: object) -> dict:
+    """Return `value` if it is a block of keys; raises ValueError if not."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{show(value)} is not a block of keys")
+    return value
+
+
+def count_of(value: object) -> int:
+    """Return `value` if it is a whole number from 1 to 10000; raises ValueError if not."""
+    if type(value) is not int or not 1 <= value <= 10_000:  # True is an int elsewhere
+        raise ValueError(f"{show(value)} is not a whole number from 1 to 10000")
+    return value
+
+
+def scalar_of(value: object) -> Any:
+    """Return `value` if it is text, a number or a truth value; raises ValueError if not."""
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"{show(value)} is not a single value")
+    return value
+
+
+def names_of(value: object, least: int = 0) -> tuple[str, ...]:
+    """Return `value` if it is a list of names of states, not of very many; raises ValueError if not."""
+    if not isinstance(value, list) or len(value) < least or not all(isinstance(name, str) for name in value):
+        raise ValueError(f'{show(value)} is not a list of states, such as ["80.00", "80.50"]')
+    if len(value) > MOST_NAMES:
+        raise ValueError(f"a list of {len(value):,} states; allowed are {MOST_NAMES} at most")
+    return tuple(value)
+
+
+def choice_of(block: dict, key: str, known: list[str]) -> str:
+    """Return the value of `key`, which must be one of the known ones; raises ValidationError if not."""
+    if key not in block:
+        refuse([Problem((key,), f"is missing; allowed: {', '.join(known)}")])
+    if block[key] not in known:
+        refuse([Problem((key,), unknown_value(block[key], known))])
+    return block[key]
+
+
+def unknown_key(key: object, known: Iterable[str]) -> str:
+    """Return the sentence for a key that a block does not have."""
+    return f"unknown key{_allowed(key, known)}"
+
+
+def unknown_value(value: object, known: Iterable[str]) -> str:
+    """Return the sentence for a value that is none of the known ones."""
+    return f"{show(value)} is not allowed{_allowed(value, known)}"
+
+
+def show(value: object) -> str:
+    """Return a value as it stands in YAML, shortened."""
+    text = str(value).lower() if isinstance(value, bool) else "null" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def nearest(value: object, known: Iterable[str]) -> str:
+    """Return ' did you mean ...?' with the known word that is most like `value`, or nothing."""
+    close = difflib.get_close_matches(str(value), list(known), n=1)
+    return f" did you mean {close[0]!r}?" if close else ""
+
+
+def _allowed(value: object, known: Iterable[str]) -> str:
+    known = list(known)
+    return f";{nearest(value, known)} allowed: {', '.join(known)}"
+
+
+_KINDS = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "text (quote what looks like a number)",
+    "bool_type": "true or false",
+    "list_type": "a list, such as [a, b]",
+    "tuple_type": "a list, such as [a, b]",
+    "dict_type": "a block of keys",
+    "model_type": "a block of keys",
+}
+
+
+def _sentence(found: Any, model: type[BaseModel]) -> str:
+    kind, value, ctx = found["type"], found["input"], found.get("ctx", {})
+    if kind in _KINDS:
+        return f"{show(value)} is not {_KINDS[kind]}"
+    match kind:
+        case "problem":
+            return ctx["text"]
+        case "value_error":
+            return str(ctx["error"])
+        case "missing":
+            return "is missing"
+        case "extra_forbidden" | "invalid_key":
+            return unknown_key(found["loc"][-1], _keys_at(model, found["loc"][:-1]))
+        case "literal_error":
+            return unknown_value(value, re.findall(r"'([^']*)'", ctx["expected"]))
+        case "greater_than_equal":
+            return f"{show(value)} is too small; allowed: at least {ctx['ge']}"
+        case "less_than_equal":
+            return f"{show(value)} is too large; allowed: at most {ctx['le']}"
+        case "string_pattern_mismatch":
+            return f"{show(value)} is not allowed; it must match {ctx['pattern']}"
+    return f"{show(value)}: {found['msg']}"
+
+
+def _keys_at(model: Any, loc: tuple[str | int, ...]) -> list[str]:
+    """Return the keys of the block at `loc` inside `model`."""
+    for part in loc:
+        if isinstance(part, str) and part in model.model_fields:
+            model = next(_models_in(model.model_fields[part].annotation), model)
+    return list(model.model_fields)
+
+
+def _models_in(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
+
+
+def read_size(value: Any) -> int:
+    """Return the bytes of a size written as text; a bare number is refused: its unit would be a guess."""
+    if not isinstance(value, str):
+        raise ValueError(f"{show(value)} is not a size; write it with its unit, such as 64M")
+    return parse_size(value)
+
+
+Size = Annotated[int, PlainValidator(read_size, json_schema_input_type=Annotated[str, Field(pattern=SIZE_PATTERN)])]
+"""A size in bytes, written as text: 264M."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Mark a field `tuple[item, ...]` as an axis: written as one item or as a list of different ones."""
+
+    least: int = 1
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        item = get_args(source)[0]
+        read, written = TypeAdapter(item).validate_python, handler.generate_schema(item)
+        return core_schema.no_info_plain_validator_function(
+            lambda value: read_levels(value, read, self.least),
+            json_schema_input_schema=core_schema.union_schema([written, core_schema.list_schema(written)]),
+        )
+
+
+def read_levels(value: Any, read: Callable[[Any], Any], least: int = 1) -> tuple[Any, ...]:
+    """Return the levels of an axis, each through `read`; every bad or repeated one is reported."""
+    if not isinstance(value, list):
+        return (read(value),)
+    if len(value) < least:
+        raise ValueError("an empty list; allowed: one value or a list of at least one")
+    if len(value) > MOST_LEVELS:
+        raise ValueError(f"a list of {len(value):,} levels; allowed are {MOST_LEVELS:,} at most")
+    found: list[Any] = []
+    problems: list[Problem] = []
+    for index, level in enumerate(value):
+        with noting(problems, index):
+            one = read(level)
+            if one in found:
+                raise ValueError(f"{show(level)} is there twice")
+            found.append(one)
+    if problems:
+        refuse(problems)
+    return tuple(found)

@@ -1,0 +1,83 @@
+"""MPI over two clients of a real Lustre: IOR on one file, netflow, BLAST; and a client that loses its power."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import lustre_vm as real
+import pytest
+import second_client
+from lustre_vm import HOST, LustreProject, ssh
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
+]
+BOTH = (HOST, second_client.NAME)
+STRIPES = {"recipe": "striping", "pattern": ["IOR.4"], "default": "IOR.4"}
+TCP = ["--mca", "btl_tcp_if_include", f"{second_client.HERE}/24"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
+    """A target of two clients."""
+    folder = tmp_path_factory.mktemp("clients")
+    spec = {**real.declaration(), "launcher_options": TCP}
+    with second_client.second_client(folder) as config, real.at_work(folder, spec, BOTH, config) as made:
+        yield made
+
+
+@pytest.mark.parametrize("realisation", ["pfl", "segments"])
+def test_iors_tasks_on_two_clients_share_a_file(project: LustreProject, realisation: str) -> None:
+    cells = {"workload": "striped_file", "transfer_size": "1M", "iterations": 1}
+    (record,) = project.measured(headline=[], states={**STRIPES, "realisation": realisation}, cells=cells).values()
+    phase = record["phases"][0]
+    assert f"{HOST}:2,{second_client.NAME}:2" in phase["argv"] or "beside" in phase
+    assert sum(phase["placement"]["stripes"].values()) == 2 + 3
+    assert phase["cached_pages"] == 0 and set(record["hosts"]) == set(BOTH)
+
+
+def test_netflow_is_launched_by_mpi(project: LustreProject) -> None:
+    patterns = {"recipe": "striping", "pattern": ["netflow.4"], "default": "netflow.4"}
+    cells = {"workload": "netflow", "distribution": ["synchronous", "asynchronous"], "iterations": 1}
+    records = project.measured(headline=[], states=patterns, cells={**cells, "models_read": 64})
+    assert len(records) == 2
+    for record in records.values():
+        assert "mpirun" in record["phases"][0]["argv"]
+        for phase in record["phases"]:
+            assert f'"hosts": {{"{HOST}": 2, "{second_client.NAME}": 2}}' in phase["stdout"]
+    assert len({record["metrics"]["models_checksum"] for record in records.values()}) == 1
+
+
+def test_blastn_is_launched_by_mpi(project: LustreProject) -> None:
+    if not ssh("command -v blastn makeblastdb", check=False):
+        pytest.skip(f"{HOST} has no blastn: apt-get install ncbi-blast+ there")
+    states = {"recipe": "striping", "pattern": ["blast.10"], "default": "blast.10", "seed": 1}
+    states["database"] = {"volumes": 8, "percent": 50, "queries": 4}
+    cells = {"workload": "blast", "processes": 4, "iterations": 1}
+    (record,) = project.measured(headline=[], states=states, cells=cells).values()
+    search = record["phases"][0]
+    assert all("mpirun" in one["argv"] for one in (search, *search["beside"]))
+    assert record["metrics"]["search_hits"] >= 4
+
+
+def test_a_client_without_power_ends_the_run_and_the_same_command_goes_on(project: LustreProject) -> None:
+    project.write_study(
+        states__capacity=[10],
+        states__fragmentation=[0],
+        states__file_size=["64M"],
+        cells__tool="ior",
+        cells__transfer_size=["64K"],
+        cells__iterations=2,
+        headline=[],
+    )
+    started = project.start("snakemake", *real.ALL)
+    real.once_written("true")
+    second_client.power_off()
+    assert started.wait(timeout=900) != 0
+    said = " ".join((project.root / "started.log").read_text().split())
+    assert f"host {second_client.NAME} was lost" in said, said[-3000:]
+    second_client.power_on()
+    project.done("snakemake", *real.ALL)
+    assert len(project.why()) == 2 and not any(project.why().values()), project.why()

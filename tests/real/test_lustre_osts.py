@@ -1,0 +1,95 @@
+"""An OST of a real Lustre fills up, turns read-only, is lost, comes back: a failed cell, and the next one is valid."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+import lustre_vm as real
+import pytest
+from lustre_vm import LustreProject, ssh
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
+]
+LEFT = f"{real.MOUNT}/foreign"
+ONE = {"states__capacity": [20], "states__fragmentation": [0], "states__file_size": ["32M"], "headline": []}
+DEVICE, POINT = "/dev/vdc", "/mnt/ost0"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
+    """A target that may fill a part of the file system, its files on all OSTs; others may change 4 MiB of each."""
+    spec = real.declaration(capacity_gib=2, stripe_count=-1, tolerance_mib=4)
+    with real.at_work(tmp_path_factory.mktemp("osts"), spec) as made:
+        made.write_study(**ONE, cells__iterations=1, cells__transfer_size=["256K"])
+        yield made
+
+
+@contextlib.contextmanager
+def filled(number: int) -> Iterator[str]:
+    """A shell line that leaves an OST a few MiB; what it wrote goes in the end."""
+    free = f"$(lfs df {real.MOUNT} | awk '/OST:{number}/ {{ print $4 }}')"
+    try:
+        yield f"lfs setstripe -c 1 -i {number} {LEFT} && fallocate -l $(({free} - 8192))K {LEFT}"
+    finally:
+        ssh(f"rm -f {LEFT}")
+        real.used_mib()
+
+
+def valid_again(project: LustreProject) -> None:
+    """All is measured, after what had failed was set aside."""
+    project.forget()
+    project.done("snakemake", *real.ALL)
+    assert project.why() and not any(project.why().values()), project.why()
+    project.forget()
+
+
+def test_an_ost_without_room_is_named_before_anything_is_written(project: LustreProject) -> None:
+    with filled(0) as fill:
+        ssh(fill)
+        said = project.fails("snakemake", *real.ALL)
+        assert re.search(r"would lie on lustre-OST0000, which has \d+ left for target files", said), said[-3000:]
+    valid_again(project)
+
+
+def test_an_ost_that_fills_up_amid_a_cell_fails_it(project: LustreProject) -> None:
+    started = project.start("snakemake", *real.ALL)
+    with filled(0) as fill:
+        real.once_written(fill)
+        started.wait(timeout=900)
+        (why,) = project.why().values()
+        assert why and re.search("No space left|lustre-OST0000 holds", why), why
+    valid_again(project)
+
+
+def test_an_ost_that_turns_read_only_amid_a_cell_fails_it(project: LustreProject) -> None:
+    started = project.start("snakemake", *real.ALL)
+    real.once_written("echo fsage-test >/sys/fs/ldiskfs/vdc/trigger_fs_error")
+    try:
+        assert started.wait(timeout=1500) != 0
+        said = (project.root / "started.log").read_text()
+        assert "Traceback" not in said and "lustre-OST0000" in said + str(project.why()), said[-3000:]
+    finally:
+        ssh(f"umount {POINT}; e2fsck -fy {DEVICE}; mount -t lustre {DEVICE} {POINT} && sleep 10")
+    valid_again(project)
+
+
+def test_an_ost_that_is_lost_and_comes_back(project: LustreProject) -> None:
+    """Amid a cell clients wait for it; while it is away a command says which one does not answer."""
+    started = project.start("snakemake", *real.ALL)
+    real.once_written(f"umount -f {POINT} && sleep 20 && mount -t lustre {DEVICE} {POINT}")
+    started.wait(timeout=1500)
+    (why,) = project.why().values()
+    assert why is None or "lustre-OST0000" in why or "write" in why, why
+    valid_again(project)
+    ssh(f"umount -f {POINT}")
+    try:
+        said = project.fails("snakemake", *real.ALL)
+        assert "OST0000" in said, said[-3000:]
+    finally:
+        ssh(f"mount -t lustre {DEVICE} {POINT} && sleep 10")
+    valid_again(project)
