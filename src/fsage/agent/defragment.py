@@ -24,7 +24,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import fiemap, fragmentation, layout
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.fragmentation import Fragmentation
-from fsage.agent.filesystem import Tool
+from fsage.agent.filesystem import Defragmenter
 from fsage.agent.walk import regular_files
 
 CLOCK_S = 0.02  # by which a file's times may lag behind the clock
@@ -33,13 +33,13 @@ TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
 
 def with_tool() -> list[str]:
     """Names of the file systems whose files can be defragmented."""
-    return [name for name in filesystems.names() if filesystems.of(name).tool]
+    return [name for name in filesystems.names() if filesystems.of(name).defragmenter]
 
 
-def tool_of(filesystem: str) -> Tool:
+def tool_of(filesystem: str) -> Defragmenter:
     """What defragments files of this file system; Refusal where nothing does, or it is not installed."""
     found = filesystems.get(filesystem)
-    if not found or not (tool := found.tool):
+    if not found or not (tool := found.defragmenter):
         raise Refusal(f"files of {filesystem} cannot be defragmented; those of {', '.join(with_tool())} can")
     if not shutil.which(tool.command[0]):
         raise Refusal(
@@ -48,7 +48,7 @@ def tool_of(filesystem: str) -> Tool:
     return tool
 
 
-def version_of(tool: Tool) -> str:
+def version_of(tool: Defragmenter) -> str:
     """What the tool says of its version."""
     said = _call(tool.version_command, None).stdout
     return said.strip().splitlines()[0] if said.strip() else "unknown"

@@ -22,7 +22,7 @@ Range = tuple[int, int]
 """Of a file: its first byte, and the one after its last."""
 
 
-class Tool(NamedTuple):
+class Defragmenter(NamedTuple):
     """What defragments one file, and the package (of apt and dnf alike) that has it."""
 
     command: tuple[str, ...]
@@ -90,7 +90,7 @@ class FileSystem(ABC):
     """Whether root's helper makes and mounts it for users; of those it does it has the modules (privilege.CODE)."""
     user_options = ""
     """Further mount options that a user may ask the helper for: a regular expression."""
-    tool: Tool | None = None
+    defragmenter: Defragmenter | None = None
     """What defragments its files."""
     mover: Mover | None = None
     preallocation: Preallocation | None = None
@@ -130,9 +130,9 @@ class FileSystem(ABC):
         return False
 
     def temporaries(self, path: Path) -> Iterable[str]:
-        """Names of empty files that `tool` may leave beside a file when it is killed."""
+        """Names of empty files that its defragmenter may leave beside a file when it is killed."""
         return ()
 
     def risk(self, point: str) -> str | None:
-        """What a loss of power can do while `tool` is at work on this mount, and shortly after; None: nothing known."""
+        """What a loss of power can do while its files are defragmented, and shortly after; None: nothing known."""
         return None

@@ -11,26 +11,13 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fsage.agent import containers, declaration, files, kinds, run_as
+from fsage.agent import containers, declaration, files, kinds, run_as, tools
 from fsage.agent.declaration import GIB
 from fsage.agent.device import iocost
 from fsage.agent.errors import Failure
 from fsage.agent.hosts import alike
 from fsage.agent.shell import SSH, run
 
-# What makes each tool name its version. ior and mdtest do so only at the head of a run, so they make a
-# smallest one: their help, which 3.3 gives with status 0 for whatever it does not understand, says nothing of
-# it.
-TOOLS = {
-    "fio": ["--version"],
-    "ior": ["-w", "-t", "1k", "-b", "1k", "-o", "ior"],
-    "mdtest": ["-n", "1", "-d", "."],
-    "blastn": ["-version"],
-    "makeblastdb": ["-version"],
-    "mpirun": ["--version"],
-    "srun": ["--version"],
-}
-WRITES = ("ior", "mdtest")
 SSH_ANSWER_S = 30
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 
@@ -89,8 +76,9 @@ def unreached(hosts: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
 
 def versions(images: str | None) -> dict[str, str | None]:
     """The version that each measuring tool gives of itself, from its image if there are; None where there is none."""
-    inside = {tool: containers.command(tool, images) for tool in containers.IMAGES}
-    return {tool: _version(tool, [*inside.get(tool, [tool]), *options]) for tool, options in TOOLS.items()}
+    return {
+        name: _version(name, [*containers.command(name, images), *tools.of(name).options]) for name in tools.names()
+    }
 
 
 def version_in(tool: str, said: str) -> str | None:
@@ -101,7 +89,7 @@ def version_in(tool: str, said: str) -> str | None:
     >>> version_in("blastn", "blastn: 2.12.0+\\n Package: blast 2.12.0, build Feb 17 2022 10:04:48")
     '2.12.0+'
     """
-    named = {"ior": "IOR-", "mdtest": "mdtest-", "fio": "fio-", "mpirun": "", "srun": ""}.get(tool, f"{tool}: ")
+    named = tools.of(tool).before
     match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
     return match[1] if match else None
 
@@ -109,7 +97,7 @@ def version_in(tool: str, said: str) -> str | None:
 def _version(tool: str, argv: list[str]) -> str | None:
     if not shutil.which(argv[0]):
         return None
-    place = tempfile.TemporaryDirectory(prefix="fsage-probe-") if tool in WRITES else contextlib.nullcontext("/")
+    place = tempfile.TemporaryDirectory(prefix="fsage-probe-") if tools.of(tool).writes else contextlib.nullcontext("/")
     with place as directory:
         try:
             done = subprocess.run(

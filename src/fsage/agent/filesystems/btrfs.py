@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.agent.filesystem import FileSystem, Mover, Range, Tool
+from fsage.agent.filesystem import Defragmenter, FileSystem, Mover, Range
 from fsage.agent.mounting import Mount
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class Btrfs(FileSystem):
     programs = ("mkfs.btrfs",)
     # 128 MiB is the longest extent that btrfs has; unasked, those of 32 MiB and more are left as they are. -f writes
     # the file out before the command ends.
-    tool = Tool(("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs")
+    defragmenter = Defragmenter(
+        ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
+    )
     mover = DefragmentRange()
     no_preallocation = "btrfs has no preallocation to set: the structure itself is laid out at the granularity"
 

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.agent.filesystem import FileSystem, Mover, Range, Tool
+from fsage.agent.filesystem import Defragmenter, FileSystem, Mover, Range
 
 if TYPE_CHECKING:
     from fsage.agent.evidence.store import Store
@@ -42,7 +42,7 @@ class Ext4(FileSystem):
     name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
     programs = ("mkfs.ext4",)
     for_users = True
-    tool = Tool(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
+    defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     mover = MoveExtents()
     no_preallocation = (
         "mainline ext4 has neither prealloc_table nor mb_last_group: the structure itself is laid out at the "

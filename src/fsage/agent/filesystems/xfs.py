@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from fsage.agent import mounting
 from fsage.agent.errors import Failure
-from fsage.agent.filesystem import FileSystem, Mover, Preallocation, Range, Tool
+from fsage.agent.filesystem import Defragmenter, FileSystem, Mover, Preallocation, Range
 
 if TYPE_CHECKING:
     from fsage.agent.evidence.store import Store
@@ -113,7 +113,7 @@ class Xfs(FileSystem):
     programs = ("mkfs.xfs",)
     for_users = True
     user_options = r"(allocsize=\d{1,9}k)?"
-    tool = Tool(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
+    defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
     mover = ExchangeRange()
     preallocation = ExtentSize()
 
