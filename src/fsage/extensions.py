@@ -21,7 +21,7 @@ EXTENSIBLE = (
     "recipes",
     "workloads",
     "report",
-    *(f"agent/{name}" for name in ("filesystems", "kinds", "structure", "tools")),
+    *(f"agent/{name}" for name in ("filesystems", "kinds", "steps", "tools")),
 )
 
 

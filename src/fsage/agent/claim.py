@@ -49,7 +49,7 @@ def _holding(spec: Spec, request: dict[str, Any], check: bool) -> contextlib.Abs
 def _claim(spec: Spec, request: dict[str, Any], check: bool) -> Result:
     home = declaration.home_of(spec)
     known = claims.read(home)
-    if known and known["phase"] == "claimed":
+    if known and known["status"] == "claimed":
         if check:
             frozen.refuse(known, spec)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
@@ -85,7 +85,7 @@ def give_back(spec: Spec, check: bool) -> Result:
         }
     with files.locked(home / "open.lock"):
         if known:
-            known["phase"] = "releasing"
+            known["status"] = "releasing"
             files.write_json(home / "claim.json", known)
         groups.end_readers(home)  # of a command that was killed; they have the target's files open
         proof = kind.take_back(spec, known)
@@ -101,7 +101,7 @@ def give_back(spec: Spec, check: bool) -> Result:
 def forget(spec: Spec) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
-    for name in ("released", "phase"):
+    for name in ("released", "status"):
         places.remove(home / name)
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
@@ -122,7 +122,7 @@ def calibrated(target: Target, raw: dict[str, Any], guess_mib_s: float) -> None:
     }
     target.claim.update(cast(Claim, found))
     target.remount()  # XFS frees deleted space in the background; an unmount waits for it
-    target.claim["phase"] = "claimed"
+    target.claim["status"] = "claimed"
     target.save()
 
 
@@ -150,7 +150,7 @@ def new(spec: Spec, hosts: list[str], stores: list[claims.Store]) -> Claim:
         "target": spec["name"],
         "kind": spec["kind"],
         "id": str(uuid.uuid4()),
-        "phase": "claiming",
+        "status": "claiming",
         "created": files.utc_now(),
         **claims.here(),
         "kernel": uname.release,

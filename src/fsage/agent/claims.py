@@ -30,7 +30,7 @@ class Made(TypedDict, total=False):
     """An image as images.json has it; planned, or written, and only then what tells it is known."""
 
     image: str  # its path
-    phase: str
+    status: str
     bytes: int
     dev: int
     ino: int
@@ -74,7 +74,7 @@ class _Begun(Here):
     target: str
     kind: str
     id: str
-    phase: str  # claiming, claimed, releasing
+    status: str  # claiming, claimed, releasing
     created: str
     kernel: str
     stores: list[Store]

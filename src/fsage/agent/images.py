@@ -84,7 +84,7 @@ def _create(spec: Spec, check: bool) -> Result:
             f"target {spec['name']} was created as {known['declared']}, and {wanted} is declared now; "
             f"remove it first: {CLEAR}"
         )
-    if known and all(image["phase"] == "written" for image in known["images"]):
+    if known and all(image["status"] == "written" for image in known["images"]):
         for image in known["images"]:
             loops.verify(whole(image))
         if claimed := claims.read(declaration.home_of(spec)):
@@ -116,7 +116,7 @@ def _create(spec: Spec, check: bool) -> Result:
             "images": [
                 {
                     "image": str(place / f"fsage-{spec['name']}-{store}.{uuid.uuid4().hex[:8]}.img"),
-                    "phase": "planned",
+                    "status": "planned",
                     "bytes": each_bytes,
                 }
                 for store in range(spec["stores"])
@@ -124,13 +124,13 @@ def _create(spec: Spec, check: bool) -> Result:
         }
         files.write_json(_journal(spec), known)
     for image in known["images"]:
-        if image["phase"] == "written":
+        if image["status"] == "written":
             loops.verify(whole(image))
             continue
         # A kill while writing leaves a file under a name that only this journal knows: it is made anew.
         files.remove(image["image"])
         image.update(_write(image["image"], image["bytes"]))
-        image["phase"] = "written"
+        image["status"] = "written"
         files.write_json(_journal(spec), known)
     devices = [loops.attach(whole(image)) for image in known["images"]]
     nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in known["images"]) else ""
@@ -149,7 +149,7 @@ def _of_a_claim(spec: Spec, claimed: Claim, known: Images, check: bool) -> Resul
     target = Loop(spec, claimed)
     frozen.refuse(target.claim, spec)
     attached = sum(len(loops.devices_of(disk)) for disk in list(map(whole, known["images"])) + seek.disks(target.home))
-    if target.claim["phase"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
+    if target.claim["status"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
         return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}
     if not check:
         target.attach()
@@ -177,7 +177,7 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
         path = image["image"]
         if not os.path.lexists(path):
             continue
-        if image["phase"] == "written" and loops.identity(path) != {k: image[k] for k in ("dev", "ino", "bytes")}:
+        if image["status"] == "written" and loops.identity(path) != {k: image[k] for k in ("dev", "ino", "bytes")}:
             left.append(path)
             continue
         files.remove(path)
@@ -254,7 +254,7 @@ def of(spec: Spec, known: Claim | None) -> list[Made]:
     images = {image["image"]: image for image in (created["images"] if created else ())}
     for store in known["stores"] if known else ():
         if "image" in store:
-            found: Made = {**store["image_id"], "image": store["image"], "phase": "written"}
+            found: Made = {**store["image_id"], "image": store["image"], "status": "written"}
             images.setdefault(store["image"], found)
     return list(images.values())
 

@@ -47,7 +47,7 @@ def probe(declared: Mapping[str, Any], request: Mapping[str, Any], check: bool) 
             {"directory": place, "free_gib": round(free / GIB, 1)} for place, free in lacking.room_bytes.items()
         ],
         "unreached": unreached(request.get("hosts") or {}) if request.get("launches") else {},
-        "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},
+        "claim": claim and {key: claim[key] for key in ("id", "created", "status")},
     }
     return {
         "changed": False,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import claims, declaration, files, journal, lease, mounting
-from fsage.agent.cells import groups, shares
+from fsage.agent.cells import groups, io_groups
 from fsage.agent.device import loops, seek
 from fsage.agent.undo import left_over, undo
 
@@ -40,7 +40,7 @@ def put_back(home: Path) -> list[str]:
     """The same for whoever holds the target."""
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
-        proof = undo(home, shares.OF_A_CELL)
+        proof = undo(home, io_groups.OF_A_CELL)
         known = claims.read(home)
         stores = known["stores"] if known else []
         images: list[loops.Image] = [

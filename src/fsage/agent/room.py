@@ -36,9 +36,9 @@ class Room:
         self.target, self.lock = target, threading.Lock()
         self.limits = target.limits()
         self.left_bytes = 0
-        self.look(making, held)
+        self.inspect(making, held)
 
-    def look(self, making: Collection[int] = (), held: int | None = None) -> None:
+    def inspect(self, making: Collection[int] = (), held: int | None = None) -> None:
         """Count anew what the target's files hold."""
         if held is None:
             held = sum(held_bytes(mount, making) for mount in self.target.mounts)
@@ -69,12 +69,17 @@ class Room:
         files.write(path, size)
 
     def in_turns(
-        self, paths: Sequence[Path], sizes: Sequence[int], request_bytes: int, method: str, go_on: Callable[[], None]
+        self,
+        paths: Sequence[Path],
+        sizes: Sequence[int],
+        request_bytes: int,
+        method: str,
+        check_lease: Callable[[], None],
     ) -> None:
         """Make files that grow at once, as files.in_turns does."""
         for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
             self._take(size, path)
-        files.in_turns(paths, sizes, request_bytes, method, go_on)
+        files.in_turns(paths, sizes, request_bytes, method, check_lease)
 
     def extend(self, descriptor: int, path: Path, offset: int, size: int) -> None:
         """Give a file that is open so many blocks more."""

@@ -323,9 +323,9 @@ def open_target(declared: Mapping[str, Any]) -> Target:
             f"target {spec['name']} has not been claimed {where} (no {home}/claim.json); claim it first: "
             f"ansible-playbook claim.yml{kind.how_shared}"
         )
-    if claim["phase"] != "claimed":
+    if claim["status"] != "claimed":
         raise Refusal(
-            f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} "
+            f"target {spec['name']} is half {'claimed' if claim['status'] == 'claiming' else 'released'} "
             f"{where}: its command was interrupted; run that command again"
         )
     frozen.refuse(claim, spec)

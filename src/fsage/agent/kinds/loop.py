@@ -85,7 +85,7 @@ class Loop(Target):
         """As Target.claim_new."""
         privilege.need(spec["name"])
         made, home = images.of(spec, None), declaration.home_of(spec)
-        if not made or any(image["phase"] != "written" for image in made):
+        if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
                 f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
                 "ansible-playbook local_target.yml"

@@ -79,7 +79,7 @@ class Lustre(Directory):
     @classmethod
     def offer(cls, spec: Spec) -> Offer:
         """As Directory.offer."""
-        found = lustre.look(spec)
+        found = lustre.inspect(spec)
         return Offer(found.capacity_bytes, found.mount, found.alone, found.noted)
 
     @staticmethod

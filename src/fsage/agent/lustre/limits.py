@@ -28,7 +28,7 @@ class Osts(Limits):
         self.declared, self.stripe_bytes = lustre["stripe_count"], lustre["stripe_size_mib"] * MIB
         self.good_bytes, self.known = 0, dict[int, space.Ost]()
 
-    def look(self) -> None:
+    def inspect(self) -> None:
         """Ask anew; what a client was told counts as long as it believes it, so wait for that."""
         if self.known:
             time.sleep(space.LOOK_EVERY_S)
@@ -38,7 +38,7 @@ class Osts(Limits):
     def left(self) -> int:
         """What of all of them together is the target's, when last looked at."""
         if not self.known:
-            self.look()
+            self.inspect()
         return sum(max(0, self.left_on(number)) for number in self.known)
 
     def left_on(self, number: int) -> int:
@@ -52,7 +52,7 @@ class Osts(Limits):
         self.left()
         each = size if count == 1 else -(-size // (len(self.known) if count < 1 else count)) + self.stripe_bytes
         if each > self.good_bytes:
-            self.look()
+            self.inspect()
         if each > self.good_bytes:
             path.touch()
             tightest = min((index for one in stripes.of(path) for index in one.osts), key=self.left_on)
@@ -67,7 +67,7 @@ class Osts(Limits):
 
     def most(self, path: Path, left_bytes: int) -> int:
         """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""
-        self.look()
+        self.inspect()
         on = {index for one in stripes.of(path) for index in one.osts}
         each = min(map(self.left_on, on)) - (self.stripe_bytes if len(on) > 1 else 0)
         return min(left_bytes, len(on) * max(0, each))

@@ -36,7 +36,7 @@ class Found(NamedTuple):
     noted: LustreClaim
 
 
-def look(spec: Spec) -> Found:
+def inspect(spec: Spec) -> Found:
     """The declared file system, as it is before it is claimed. `Refusal` if it is another, or not to be had."""
     lustre, place = lustre_of(spec), Path(spec["directory"])
     if os.geteuid() != 0:

@@ -1,0 +1,122 @@
+"""What a name on the command line is (device, image, mount, text), and its layout. Nothing is written or claimed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fsage.agent import filesystems, mounting
+from fsage.agent.device import loops
+from fsage.agent.errors import Failure
+from fsage.agent.evidence import fiemap, layout
+from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
+from fsage.agent.shell import run
+from fsage.agent.walk import regular_files
+from fsage.evidence import texts
+from fsage.text.printable import printable
+from fsage.text.untrusted import NotTaken, open_file
+
+NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
+LUSTRE_CLIENT = (
+    "a Lustre client does not see the devices; on its servers ask each OST's: `lctl get_param -n osd-ldiskfs.*.mntdev`"
+)
+
+
+def inspect(what: str, files_at_most: int) -> dict[str, Any]:
+    """{"schema", "what", "seconds", "stores": [Store.summary]} of a device, an image, a directory, a text or `-`.
+
+    Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of them.
+    Nothing is synchronised: what the kernel has not placed yet counts as free. Raises ValueError, one sentence.
+    """
+    began = time.monotonic()
+    try:
+        # A program that is given the name must not take it for an option.
+        store = _store(f"./{what}" if what.startswith("-") and what != "-" else what, files_at_most)
+    except (NotThisText, NotTaken, Failure) as error:
+        raise ValueError(f"{'standard input' if what == '-' else what}: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{error.filename or what}: {error.strerror}") from error
+    seconds = time.monotonic() - began
+    return {"schema": layout.SCHEMA, "what": printable(what), "seconds": seconds, "stores": [store.summary(0)]}
+
+
+def _store(what: str, files_at_most: int) -> Store:
+    if what == "-":
+        return texts.read(sys.stdin.buffer)
+    what = f"./{what}" if what.startswith("-") else what  # or the tools would take it for an option
+    mode = os.stat(what).st_mode
+    if stat.S_ISDIR(mode):
+        return _of_directory(Path(what), files_at_most)
+    if stat.S_ISBLK(mode):
+        return _of_device(what)
+    with open_file(what) as stream:
+        if b"\0" not in stream.peek(4096):  # no text has one, every file system's image begins with many
+            return texts.read(stream)
+    place = os.path.realpath(what)
+    found = loops.identity(place)
+    if found and (attached := loops.devices_of({**found, "image": place})):
+        raise Failure(f"this image is attached to {attached[0]}, which may know it better: give that")
+    return _of_unmounted(what)
+
+
+def _of_device(device: str) -> Store:
+    number = os.stat(device).st_rdev
+    name = f"{os.major(number)}:{os.minor(number)}"
+    for mount in mounting.mounts():
+        same = mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device)
+        if same and filesystems.like(mount.type):
+            store = layout.of_mount(mount.type, device, Path(mount.point))
+            if "device_bytes" in store.absent:
+                raise Failure(store.absent["device_bytes"])
+            store.absent["files"] = NO_FILES
+            return store
+    return _of_unmounted(device)
+
+
+def _of_unmounted(device: str) -> Store:
+    """An image or a device that is mounted nowhere; ext4 may be."""
+    filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
+    if not (found := filesystems.like(filesystem)):
+        what = filesystem or "nothing that blkid knows"
+        raise Failure(f"{what} is on it; {filesystems.titles()} can be read")
+    store = found.free_space_unmounted(device)
+    store.absent["files"] = NO_FILES
+    return store
+
+
+def _of_directory(directory: Path, files_at_most: int) -> Store:
+    mount = mounting.mount_of(directory)
+    if mount.type != "lustre":
+        store = layout.of_mount(mount.type, mount.source, Path(mount.point))
+    elif ":/" in mount.source:
+        store = Store(mount.type, {}, {}, without(OF_DEVICE, LUSTRE_CLIENT))
+    else:  # a server's target, below whose mount point nothing is to be seen
+        return _of_device(mount.source)
+    _add_files(store, directory, files_at_most)
+    return store
+
+
+def _add_files(store: Store, directory: Path, files_at_most: int) -> None:
+    layouts, unmapped, last = FileLayouts(os.statvfs(directory).f_frsize), 0, ""
+    found = regular_files(directory)
+    for path in itertools.islice(found, files_at_most):
+        try:
+            layouts.add(fiemap.extents(path, synchronise=False))
+        except OSError as error:
+            unmapped, last = unmapped + 1, f"{path}: {error.strerror}"
+    summary = layouts.summary()
+    if unmapped and not summary["files"]:
+        store.absent["files"] = f"FIEMAP gives no file's extents ({last})"
+        return
+    store.found["files"] = {"found": summary}
+    store.source["files"] = "FIEMAP"
+    if unmapped:
+        store.source["files"] += f"; {unmapped} files could not be mapped, the last {last}"
+    if next(found, None):
+        store.source["files"] += f"; the first {files_at_most} files only (--files)"
