@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from fsage.agent import typed
+from fsage.agent import kinds, typed
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
 from fsage.agent.structure.step import Notes, Step
@@ -76,7 +76,7 @@ class Layout(Step):
 
         Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.
         """
-        if self.realisation == PFL and claim["kind"] != "lustre":
+        if self.realisation == PFL and not kinds.of(claim["kind"]).has_osts:
             raise Refusal(
                 f"pattern {self.pattern}, realisation {PFL}: only Lustre has composite layouts; on a target of kind "
                 f"{claim['kind']} the file is its objects, which is realisation {SEGMENTS}"
@@ -91,7 +91,7 @@ def file_bytes(claim: Mapping[str, Any]) -> int:
 
 def osts_of(claim: Mapping[str, Any]) -> int:
     """How many OSTs a claimed target has: those of its Lustre file system, or its stores."""
-    return len(claim["lustre"]["osts"] if claim["kind"] == "lustre" else claim["stores"])
+    return len(claim["lustre"]["osts"] if kinds.of(claim["kind"]).has_osts else claim["stores"])
 
 
 def noted(notes: Mapping[str, Notes]) -> list[Segment]:

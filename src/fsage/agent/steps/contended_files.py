@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.room import SLACK_BYTES, Room
+from fsage.agent.limits import SLACK_BYTES
+from fsage.agent.room import Room
 from fsage.agent.steps import interleave
 from fsage.agent.steps.fragmented_file import MORE_PERCENT, whole_mib
 from fsage.agent.steps.populate import filled

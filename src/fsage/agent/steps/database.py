@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsage.agent import filesystems, striping
 from fsage.agent.blast import blastdb, sequences
-from fsage.agent.declaration import MIB
+from fsage.agent.declaration import MIB, Striping
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import stripes
 from fsage.agent.room import Room
@@ -66,7 +66,7 @@ class Database(striping.Layout):
             return Work(0, {"unsupported": str(why)})
         each = self.sequences(target.claim)
         made = blastdb.made(target, self.seed, self.volumes, each, check_lease)
-        lustre = target.kind == "lustre"
+        lustre = target.has_osts
         room = Room(target)
         for number in range(len(self.segments)):
             files.make_room(target.mounts, number + 1)
@@ -95,7 +95,7 @@ class Database(striping.Layout):
         of_volumes = [base.with_name(base.name + suffix) for base in bases for suffix in blastdb.SUFFIXES]
         return [*of_volumes, queries_at(mounts)]
 
-    def _striping(self, target: Target, number: int) -> dict[str, int]:
+    def _striping(self, target: Target, number: int) -> Striping:
         """The striping of the files of one segment, as a target's declaration has it."""
         count = striping.counts(self, striping.osts_of(target.claim))[number]
         size_mib = self.segments[number].stripe_bytes // MIB

@@ -42,7 +42,7 @@ class Stripe(striping.Layout):
             segments = self.on(target.claim)
         except Refusal as why:
             return Work(made, {**noted, "unsupported": str(why)})
-        if target.kind == "lustre":
+        if target.has_osts:
             measured = target.mounts[0] / "measured"
             if self.realisation == striping.PFL:
                 stripes.compose(measured, segments)
