@@ -303,7 +303,7 @@ def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_pat
     step("scrub.yml", lambda: token.read(mount))
     step("populate.yml", lambda: token.read(mount))
     step("fragment.yml", lambda: token.read(mount))
-    wanted = structure.expected([POPULATE, FRAGMENT], claim["capacity_bytes"])
+    wanted = structure.expected(structure.read_all([POPULATE, FRAGMENT]), claim["capacity_bytes"])
     assert filler(mount) == {f"g{generation}/{index:07d}": size for (generation, index), size in wanted.items()}
 
     built = token.read(mount)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.observation import Extents
 from fsage.agent.structure import fillers
 from fsage.agent.target import Target
 
@@ -71,7 +72,7 @@ def digest(mounts: list[Path]) -> dict:
     return {"hash": whole.hexdigest(), "files": files, "extents": count, "seconds": time.monotonic() - began}
 
 
-def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
+def layout_of(files: list[Path], mounts: list[Path]) -> Extents | None:
     """How measured files lie: FileLayouts.summary, mean position on the device (0 first block, 1 last), digest.
 
     None where the file system cannot say.
@@ -91,8 +92,10 @@ def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
                 weighted += piece.length * (piece.physical + piece.length / 2) / (store.f_blocks * store.f_frsize)
     except OSError:
         return None
-    return {
+    found: Any = {
         **layouts.summary(),
         "mean_position": weighted / total if total else None,
         "digest": whole.hexdigest(),
     }
+    lie: Extents = found
+    return lie

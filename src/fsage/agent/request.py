@@ -24,15 +24,18 @@ class Holder(TypedDict):
     since: str
 
 
-class Host(TypedDict, total=False):
-    """A host of the inventory: its name, the path of its Python, and whether it is the machine that runs the playbook."""
-
+class _Host(TypedDict):
     name: Printable
+
+
+class Host(_Host, total=False):
+    """A host of the inventory: its name, its Python's path, and whether it is the machine that runs the playbook."""
+
     python: str
     local: bool
 
 
-class Hosts(TypedDict, total=False):
+class Inventory(TypedDict, total=False):
     """The inventory's hosts: clients, of whom the first launches, and servers."""
 
     clients: list[Host]
@@ -163,8 +166,18 @@ class Request(TypedDict, total=False):
     bundle: Printable
     evidence: Printable
     claim_copy: Printable
-    hosts: Hosts | None
+    hosts: Inventory | None
     osts: Any
     prealloc: Json
     launches: bool
     destroy: str
+
+
+def clients_of(request: Request) -> list[Host]:
+    """The inventory's clients, the launcher first; none where it names none."""
+    return (request.get("hosts") or Inventory()).get("clients", [])
+
+
+def servers_of(request: Request) -> list[Host]:
+    """The inventory's servers."""
+    return (request.get("hosts") or Inventory()).get("servers", [])

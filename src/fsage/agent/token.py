@@ -30,8 +30,8 @@ MEASURING: Status = "measuring"
 class Token:
     """What a target says of itself. `epoch` counts changes; `instance` is new each time the target is emptied.
 
-    `done`: the steps that were done; of building, `step` is the one under way and `clients` who share it; of measuring,
-    `cell`. What follows `done` was seen when the state was ready: see fsage.agent.fingerprint. `osts`: their used bytes.
+    `done`: the steps that were done; of building, `step` is the one under way and `clients` who share it; of
+    measuring, `cell`. What follows was seen when the state was ready: see fsage.agent.fingerprint. `osts`: used bytes.
     """
 
     claim: str

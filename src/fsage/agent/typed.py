@@ -1,9 +1,10 @@
-"""JSON that must be as a type says: read strictly, or refused in a sentence that names the place, value and what is wanted.
+"""JSON that must be as a type says: read strictly, or refused in a sentence (place, value, what is wanted).
 
-The type is a dataclass or a TypedDict of the standard library, declared where what it describes belongs; its annotations
-are all that is known of a field. `Annotated[int, Check(...)]` says more. A dataclass takes no other keys than its fields; a
-TypedDict keeps other keys as they are, for who sends may be newer. Nothing is converted, but for a dataclass' own blocks
-and tuples, which JSON has as lists. Annotations may be of Python 3.10 (`int | None`), also where Python is 3.9.
+The type is a dataclass or a TypedDict of the standard library, declared where what it describes belongs; its
+annotations are all that is known of a field. `Annotated[int, Check(...)]` says more. A dataclass takes no other keys
+than its fields; a TypedDict keeps other keys as they are, for who sends may be newer. Nothing is converted, but for a
+dataclass' own blocks and tuples, which JSON has as lists. Annotations may be of Python 3.10 (`int | None`), also where
+Python is 3.9.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union
 
 from fsage.agent.message import NAME, Unacceptable, is_name, shown
@@ -34,7 +35,7 @@ class Check(NamedTuple):
 
 def between(least: float, most: float, what: str) -> Check:
     """A number within limits."""
-    return Check(lambda value: least <= value <= most, f"{what} from {least:g} to {most:g}")
+    return Check(lambda value: least <= value <= most, f"{what} from {least} to {most}")
 
 
 Name = Annotated[str, Check(is_name, f"a name ({NAME})")]
@@ -42,6 +43,7 @@ Word = Annotated[str, Check(lambda text: len(text) <= WORD and text.isprintable(
 Printable = Annotated[str, Check(str.isprintable, "a line of text")]
 Count = Annotated[int, Check(lambda value: 0 <= value <= LARGEST, "a whole number, 0 or more,")]
 Positive = Annotated[int, Check(lambda value: 0 < value <= LARGEST, "a whole number above 0")]
+Signed = Annotated[int, Check(lambda value: -LARGEST <= value <= LARGEST, "a whole number")]
 Seconds = Annotated[float, Check(lambda value: 0 <= value < 1e9, "a number of seconds")]
 Attempt = Annotated[int, between(1, 10**6, "a whole number")]
 Json = dict[str, Any]
@@ -66,7 +68,7 @@ def to_json(value: Any) -> Any:
     return value
 
 
-@lru_cache(maxsize=None)
+@cache
 def hints(kind: type) -> dict[str, Any]:
     """The fields of a dataclass or TypedDict and their types."""
     if dataclasses.is_dataclass(kind):
@@ -176,7 +178,8 @@ def read_block(kind: Any, value: Any, where: str) -> Any:
         needed = [name for name, field in fields.items() if field.init and not _has_default(field)]
         found = {key: _read(known[key], one, _below(where, key)) for key, one in value.items()}
         _no_lack(needed, value, where)
-        return kind(**{name: one for name, one in found.items() if fields[name].init})
+        made: Any = kind
+        return made(**found)
     _no_lack(sorted(kind.__required_keys__), value, where)
     return {key: _read(known.get(key, Any), one, _below(where, key)) for key, one in value.items()}
 
@@ -218,7 +221,7 @@ def _whole(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return _whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {

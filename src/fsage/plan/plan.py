@@ -104,10 +104,11 @@ class Plan:
         if key not in self._known:
             workload = workloads.load(cell.params["workload"])
             steps = self.states[state].steps(self.target.scale.file_size, self.study.states.seed or 0)
+            params = workloads.params_of(cell.params)
             try:
                 self._known[key] = (
-                    workload.seconds(cell.params, self.claim, steps),
-                    workload.bytes_written(cell.params, self.claim),
+                    workload.seconds(params, self.claim, steps),
+                    workload.bytes_written(params, self.claim),
                 )
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
@@ -150,7 +151,11 @@ class Plan:
         largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
         params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
         alike = {str({**one, "iteration": None}) for one in params}
-        rates = sum(len(workloads.load(one["workload"]).rates(one)) for one in params) * len(alike) // len(params)
+        rates = (
+            sum(len(workloads.load(one["workload"]).rates(workloads.params_of(one))) for one in params)
+            * len(alike)
+            // len(params)
+        )
         return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
 
     def line(self) -> str:

@@ -24,6 +24,7 @@ from fsage.agent.cells.groups import Counted
 from fsage.agent.device import cgroups, iocost, scheduler
 from fsage.agent.errors import Failure
 from fsage.agent.hosts import library
+from fsage.agent.request import Phase
 from fsage.agent.shell import stop
 from fsage.agent.target import Target
 from fsage.agent.undo import undo
@@ -39,7 +40,7 @@ promises, because others use the disk below it; then no weight has an effect (se
 SPANS = 10
 
 
-def why_not(target: Target, phases: list[dict]) -> str | None:
+def why_not(target: Target, phases: Sequence[Phase]) -> str | None:
     """Why this machine cannot run the phases as asked; None when it can."""
     for asked in (phase["io_groups"] for phase in phases if "io_groups" in phase):
         if why := scheduler.why_not(target.devices[0], asked["queue"]):
@@ -53,7 +54,7 @@ def why_not(target: Target, phases: list[dict]) -> str | None:
     return None
 
 
-def run(target: Target, phase: dict, check_alive: Callable[[], None]) -> dict[str, Any]:
+def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[str, Any]:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
     `check_alive` is called often; what it raises ends everything. Raises Failure for what cannot be set, ends or

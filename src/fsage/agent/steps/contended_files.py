@@ -37,7 +37,7 @@ MOST_EXTENTS = 64
 
 @dataclass(frozen=True)
 class ContendedFiles(Step):
-    """Make a file in pieces of `piece_bytes` and two whole ones, each of `percent` of the capacity; with file 1 four times that.
+    """Make a file in pieces of `piece_bytes` and two whole ones, of `percent` of the capacity; all take four times it.
 
     Of the file in pieces the first `hot_bytes` of each `every_bytes` are hot, which some cells read alone; none: all.
     """
@@ -63,14 +63,10 @@ class ContendedFiles(Step):
     def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
         """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
         if len(target.mounts) > 1:
-            raise Failure(
-                f"target {target.name} has {len(target.mounts)} stores: contended files need one; see stores"
-            )
+            raise Failure(f"target {target.name} has {len(target.mounts)} stores: contended files need one; see stores")
         size, generation = self.file_bytes(target.capacity_bytes), self.generation
         if size <= self.piece_bytes:
-            raise Failure(
-                f"a file of {self.percent}% has {size} bytes, not more than a piece of {self.piece_bytes}"
-            )
+            raise Failure(f"a file of {self.percent}% has {size} bytes, not more than a piece of {self.piece_bytes}")
         room = Room(target)
         room.must_hold(2 * size + self.between_bytes(size), self.describe())
         files.make_room(target.mounts, generation)
@@ -103,9 +99,7 @@ class ContendedFiles(Step):
                 f"{paths[0]} lies in {extents[0]} extents, asked were {wanted} of {self.piece_bytes} bytes; the whole "
                 f"files lie in {extents[1]} and {extents[2]}"
             )
-        return Work(
-            FILES, {"extents": extents[0], "whole_extents": extents[1:], "piece_bytes": self.piece_bytes}
-        )
+        return Work(FILES, {"extents": extents[0], "whole_extents": extents[1:], "piece_bytes": self.piece_bytes})
 
     def expect(self, files: Files, capacity_bytes: int) -> None:
         """All four are there."""

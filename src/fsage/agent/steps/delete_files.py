@@ -58,11 +58,9 @@ class DeleteFiles(Step):
         """How much of the generation was deleted."""
         sizes = sizes_of(done, self.generation, capacity_bytes)
         gone = self.going(len(sizes))
-        shares[-1].update(
-            deleted_files=len(gone),
-            deleted_share_files=len(gone) / len(sizes),
-            deleted_share_bytes=sum(sizes[index] for index in gone) / sum(sizes),
-        )
+        shares[-1]["deleted_files"] = len(gone)
+        shares[-1]["deleted_share_files"] = len(gone) / len(sizes)
+        shares[-1]["deleted_share_bytes"] = sum(sizes[index] for index in gone) / sum(sizes)
 
 
 def order(seed: int | None, generation: int, count: int) -> list[int]:

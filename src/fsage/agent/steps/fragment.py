@@ -66,12 +66,10 @@ class Fragment(Step):
         """How much of the generation was deleted."""
         sizes = sizes_of(done, self.generation, capacity_bytes)
         lost = self.doomed(len(sizes))
-        shares[-1].update(
-            fragmentation_percent=self.percent,
-            deleted_files=len(lost),
-            deleted_share_files=len(lost) / len(sizes) if sizes else 0.0,
-            deleted_share_bytes=sum(sizes[index] for index in lost) / sum(sizes) if sizes else 0.0,
-        )
+        shares[-1]["fragmentation_percent"] = self.percent
+        shares[-1]["deleted_files"] = len(lost)
+        shares[-1]["deleted_share_files"] = len(lost) / len(sizes) if sizes else 0.0
+        shares[-1]["deleted_share_bytes"] = sum(sizes[index] for index in lost) / sum(sizes) if sizes else 0.0
 
 
 def doomed(seed: int | None, generation: int, percent: int, count: int) -> set[int]:

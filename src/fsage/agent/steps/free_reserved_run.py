@@ -1,4 +1,4 @@
-"""Step `free_reserved_run`: the run of blocks that `fragmented_file` reserved becomes free, long enough for its file."""
+"""Step `free_reserved_run`: the run of blocks that `fragmented_file` reserved becomes free; its file fits there."""
 
 from __future__ import annotations
 
@@ -35,4 +35,5 @@ class FreeReservedRun(Step):
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """One file of three."""
-        shares[0].update(deleted_files=1, deleted_share_files=1 / 3, deleted_share_bytes=1 / 3)
+        shares[0]["deleted_files"] = 1
+        shares[0]["deleted_share_files"] = shares[0]["deleted_share_bytes"] = 1 / 3

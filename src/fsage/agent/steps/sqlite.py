@@ -79,9 +79,7 @@ class Sqlite(Step):
 
         size, count = self.file_bytes(target.capacity_bytes), self.rows(target.capacity_bytes)
         if not count:
-            raise Failure(
-                f"a database of {self.percent}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}"
-            )
+            raise Failure(f"a database of {self.percent}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
         room = Room(target)
         files.make_room(target.mounts, self.generation)
         path = files.path_of(target.mounts, self.generation, 0)

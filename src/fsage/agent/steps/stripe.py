@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stripe(striping.Layout):
-    """Lay the file out; `eviction_file`: the size of the cache-eviction file that is made first (fsage.agent.cells.eviction)."""
+    """Lay the file out. `eviction_file`: the size of one that is made first (fsage.agent.cells.eviction), or None."""
 
     eviction_file: float | Literal["memory"] | None = None
 

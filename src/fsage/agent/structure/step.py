@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from fsage.agent.typed import to_json
 
@@ -18,7 +18,8 @@ Notes = dict[str, Any]
 """What a step notes of its work, for the state's token: plain JSON."""
 
 
-class Shard(NamedTuple):
+@dataclass(frozen=True)
+class Shard:
     """One host's part of a step that several share: file i is of host i mod `count`."""
 
     index: int = 0
@@ -29,11 +30,12 @@ class Shard(NamedTuple):
 ALONE = Shard()
 
 
-class Work(NamedTuple):
-    """What came of a shard: how many files it changed, and notes; `unsupported` among them says why there is no step."""
+@dataclass(frozen=True)
+class Work:
+    """What came of a shard: how many files it changed, and notes; `unsupported` among them: why it cannot be done."""
 
     files: int
-    notes: Notes = {}  # noqa: RUF012 (never changed)
+    notes: Notes = field(default_factory=dict)
 
 
 class Achieved(TypedDict):
@@ -83,7 +85,8 @@ class Step:
 
     def on_target(self, scale_file_size: float, seed: int) -> Step:
         """The step for a target that scales file sizes, with `seed` where it names none."""
-        return replace(self, seed=seed) if getattr(self, "seed", seed) is None else self
+        without = getattr(self, "seed", seed) is None
+        return replace(self, **{"seed": seed}) if without else self
 
     def describe(self) -> str:
         """The step in words, as an order."""
