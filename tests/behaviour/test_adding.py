@@ -36,7 +36,7 @@ def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tm
     project.env["FSAGE_EXTENSIONS"] = str(extended(tmp_path / "extension"))
     project.write_target(filesystem="ext2")
     (project.root / "config/cut.yaml").write_text(yaml.safe_dump(STUDY, sort_keys=False))
-    ran = project.snakemake("cut")
+    ran = project.run("snakemake", "cut", timeout=500)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     records = {
         path.parent.name: yaml.safe_load(path.read_text())
