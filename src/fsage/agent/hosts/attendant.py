@@ -13,7 +13,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -64,7 +64,7 @@ class Attendant:
         }
         return works[do](**given)
 
-    def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
+    def drop(self, of_state: Sequence[str] = ()) -> Mapping[str, Any]:
         """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
         return drop_of(self.target, map(Path, of_state)) if self.target else caches.drop_all()
 
@@ -121,7 +121,7 @@ def gone() -> None:
             raise Gone
 
 
-def drop_of(target: Target, of_state: Iterable[Path] = ()) -> dict[str, Any]:
+def drop_of(target: Target, of_state: Iterable[Path] = ()) -> caches.Dropped:
     """Make a client's caches of a target that several share cold; caches.drop's answer."""
     lustre = target.spec["lustre"]
     files = [*measured_files(target.mounts), *of_state]

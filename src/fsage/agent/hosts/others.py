@@ -210,7 +210,7 @@ class Hosts:
         for host in self.clients:
             host.tell({"do": "drop", "of_state": list(map(str, of_state))})
         here = drop_of(target, of_state)
-        there = self._answers(self.clients)
+        there: Mapping[str, Any] = self._answers(self.clients)
         every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
         return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
 
