@@ -1,4 +1,4 @@
-"""What of Lustre needs root, a verb of the helper each: a client's locks and tunables; a server's commit and counters."""
+"""What of Lustre needs root, verbs of the helper: locks and tunables of a client, commit and counters of a server."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ KNOWN = (
 read_ahead_step is of the published study: no version from 2.7 to 2.17 has it."""
 FSNAME = r"[A-Za-z0-9_-]{1,8}"
 LOCKS = re.compile(rf"ldlm\.namespaces\.{FSNAME}-(OST|MDT)[0-9a-f]{{4}}-(osc|mdc)-[0-9a-f]{{1,16}}")
-TUNABLE = re.compile(
-    rf"(osc\.{FSNAME}-OST[0-9a-f]{{4}}-osc-[0-9a-f]{{1,16}}|llite\.{FSNAME}-[0-9a-f]{{1,16}})\.(\w{{1,64}})"
-)
+PREFIX = rf"(osc\.{FSNAME}-OST[0-9a-f]{{4}}-osc|llite\.{FSNAME})-[0-9a-f]{{1,16}}"
+TUNABLE = re.compile(rf"{PREFIX}\.(\w{{1,64}})")
 VALUE = re.compile(r"[0-9][0-9.]{0,19}")
 MOST = 10_000  # connections of a client
 
