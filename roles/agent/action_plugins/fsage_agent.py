@@ -25,7 +25,8 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from fsage.agent import lease, message
+from fsage.agent import lease, message, places
+from fsage.agent.errors import Refusal
 from fsage.agent.hosts.library import BOOT, packed, sent
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
@@ -285,15 +286,26 @@ def usual_copy(target):
 
 def keep(path, parts):
     """Put bytes, part by part, into a file on the controller: all of it and safe on disk, or not at all."""
-    path = Path(path)
+    path = Path(os.path.abspath(path))
+    if os.geteuid() == 0:  # it goes where nobody else could have put a link
+        os.umask(os.umask(0o077) | 0o022)
+        try:
+            with places.opened(path.parent, make=0o755, sticky=True):
+                pass
+        except Refusal as why:
+            raise AnsibleActionFail(str(why)) from None
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".part")
-    with open(beside, "wb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    beside.unlink(missing_ok=True)
+    try:
+        with open(beside, "xb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
