@@ -10,10 +10,24 @@ import markupsafe
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from records import CLAIM, CONFIG, MIB, MODEL, TARGET, Page, build, make_records, planned, store, words
+from records import (
+    CLAIM,
+    CONFIG,
+    MIB,
+    MODEL,
+    TARGET,
+    Page,
+    build,
+    contents,
+    make_records,
+    planned,
+    store,
+    undrawn,
+    words,
+)
 
 from fsage import dataset, report
-from fsage.report.groups import summarise
+from fsage.analysis.groups import summarise
 from fsage.study.study import load_study
 
 
@@ -31,7 +45,8 @@ def series1(tmp_path_factory):
         record.update(status="failed", why="write: exit code 1", metrics={})
     paths = store([record for record in records if record["state"] != "70.60@264M"], root / "records")
     frame = dataset.load(paths)
-    page = report.build(study, TARGET, frame, planned(study), {}, CLAIM, root / "report").read_text()
+    known = {"plan_cells": planned(study), "states": {}, "claim": CLAIM}
+    page = report.build(study, TARGET, frame, root / "report", **known).read_text()
     return SimpleNamespace(study=study, frame=frame, page=page, folder=root / "report")
 
 
@@ -247,9 +262,9 @@ def test_page_of_a_plain_directory_says_that_nothing_is_known(quickstart, tmp_pa
         record["conditions"].update(device_model=None, filesystem=None)
         for phase in record["phases"]:
             phase["extents"] = None
-    page = build(quickstart, records, tmp_path)
-    stamp = "no device model · file-system state unknown (not its own)"
-    assert all(stamp in figure for figure in re.findall(r"<svg.*?</svg>", page, flags=re.S))
+    page = contents(quickstart, records, tmp_path)
+    assert page.stamp == "no device model · file-system state unknown (not its own)"
+    assert page.stamp in undrawn(page)
 
 
 def test_page_without_records_names_them_all_as_missing(quickstart, tmp_path):
@@ -372,10 +387,10 @@ def test_a_single_cell_makes_a_report_that_says_how_little_it_is(quickstart, tmp
     assert "No state has evidence of its layout." in text
 
 
-def test_kinds_of_cells_and_spared_ones_are_counted_apart(quickstart, tmp_path):
+def test_kinds_of_cells_and_skipped_ones_are_counted_apart(quickstart, tmp_path):
     records = make_records(quickstart)
-    spared = next(record for record in records if record["kind"] == "planned")
-    spared.update(status="spared", why="the interval is narrow enough", metrics={})
+    skipped = next(record for record in records if record["kind"] == "planned")
+    skipped.update(status="skipped", why="the interval is narrow enough", metrics={})
     text = words(build(quickstart, records, tmp_path))
-    assert "19 of 20 planned cells measured, 1 spared ; apart from these 2 traced" in text
+    assert "19 of 20 planned cells measured, 1 skipped ; apart from these 2 traced" in text
     assert "Every planned cell has a valid record." in text

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from records import CONFIG, MODEL, Page, build, make_evidence, make_records, store, traced, words
+from records import CONFIG, MODEL, Page, build, contents, make_evidence, make_records, store, traced, undrawn, words
 
 from fsage.study.study import load_study
 
@@ -36,7 +36,7 @@ def figures(page):
     return {html.unescape(title) for title in re.findall(r'<svg [^>]*aria-label="([^"]+)"', page)}
 
 
-def test_layouts_and_traces_are_drawn_with_the_device_in_each_figure(quickstart, tmp_path):
+def test_layouts_and_traces_are_figures(quickstart, tmp_path):
     records = make_records(quickstart)
     several = [traced(of(records, "80.00@264M")), traced(of(records, "80.50@264M"), lost=3)]
     inputs = {
@@ -44,12 +44,17 @@ def test_layouts_and_traces_are_drawn_with_the_device_in_each_figure(quickstart,
         "traced": store(several, tmp_path / "traced"),
         "config": CONFIG / "quickstart.yaml",
     }
-    page = build(quickstart, records, tmp_path / "a", **inputs)
-    assert figures(page) >= FIGURES
-    drawn = re.findall(r"<svg.*?</svg>", page, flags=re.S)
-    assert all(MODEL["label"] in figure for figure in drawn)
-    for unit in ("place on the device, GiB", "share of free bytes, %", "share of all block groups, %", "time, s"):
-        assert any(unit in figure for figure in drawn), unit
+    found = contents(quickstart, records, tmp_path / "a", **inputs)
+    of_title = {figure.title: figure for figure in found.figures}
+    assert of_title.keys() >= FIGURES and found.stamp == f"{MODEL['label']} · ext4"
+    free = of_title["Free space by size of its extents"]
+    assert free.y.label == "share of free bytes, %"
+    assert all(sum(shares) == pytest.approx(100) for shares in free.shares.values())
+    assert list(of_title["Free space, 10.00 to 80.50"].strips) == ["10.00", "40.00", "80.00", "80.50"]
+    assert of_title["Block groups by free share"].y.label == "share of all block groups, %"
+    trace = of_title["Requests at 80.50, write phase"]
+    assert len(trace.writes.xs) == 300 and not trace.reads.xs and trace.x.label == "time, s"
+    page = undrawn(found)
     text = words(page)
     assert "80.50@264M, write: 3 events were lost" in text and "80.00@264M, write:" not in text
     assert "transfer_size: [64M]" in text  # the study's file
@@ -60,8 +65,9 @@ def test_layouts_and_traces_are_drawn_with_the_device_in_each_figure(quickstart,
 
 def test_each_store_has_a_strip(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states", stores=2)
-    page = build(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
-    assert "<!-- 80.50 · 1 -->" in page
+    page = contents(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
+    free = next(figure for figure in page.figures if figure.title.startswith("Free space, "))
+    assert "80.50 · 1" in free.strips and len(free.strips) == 4 * 2
 
 
 def change(path, **changes):

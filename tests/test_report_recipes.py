@@ -8,10 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from records import CONFIG, build, make_records, store
+from records import CONFIG, build, contents, make_records, store, undrawn
 
 from fsage import dataset
-from fsage.report.groups import summarise
+from fsage.analysis.groups import summarise
 from fsage.report.iocontrol.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, Verdict, against_fair, victim
 from fsage.report.prealloc.rows import aged, rows_of
 from fsage.study.study import load_study
@@ -28,7 +28,10 @@ def prealloc(tmp_path_factory):
     place = tmp_path_factory.mktemp("prealloc")
     study = load_study(CONFIG / "prealloc_quick.yaml")
     records = taken("prealloc_quick")
-    return SimpleNamespace(page=build(study, records, place), frame=dataset.load(store(records, place / "again")))
+    page = contents(study, records, place)
+    assert page.stamp.startswith("modelled device (a disk that charges for seeks")
+    frame = dataset.load(store(records, place / "again"))
+    return SimpleNamespace(page=undrawn(page), figures=page.figures, frame=frame)
 
 
 def test_a_larger_preallocation_keeps_more_of_the_clean_rate(prealloc):
@@ -53,8 +56,10 @@ def test_page_of_a_preallocation_study_has_its_figures(prealloc):
     assert "Writes, share of the clean rate" in prealloc.page and "Reads, share of the clean rate" in prealloc.page
     assert "writes ≥ 89% and reads ≥ 82% of a clean file system" in prealloc.page
     assert "Mean extent of the measured files" in prealloc.page
-    figures = prealloc.page.count('class="panel"')
-    assert prealloc.page.count("modelled device (a disk that charges for seeks") > figures, "on every figure"
+    rates = next(one for one in prealloc.figures if one.title == "Rates over fullness, preallocation of 1 MiB")
+    assert {level.of for level in rates.levels} == {one.label for one in rates.series} == {"writes", "reads"}
+    full = {one.label: one.points[-1].y for one in rates.series}
+    assert all(full[level.of] < level.value for level in rates.levels), "slower than clean"
 
 
 def test_page_of_a_defragmentation_study_has_its_table_and_figure(tmp_path):
@@ -250,7 +255,8 @@ def test_beside_sqlite_a_whole_file_is_fair_to_fio_alone_on_it_not_to_a_query():
 
 def test_page_of_a_netflow_study_has_both_phases_and_both_distributions(tmp_path):
     records = taken("striping_netflow")
-    page = build(load_study(CONFIG / "striping_netflow.yaml"), records, tmp_path)
+    found = contents(load_study(CONFIG / "striping_netflow.yaml"), records, tmp_path)
+    page = undrawn(found)
     table = next(rows for rows in re.findall(r"<table.*?</table>", page, re.S) if "OSTs in use" in rows)
     heads, *rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
     columns = {head: place for place, head in enumerate(heads, 1)}  # the first one's is also what sorts
@@ -260,7 +266,9 @@ def test_page_of_a_netflow_study_has_both_phases_and_both_distributions(tmp_path
             assert speed_ups[0] == "the default" and float(speed_ups[2].partition("x")[0]) > 1.8, "16 against 4"
     for figure in ("Index throughput", "Models throughput", "Models speed-up over netflow.1"):
         assert figure in page
-    assert "static, distribution asynchronous" in page and "static, 1 MiB" not in page, "what all have is in no legend"
+    (throughput,) = (figure for figure in found.figures if figure.title == "Index throughput")
+    kinds = {f"{kind}, distribution {how}" for kind in ("static", "dynamic") for how in ("synchronous", "asynchronous")}
+    assert {one.label for one in throughput.series} == kinds, "what all have is in no legend"
     assert "at netflow.4 indexes reach" in page and "at netflow.4 models reach" in page
     assert len({record["metrics"]["models_checksum"] for record in records}) == 1
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from fsage import dataset
+from fsage.analysis.conditions import basis, conditions
+from fsage.analysis.groups import samples, summarise
+from fsage.analysis.headline import comparisons, headline
 from fsage.report import drift
-from fsage.report.conditions import basis, conditions
-from fsage.report.groups import samples, summarise
-from fsage.report.headline import comparisons, headline
 
 MIB = 1 << 20
 STATES = {"10.00@264M": 300.0, "40.00@264M": 280.0, "80.00@264M": 240.0}
@@ -172,7 +172,7 @@ def test_a_table_made_before_these_columns_is_one_layout_under_one_setting():
     assert conditions(old) == []
 
 
-@pytest.mark.parametrize("kind", ["sentinel", "traced", "pass"])
+@pytest.mark.parametrize("kind", ["sentinel", "traced", "reference"])
 def test_extras_enter_no_group(kind):
     extras = [record("10.00@264M", i, 1.0, 50 + i, kind=kind, kernel="6.19.1") for i in range(3)]
     pd.testing.assert_frame_equal(summarise(table_of(taken() + extras)), summarise(table_of(taken())))
@@ -226,9 +226,9 @@ def drifting(rise, passes_fall=0.0, states=8, seed=3):
     rows = []
     for number in range(states):
         state = f"{number + 1}0.00@264M"
-        for kind, order, lost in (("pass_before", 0, 0.0), ("pass_after", 31, 0.5)):
+        for kind, order, lost in (("reference_before", 0, 0.0), ("reference_after", 31, 0.5)):
             speed = 350 * (1 - passes_fall * (number + lost)) * rng.normal(1, 0.001)
-            rows.append(record(state, 1, None, order, kind="pass", cell=kind, read_bw_mib_s=speed, params="{}"))
+            rows.append(record(state, 1, None, order, kind="reference", cell=kind, read_bw_mib_s=speed, params="{}"))
         for order, place in enumerate(rng.permutation(30), 1):
             group = int(place) // 5
             rate = 100 * (group + 1) * rng.normal(1, 0.01) * (1 + (number == states - 1) * rise * order / 30)
@@ -238,7 +238,7 @@ def drifting(rise, passes_fall=0.0, states=8, seed=3):
 
 
 def test_a_drift_within_one_state_is_found_and_named():
-    text = drift.section(drifting(0.1), "here").text
+    text = drift.section(drifting(0.1)).text
     assert (
         "Within states: 1 of 8 trend tests (Kendall, over time) find a drift: writes at 80.00@264M rise (tau +0."
         in text
@@ -246,19 +246,20 @@ def test_a_drift_within_one_state_is_found_and_named():
 
 
 def test_steady_states_have_no_drift():
-    text = drift.section(drifting(0), "here").text
+    text = drift.section(drifting(0)).text
     assert "0 of 8 trend tests (Kendall, over time) find a drift, under" in text
     assert "Over the study: no drift" in text
 
 
 def test_passes_show_a_drift_between_states_and_what_a_state_did():
-    found = drift.section(drifting(0, passes_fall=0.01), "here")
+    found = drift.section(drifting(0, passes_fall=0.01))
     assert "one fixed range of the device was read before and after 8 states" in found.text
     assert re.search(r"Over the study: a fall \(Kendall's tau -(0\.9\d|1\.00), p=\d", found.text)
     assert re.search(r"After a state they reach 0\.99\dx of before \(0\.99\d-0\.99\d, 99\.2%\)\.", found.text)
-    [panel] = found.panels
-    assert "pass before (n = 8)" in panel.svg and "pass after (n = 8)" in panel.svg
+    [figure] = found.figures
+    assert [(one.kind, len(one.ys)) for one in figure.clouds] == [("pass before", 8), ("pass after", 8)]
+    assert figure.clouds[0].ys[0] > 1 > figure.clouds[1].ys[-1], "over the median of all"
 
 
 def test_a_state_of_single_cells_has_no_trend_instead_of_none_found():
-    assert drift.section(table_of(taken(1)), "here").text == "Too few samples in each state for a trend test."
+    assert drift.section(table_of(taken(1))).text == "Too few samples in each state for a trend test."

@@ -12,10 +12,10 @@ from records import CONFIG
 
 from fsage import dataset
 from fsage.analysis import agreement
+from fsage.analysis.groups import summarise
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.target import load_target
-from fsage.report.groups import summarise
 from fsage.report.section import Data
 from fsage.report.striping.layouts import layouts
 from fsage.report.striping.results import results as results_section
@@ -23,7 +23,7 @@ from fsage.report.striping.server_cache import server_cache
 from fsage.report.striping.times import phase_times, scaling
 from fsage.run import conclusion
 from fsage.site import page
-from fsage.site.look import Host, Site
+from fsage.site.inspect import Host, Site
 from fsage.study.study import load_study
 
 TAKEN = (Path(__file__).parent / "data" / "studies" / "striping.jsonl").read_text().splitlines()
@@ -53,7 +53,7 @@ def data_of(plan, records):
         paths.append(plan.results.record(one["state"], one["cell"]))
         results.write(paths[-1], one)
     frame = dataset.load(paths)
-    return Data(summarise(frame), list(plan.states), pd.DataFrame(), [], "", frame)
+    return Data(summarise(frame), list(plan.states), pd.DataFrame(), [], frame)
 
 
 def test_time_over_nodes_has_a_line_for_each_layout(tmp_path):
@@ -65,13 +65,17 @@ def test_time_over_nodes_has_a_line_for_each_layout(tmp_path):
         seconds = 100 + stripes[state.name] * cell.params["nodes"] / 512 + cell.params["iteration"] / 100
         records.append(record(plan, state, cell, read_seconds=seconds, read_bw_mib_s=8e4 / seconds))
     section = scaling(data_of(plan, records))
-    (panel,) = section.panels
-    for name in stripes:
-        assert f"{name} ({'dynamic' if name == 'scaling.dynamic' else 'static'})" in panel.svg
+    (figure,) = section.figures
+    kinds = {name: "dynamic" if name == "scaling.dynamic" else "static" for name in stripes}
+    assert {one.label for one in figure.series} == {f"{name} ({kind})" for name, kind in kinds.items()}
+    assert list(figure.x.ticks.values()) == ["16", "32", "64", "128", "256", "512"] and figure.y.label == "s"
+    slowest = next(one for one in figure.series if one.label.startswith("scaling.128"))
+    assert [round(point.y) for point in slowest.points] == [104, 108, 116, 132, 164, 228], "more stripes, more nodes"
     assert "the dynamic layout always beats 128 OSTs" in section.text
-    (side_by_side,) = phase_times(data_of(plan, records)).panels
-    assert "layout, scaling.n" in side_by_side.svg and "dynamic at scaling.dynamic" in side_by_side.svg
-    assert "nodes" not in side_by_side.svg, "those with most nodes only"
+    (side_by_side,) = phase_times(data_of(plan, records)).figures
+    assert side_by_side.x.label == "layout, scaling.n"
+    points = {one.label: [side_by_side.name_of(point) for point in one.points] for one in side_by_side.series}
+    assert points["dynamic"] == ["scaling.dynamic"] and len(points["static"]) == 4, "those with most nodes only"
     alone = [one for one in records if one["params"]["nodes"] == 16]
     assert scaling(data_of(plan, alone)) is None
 

@@ -22,9 +22,10 @@ from fsage import dataset, recipes
 from fsage.advise import distribution
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, mounts, params, space, stripes
+from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
-from fsage.evidence import look, page, tables
+from fsage.evidence import inspect, page, tables
 from fsage.matrix import notation, patterns
 from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
 from fsage.plan import results
@@ -33,7 +34,6 @@ from fsage.plan.target import load_target
 from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
-from fsage.report.groups import summarise
 from fsage.run import play
 from fsage.study.study import StudyError, load_study
 from fsage.text import sizes, yaml_text
@@ -92,13 +92,13 @@ def _target(text: bytes) -> None:
 
 
 def _evidence(text: bytes) -> None:
-    found = look.look(str(_file("evidence.txt", text)), 1000)
+    found = inspect.inspect(str(_file("evidence.txt", text)), 1000)
     list(tables.tables(found["stores"][0]))
     json.dumps(found)
 
 
 def _evidence_page(text: bytes) -> None:
-    page.page(look.look(str(_file("evidence.txt", text)), 1000)).encode()
+    page.page(inspect.inspect(str(_file("evidence.txt", text)), 1000)).encode()
 
 
 def _sizes(name: str) -> Callable[[bytes], None]:
@@ -146,7 +146,7 @@ def _named_as_its_file(record: dict[str, Any]) -> dict[str, Any]:
 def _states(value: Any) -> None:
     path = _file("state.json", mutations.as_json(value))
     found = states_evidence.read({"10.00@264M": path}, {})
-    layout.section(found, ["10.00@264M"], [], dataset.load([]), "nothing")
+    layout.section(found, ["10.00@264M"], [], dataset.load([]))
 
 
 def _parquet(content: bytes) -> None:

@@ -11,7 +11,14 @@ from fsage.agent.errors import Refusal
 
 REPORT_CODE = sorted(
     str(path)
-    for pattern in ("report/**/*.py", "report/templates/*", "figures/*.py", "dataset/*.py", "statistics/*.py")
+    for pattern in (
+        "report/**/*.py",
+        "report/templates/*",
+        "analysis/*.py",
+        "figures/*.py",
+        "dataset/*.py",
+        "statistics/*.py",
+    )
     for path in Path("src/fsage").glob(pattern)
 ) + ["src/fsage/run/conclusion.py"]
 

@@ -15,11 +15,11 @@ from fsage.advise.decide import Decision, decide
 from fsage.advise.distribution import Distribution, alone
 from fsage.advise.evidence import At, Evidence, gather
 from fsage.advise.weigh import Weighed, weigh
-from fsage.report.conditions import basis, conditions
-from fsage.report.drift import drifts
-from fsage.report.groups import samples
-from fsage.report.headline import stamp
-from fsage.report.missing import PlannedCell, gaps
+from fsage.analysis.conditions import basis, conditions
+from fsage.analysis.drift import drifts
+from fsage.analysis.groups import samples
+from fsage.analysis.headline import stamp
+from fsage.analysis.missing import PlannedCell, gaps
 from fsage.statistics import ALPHA, trend
 from fsage.study.study import Study
 
@@ -51,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Advice:
-    """`decision` is none where no two choices can be compared; `lacking`: what has no sample (fsage.report.missing)."""
+    """`decision` is none where no two choices can be compared; `lacking`: what has no sample (analysis.missing)."""
 
     study: str
     asked: Asked
@@ -111,8 +111,8 @@ def _doubts(evidence: Evidence) -> list[str]:
     records = evidence.records
     ours = records[records["state"].isin(list(evidence.seconds_per_mib))]
     taken = samples(ours[ours["params"] == evidence.rows["params"].iloc[0]])  # those left out of the rows among them
-    _, drifting = drifts(taken)
-    passes = records[(records["status"] == "valid") & (records["kind"] == "pass")].sort_values("began")
+    drifting = drifts(taken).found
+    passes = records[(records["status"] == "valid") & (records["kind"] == "reference")].sort_values("began")
     between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])
     said = [f"Drift within a state: {one}." for one in drifting]
     if between.p is None:

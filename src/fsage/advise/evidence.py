@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.report.conditions import labelled
-from fsage.report.groups import measures, params_labels, samples
+from fsage.analysis.conditions import labelled
+from fsage.analysis.groups import measures, params_labels, samples
 from fsage.text.sizes import parse_size
 from fsage.text.strict import show, unknown_value
 

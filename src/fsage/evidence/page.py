@@ -10,54 +10,55 @@ import jinja2
 
 import fsage
 from fsage.evidence.tables import extents_per_file, tables, title
-from fsage.figures import bars_panel, strips_panel
+from fsage.figures import Axis, Bars, Figure, Strips
+from fsage.figures.drawing import draw
 from fsage.text.sizes import format_size
 
 
 def page(layout: dict[str, Any]) -> str:
-    """HTML of what `fsage.evidence.look` found; the same bytes each time for the same layout."""
+    """HTML of what `fsage.evidence.inspect` found; the same bytes each time for the same layout."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     stores = [
-        {"title": title(store), "panels": list(_panels(store, layout["what"])), "tables": list(tables(store))}
+        {
+            "title": title(store),
+            "panels": [draw(figure, f"{layout['what']}: {title(store)}").svg for figure in _figures(store)],
+            "tables": list(tables(store)),
+        }
         for store in layout["stores"]
     ]
     template = environment.get_template("page.html.j2")
     return template.render(what=layout["what"], seconds=layout["seconds"], stores=stores, version=fsage.__version__)
 
 
-def _panels(store: dict[str, Any], what: str) -> Iterator[str]:
-    """SVG of each plot that the store's summary is enough for."""
-    stamp = f"{what}: {title(store)}"
+def _figures(store: dict[str, Any]) -> Iterator[Figure]:
+    """Each plot that the store's summary is enough for."""
     if bitmap := store["bitmap"]:
-        yield strips_panel("Free space", {"": bitmap["free_share"]}, store["device_bytes"], stamp).svg
+        yield Strips("Free space", {"": tuple(bitmap["free_share"])}, store["device_bytes"])
     if store["free_extents"] and store["free_bytes"]:
         classes = store["free_extents"]["histogram"]
-        yield bars_panel(
+        yield Bars(
             "Free space by size of its extents",
-            [format_size(one["from_bytes"]) for one in classes],
-            {"": [100 * one["bytes"] / store["free_bytes"] for one in classes]},
-            "size of a free extent, from (each class up to twice that)",
-            "share of free bytes, %",
-            stamp,
-        ).svg
+            tuple(format_size(one["from_bytes"]) for one in classes),
+            {"": tuple(100 * one["bytes"] / store["free_bytes"] for one in classes)},
+            Axis("size of a free extent, from (each class up to twice that)"),
+            Axis("share of free bytes, %"),
+        )
     if groups := store["groups"]:
-        yield bars_panel(
+        yield Bars(
             f"{groups['kind'].capitalize()}s by free share",
-            [one["label"] for one in groups["buckets"]],
-            {"": [100 * one["groups"] / groups["count"] for one in groups["buckets"]]},
-            f"free share of a {groups['kind']}",
-            f"share of all {groups['count']:,} groups, %",
-            stamp,
-        ).svg
+            tuple(one["label"] for one in groups["buckets"]),
+            {"": tuple(100 * one["groups"] / groups["count"] for one in groups["buckets"])},
+            Axis(f"free share of a {groups['kind']}"),
+            Axis(f"share of all {groups['count']:,} groups, %"),
+        )
     for name, files in (store["files"] or {}).items():
         counts = extents_per_file(files)
-        yield bars_panel(
+        yield Bars(
             f"Extents of files {name}",
-            list(counts),
-            {"": list(counts.values())},
-            "extents of a file",
-            "files",
-            stamp,
-        ).svg
+            tuple(counts),
+            {"": tuple(counts.values())},
+            Axis("extents of a file"),
+            Axis("files"),
+        )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import matplotlib as mpl
 import numpy as np
 
 from fsage.figures.panel import Mark, Panel, finish
 from fsage.figures.style import COLOURS, HATCHES, STYLE, canvas, legend
+from fsage.figures.values import Bars
 
 GROUP_WIDTH = 0.84
 """Of the distance between two classes."""
@@ -16,13 +15,12 @@ LETTERS = 62
 """So many fit under the axis; with longer names only some are written."""
 
 
-def bars_panel(
-    title: str, classes: Sequence[str], shares: Mapping[str, Sequence[float]], x_label: str, y_label: str, stamp: str
-) -> Panel:
-    """`shares` has for each label one number a class; bars differ by hatch as well as by colour."""
+def draw_bars(bars: Bars, stamp: str) -> Panel:
+    """Bars differ by hatch as well as by colour."""
     with mpl.rc_context(STYLE | {"axes.axisbelow": True}):
-        figure, axes = canvas(title, stamp)
+        figure, axes = canvas(bars.title, stamp)
         axes.grid(False, axis="x")
+        classes, shares = bars.classes, bars.shares
         width = GROUP_WIDTH / max(1, len(shares))
         marks = []
         for number, (label, heights) in enumerate(shares.items()):
@@ -33,8 +31,8 @@ def bars_panel(
                 Mark(x - width / 2, 0, f"{label}, {name}: {height:.4g}", width, height)
                 for x, name, height in zip(where, classes, heights, strict=True)
             ]
-        axes.set(xlabel=x_label, ylabel=y_label)
+        axes.set(xlabel=bars.x.label, ylabel=bars.y.label)
         every = 1 + sum(len(name) + 2 for name in classes) // LETTERS
         axes.set_xticks(range(0, len(classes), every), classes[::every], fontsize=8)
         legend(axes)
-        return finish(figure, axes, title, marks)
+        return finish(figure, axes, bars, marks)

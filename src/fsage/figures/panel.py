@@ -13,6 +13,8 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fsage.figures import values
+
 POINT_RADIUS = 6.0
 """What around a point answers to the pointer, in points of 1/72 inch."""
 
@@ -42,9 +44,9 @@ class Panel:
         (folder / f"{self.name}.pdf").write_bytes(self.pdf)
 
 
-def finish(figure: Figure, axes: Axes, title: str, marks: Iterable[Mark] = ()) -> Panel:
-    """Draw `figure`, whose title is unique within its report; `marks` lie over `axes` in the SVG only."""
-    name = re.sub(r"\W+", "-", title.lower()).strip("-")
+def finish(figure: Figure, axes: Axes, of: values.Figure, marks: Iterable[Mark] = ()) -> Panel:
+    """Draw `figure`, which shows the values `of`; `marks` lie over `axes` in the SVG only."""
+    title, name = of.title, of.name
     width, height = (float(inches) * 72 for inches in figure.get_size_inches())
     head = (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}"'

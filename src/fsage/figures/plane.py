@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
@@ -13,79 +10,66 @@ from matplotlib.patches import Rectangle
 
 from fsage.figures.panel import Mark, Panel, finish
 from fsage.figures.style import STYLE, canvas
+from fsage.figures.values import Place, Plane
 
 SLOW_TO_FAST = sns.color_palette("blend:#2b5b8c,#a9c6de,#f6f9fb", as_cmap=True)
+LOSS_TO_GAIN = sns.color_palette("blend:#b35806,#f8e3cf,#ffffff,#dcd7ea,#542788", as_cmap=True)
+"""Of factors; told apart without colour by the numbers in it."""
+NOTHING_SHOWN = "0.86"
 INCHES = (5.6, 5.2)
 CROWDED = 6
 """With more columns than this the numbers are smaller."""
+LEAST_REACH = 0.05
+"""A factor's colours reach at least so far to both sides of 1."""
 
 
-def plane_panel(
-    title: str,
-    table: pd.DataFrame,
-    missing: pd.DataFrame,
-    x_label: str,
-    y_label: str,
-    stamp: str,
-    *,
-    empty: str = "not planned",
-) -> Panel:
-    """`table` has x, y, median, cov, n and `says` (under the pointer), a row a place; `missing` x, y to be expected.
+def draw_plane(plane: Plane, stamp: str) -> Panel:
+    """Dark is slow; of factors, brown is a loss, violet a gain, and grey where the interval holds 1 or there is none.
 
-    Dark is slow. Hatched: planned but not measured; `empty` is why the other places are.
+    Hatched: planned but not measured.
     """
     with mpl.rc_context(STYLE | {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}):
-        figure, axes = canvas(title, stamp, INCHES, head_inches=0.42)
-        places = pd.concat([table[["x", "y"]], missing[["x", "y"]]])
-        xs, ys = (sorted(places[axis].unique()) for axis in "xy")
-        grid = table.pivot(index="y", columns="x", values="median").reindex(index=ys[::-1], columns=xs)
+        figure, axes = canvas(plane.title, stamp, INCHES, head_inches=0.42)
+        planned = {(one.x, one.y) for one in plane.places} | set(plane.missing)
+        xs, ys = sorted({x for x, _ in planned}), sorted({y for _, y in planned})
+        grid = pd.DataFrame(index=ys[::-1], columns=xs, dtype=float)
         words = pd.DataFrame("", index=grid.index, columns=grid.columns)
-        usual = int(table["n"].max()) if len(table) else 0
-        for point in table.itertuples():
-            words.loc[point.y, point.x] = _cell_text(point, usual)
-        sns.heatmap(
-            grid.astype(float),
-            ax=axes,
-            annot=words,
-            fmt="",
-            cmap=SLOW_TO_FAST,
-            cbar=False,
-            linewidths=1.5,
-            annot_kws={"size": 8 if len(xs) > CROWDED else 10, "linespacing": 1.25},
+        usual = max((one.n for one in plane.places), default=0)
+        for one in plane.places:
+            grid.loc[one.y, one.x] = one.value
+            words.loc[one.y, one.x] = _text(one, usual)
+        reach = max([LEAST_REACH, *(abs(one.value - 1) for one in plane.places)])
+        colours = (
+            {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": SLOW_TO_FAST}
         )
-        marks = [
-            Mark(xs.index(point.x), len(ys) - 1 - ys.index(point.y), point.says, 1, 1) for point in table.itertuples()
-        ]
-        _draw_gaps(axes, xs, ys, places, missing, empty)
-        axes.set(xlabel=x_label, ylabel=y_label)
+        size = 8 if len(xs) > CROWDED else 10
+        look = {"linewidths": 1.5, "annot_kws": {"size": size, "linespacing": 1.25}}
+        sns.heatmap(grid, ax=axes, annot=words, fmt="", cbar=False, **colours, **look)
+        squares = {(x, y): (column, len(ys) - 1 - row) for row, y in enumerate(ys) for column, x in enumerate(xs)}
+        for one in plane.places:
+            if plane.factor and _holds_one(one):
+                axes.add_patch(Rectangle(squares[one.x, one.y], 1, 1, facecolor=NOTHING_SHOWN, edgecolor="white"))
+        for place, (column, row) in squares.items():
+            if place in plane.missing:
+                _hatch(axes, column, row)
+            elif place not in planned:
+                axes.text(column + 0.5, row + 0.5, plane.empty, ha="center", va="center", fontsize=7, color="0.4")
+        axes.set(xlabel=plane.x.label, ylabel=plane.y.label)
         axes.set_xticklabels([f"{x:g}" for x in xs])
         axes.set_yticklabels([f"{y:g}" for y in ys[::-1]], rotation=0)
         axes.tick_params(length=0)
-        return finish(figure, axes, title, marks)
+        return finish(figure, axes, plane, [Mark(*squares[one.x, one.y], one.says, 1, 1) for one in plane.places])
 
 
-def _draw_gaps(
-    axes: Axes, xs: list[float], ys: list[float], places: pd.DataFrame, missing: pd.DataFrame, empty: str
-) -> None:
-    """Hatch what is missing, and say `empty` where nothing was to be expected."""
-    planned = {(point.x, point.y) for point in places.itertuples()}
-    for column, row, place in _squares(xs, ys):
-        if place not in planned:
-            axes.text(column + 0.5, row + 0.5, empty, ha="center", va="center", fontsize=7, color="0.5")
-    lacking = {(point.x, point.y) for point in missing.itertuples()}
-    for column, row, place in _squares(xs, ys):
-        if place in lacking:
-            axes.add_patch(
-                Rectangle((column, row), 1, 1, facecolor="white", edgecolor="0.55", hatch="////", linewidth=0)
-            )
+def _holds_one(one: Place) -> bool:
+    return one.low is None or one.high is None or one.low <= 1 <= one.high
 
 
-def _squares(xs: list[float], ys: list[float]) -> Iterator[tuple[int, int, tuple[float, float]]]:
-    """Column, row from the top, and what stands there."""
-    return ((column, len(ys) - 1 - number, (x, y)) for number, y in enumerate(ys) for column, x in enumerate(xs))
+def _hatch(axes: Axes, column: int, row: int) -> None:
+    axes.add_patch(Rectangle((column, row), 1, 1, facecolor="white", edgecolor="0.55", hatch="////", linewidth=0))
 
 
-def _cell_text(point: Any, usual: int) -> str:
-    words = [f"{point.median:.3f}" if point.median < 10 else f"{point.median:.0f}"]
-    words.append("" if pd.isna(point.cov) else f"± {point.cov * 100:.1f}%")
-    return "\n".join([*filter(None, words), *([f"n={point.n}"] if point.n != usual else [])])
+def _text(one: Place, usual: int) -> str:
+    words = [f"{one.value:.3f}" if one.value < 10 else f"{one.value:.0f}"]
+    words.append("" if one.spread is None else f"CoV {one.spread * 100:.1f}%")
+    return "\n".join([*filter(None, words), *([f"n={one.n}"] if one.n != usual else [])])

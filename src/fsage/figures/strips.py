@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import matplotlib as mpl
 import numpy as np
 import seaborn as sns
 
 from fsage.figures.panel import Panel, finish
 from fsage.figures.style import STYLE, canvas
+from fsage.figures.values import Strips
 
 USED_TO_FREE = sns.color_palette("blend:#1f4e79,#9dc0dc,#ffffff", as_cmap=True)
 GIB = 1 << 30
 STRIP_INCHES = 0.3
 
 
-def strips_panel(title: str, strips: Mapping[str, Sequence[float]], device_bytes: int, stamp: str) -> Panel:
-    """`strips` has for each label the free share (0 to 1) of each bin of a device, from its first byte to its last."""
+def draw_strips(of: Strips, stamp: str) -> Panel:
+    """From the device's first byte to its last."""
+    strips = of.strips
     with mpl.rc_context(STYLE | {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}):
         height = STRIP_INCHES * len(strips) + 1.25
         longest = max(map(len, strips))
-        figure, axes = canvas(title, stamp, (5.2, height), left=0.06 + 0.0155 * longest, head_inches=0.36)
+        figure, axes = canvas(of.title, stamp, (5.2, height), left=0.06 + 0.0155 * longest, head_inches=0.36)
         for row, shares in enumerate(strips.values()):
             # One image a strip: scaling it up may blend neighbouring bins, never neighbouring states.
-            box = (0, device_bytes / GIB, row + 0.42, row - 0.42)
+            box = (0, of.device_bytes / GIB, row + 0.42, row - 0.42)
             axes.imshow(
                 np.array([shares], dtype=float),
                 cmap=USED_TO_FREE,
@@ -38,4 +38,4 @@ def strips_panel(title: str, strips: Mapping[str, Sequence[float]], device_bytes
         axes.set(xlabel="place on the device, GiB (dark: in use, white: free)", ylim=(len(strips) - 0.5, -0.5))
         axes.set_yticks(range(len(strips)), list(strips), fontsize=9)
         axes.tick_params(axis="y", length=0)
-        return finish(figure, axes, title)
+        return finish(figure, axes, of)

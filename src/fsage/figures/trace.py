@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import matplotlib as mpl
-import pandas as pd
 
 from fsage.figures.panel import Panel, finish
 from fsage.figures.style import COLOURS, STYLE, canvas, legend
+from fsage.figures.values import Trace
 
 GIB = 1 << 30
 VECTOR_AT_MOST = 4000
@@ -19,25 +19,19 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def trace_panel(
-    title: str,
-    requests: pd.DataFrame,
-    stamp: str,
-    *,
-    x_limits: tuple[float, float],
-    y_limits: tuple[float, float],
-) -> Panel:
-    """`requests` has seconds, offset_bytes and write (bool); limits are in seconds and bytes, for panels to share."""
+def draw_trace(trace: Trace, stamp: str) -> Panel:
+    """Each mark is a request."""
     with mpl.rc_context(STYLE):
-        figure, axes = canvas(title, stamp)
-        image = len(requests) > VECTOR_AT_MOST
-        for label, look in LOOKS.items():
-            chosen = requests[requests["write"] == (label == "writes")]
-            if len(chosen):
-                name = f"{label} (n = {len(chosen)})"
-                axes.scatter(chosen["seconds"], chosen["offset_bytes"] / GIB, label=name, rasterized=image, **look)
-        axes.set(xlabel="time, s", ylabel="place on the device, GiB")
-        axes.set_xlim(*x_limits)
-        axes.set_ylim(y_limits[0] / GIB, y_limits[1] / GIB)
+        figure, axes = canvas(trace.title, stamp)
+        image = len(trace.reads.xs) + len(trace.writes.xs) > VECTOR_AT_MOST
+        for cloud in (trace.reads, trace.writes):
+            if cloud.xs:
+                name = f"{cloud.kind} (n = {len(cloud.xs)})"
+                places = [place / GIB for place in cloud.ys]
+                axes.scatter(cloud.xs, places, label=name, rasterized=image, **LOOKS[cloud.kind])
+        axes.set(xlabel=trace.x.label, ylabel=trace.y.label)
+        if trace.x.limits and trace.y.limits:
+            axes.set_xlim(*trace.x.limits)
+            axes.set_ylim(*(end / GIB for end in trace.y.limits))
         legend(axes)
-        return finish(figure, axes, title)
+        return finish(figure, axes, trace)

@@ -1,9 +1,11 @@
 """A study's report: one HTML file that opens offline; the same records give the same bytes.
 
-page.py puts it together from one module a section or table; groups.py has the statistics, headline.py the words.
+page.py puts it together from one module a section or table; a package
+for each recipe that has sections of its own. What follows from the records is fsage.analysis; here is what is said and
+shown of it.
 """
 
-from fsage.report.headline import headline
-from fsage.report.page import build
+from fsage.analysis.headline import headline
+from fsage.report.page import build, contents
 
-__all__ = ["build", "headline"]
+__all__ = ["build", "contents", "headline"]

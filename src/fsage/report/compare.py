@@ -12,10 +12,11 @@ from typing import Any
 import pandas as pd
 
 from fsage import dataset, statistics
-from fsage.report.conditions import SETTING
-from fsage.report.groups import measure_label, params_labels, samples, summarise
-from fsage.report.headline import stamp
-from fsage.report.page import write_figures
+from fsage.analysis.conditions import SETTING
+from fsage.analysis.groups import measure_label, params_labels, samples, summarise
+from fsage.analysis.headline import stamp
+from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, series
+from fsage.report.page import draw
 from fsage.report.render import template
 from fsage.report.section import Section
 
@@ -47,7 +48,8 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         )
     rows = _compared(both.sort_values(ORDER, kind="stable"))
     on = _stamp(frames, names)
-    sections = [_section(rows, on, names)]
+    section = _section(rows, names)
+    panels = draw(section.figures, on, to / "figures")
     page = template("compare.html.j2").render(
         before=names[0],
         after=names[1],
@@ -56,9 +58,9 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         verdicts=_verdicts(rows, names),
         warnings=[*_alone(tables, names), *_layouts(frames)],
         differences=_differences(frames),
-        sections=sections,
+        sections=[section],
+        panels=panels,
     )
-    write_figures(sections, to / "figures")
     path = to / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
@@ -155,40 +157,39 @@ def _stamp(frames: list[pd.DataFrame], names: tuple[str, str]) -> str:
     return both[0] if both[0] == both[1] else "; ".join(f"{name}: {one}" for name, one in zip(names, both, strict=True))
 
 
-def _section(rows: pd.DataFrame, on: str, names: tuple[str, str]) -> Section:
+def _section(rows: pd.DataFrame, names: tuple[str, str]) -> Section:
     """The factors at the largest transfer: over the plane where the states lie on one, else state by state."""
-    from fsage.figures import Line, limits, line_panel, plane_panel
-
     largest = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
     rows = largest if len(largest) else rows
-    panels = []
-    for measure, part in rows.groupby("measure", sort=False):
-        title = f"{measure_label(str(measure))[0].capitalize()}s, {names[1]} over {names[0]}"
-        if part["capacity_percent"].nunique() > 1 and part["fragmentation_percent"].nunique() > 1:
-            places = part.assign(x=part["capacity_percent"], y=part["fragmentation_percent"], cov=float("nan"))
-            places = places.drop_duplicates(["x", "y"]).assign(
-                says=lambda table: [_says(row) for row in table.itertuples()]
-            )
-            panel = plane_panel(
-                title,
-                places,
-                places.iloc[:0],
-                "capacity AA, % of the empty target (nominal)",
-                "fragmentation BB, % of files deleted (nominal)",
-                on,
-                empty="not in both",
-            )
-        else:
-            ticks = {float(number): state for number, state in enumerate(part["state"].unique())}
-            at = {state: number for number, state in ticks.items()}
-            lines = [
-                Line(label, one.assign(x=one["state"].map(at)), joined=False)
-                for label, one in part.groupby("cell", sort=False)
-            ]
-            both = limits(pd.concat([part, part.assign(median=1.0)]))
-            panel = line_panel(title, lines, "state", "factor", on, y_limits=both, reference=1.0, ticks=ticks)
-        panels.append(panel)
-    return Section("Factors", f"What {names[1]} reaches of {names[0]}, at the largest transfer.", panels)
+    figures = [_figure(str(measure), part, names) for measure, part in rows.groupby("measure", sort=False)]
+    return Section("Factors", f"What {names[1]} reaches of {names[0]}, at the largest transfer.", figures)
+
+
+def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
+    title = f"{measure_label(measure)[0].capitalize()}s, {names[1]} over {names[0]}"
+    if part["capacity_percent"].nunique() > 1 and part["fragmentation_percent"].nunique() > 1:
+        places = part.drop_duplicates(["capacity_percent", "fragmentation_percent"])
+        return Plane(
+            title,
+            tuple(_place(row) for row in places.itertuples()),
+            Axis("capacity AA, % of the empty target (nominal)"),
+            Axis("fragmentation BB, % of files deleted (nominal)"),
+            empty="not in both",
+            factor=True,
+        )
+    ticks = {float(number): state for number, state in enumerate(part["state"].unique())}
+    at = {state: number for number, state in ticks.items()}
+    cells = tuple(
+        series(str(label), one.assign(x=one["state"].map(at)), joined=False)
+        for label, one in part.groupby("cell", sort=False)
+    )
+    both = limits(pd.concat([part, part.assign(median=1.0)]))
+    return Lines(title, cells, Axis("state", ticks=ticks), Axis("factor", both), (Level(1.0),))
+
+
+def _place(row: Any) -> Place:
+    low, high = (None, None) if pd.isna(row.low) else (row.low, row.high)
+    return Place(row.capacity_percent, row.fragmentation_percent, row.median, row.n, low, high, says=_says(row))
 
 
 def _says(row: Any) -> str:

@@ -9,11 +9,11 @@ from itertools import groupby
 
 import pandas as pd
 
-from fsage.figures import Line, Panel, bars_panel, line_panel, strips_panel
+from fsage.analysis.groups import samples, size_label
+from fsage.figures import Axis, Bars, Figure, Lines, Point, Series, Strips
 from fsage.records.messages import StoreLayout as Store
 from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
-from fsage.report.groups import samples, size_label
 from fsage.report.section import Section
 
 TOGETHER = 12
@@ -24,19 +24,17 @@ NAMED = 6
 PERCENT = (0.0, 105.0)
 
 
-def section(
-    evidence: Evidence, planned: list[str], headline: Iterable[str], frame: pd.DataFrame, stamp: str
-) -> Section:
+def section(evidence: Evidence, planned: list[str], headline: Iterable[str], frame: pd.DataFrame) -> Section:
     """The layouts of the planned states, in order; those of the headline are compared closely."""
     found = {state: evidence.layouts[state] for state in planned if state in evidence.layouts}
     chosen = _chosen(found, headline)
-    panels = [
-        *_bitmaps(found, evidence, stamp),
-        *_free_extents(chosen, stamp),
-        *_aligned(chosen, stamp),
-        *_groups(chosen, stamp),
-        *_extents(chosen, stamp),
-        *_scores(found, frame, stamp),
+    figures: list[Figure] = [
+        *_bitmaps(found, evidence),
+        *_free_extents(chosen),
+        *_aligned(chosen),
+        *_groups(chosen),
+        *_extents(chosen),
+        *_scores(found, frame),
     ]
     warnings = [*evidence.refused, *_without(planned, evidence), *_absent(found)]
     text = "No state has evidence of its layout."
@@ -47,7 +45,7 @@ def section(
             f"block to its last, dark where it is in use. Compared closely: {compared}. The layout score is the share "
             "of a file's blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole."
         )
-    return Section("The layout of the states", text, panels, warnings=warnings)
+    return Section("The layout of the states", text, figures, warnings=warnings)
 
 
 def short(state: str) -> str:
@@ -65,19 +63,19 @@ def _chosen(found: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layo
     return {name: found[name] for name in names[:COMPARED]}
 
 
-def _bitmaps(found: dict[str, Layout], evidence: Evidence, stamp: str) -> Iterator[Panel]:
+def _bitmaps(found: dict[str, Layout], evidence: Evidence) -> Iterator[Figure]:
     for states in _together(found, evidence):
         stores = [(state, store) for state in states for store in found[state].stores]
         several = len({store.store for _, store in stores}) > 1
         strips = {
-            short(state) + (f" · {store.store}" if several else ""): store.bitmap.free_share
+            short(state) + (f" · {store.store}" if several else ""): tuple(store.bitmap.free_share)
             for state, store in stores
             if store.bitmap
         }
         if strips:
             device_bytes = max(_device_bytes(store) for _, store in stores)
             names = list(dict.fromkeys([short(states[0]), short(states[-1])]))
-            yield strips_panel(f"Free space, {' to '.join(names)}", strips, device_bytes, stamp)
+            yield Strips(f"Free space, {' to '.join(names)}", strips, device_bytes)
 
 
 def _together(found: dict[str, Layout], evidence: Evidence) -> list[list[str]]:
@@ -101,7 +99,7 @@ def _device_bytes(store: Store) -> int:
     return store.device_bytes or (bitmap.bin_bytes * len(bitmap.free_share) if bitmap else 0)
 
 
-def _free_extents(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+def _free_extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
     found: dict[str, Counter[int]] = {}
     for state, layout in chosen.items():
         classes: Counter[int] = Counter()
@@ -113,17 +111,16 @@ def _free_extents(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
         return
     seen = {size for classes in found.values() for size in classes}
     sizes = [1 << power for power in range(min(seen).bit_length() - 1, max(seen).bit_length())]
-    yield bars_panel(
+    yield Bars(
         "Free space by size of its extents",
-        [size_label(size) for size in sizes],
-        {short(state): [100 * one[size] / one.total() for size in sizes] for state, one in found.items()},
-        "size of a free extent, from (each class up to twice that)",
-        "share of free bytes, %",
-        stamp,
+        tuple(size_label(size) for size in sizes),
+        {short(state): tuple(100 * one[size] / one.total() for size in sizes) for state, one in found.items()},
+        Axis("size of a free extent, from (each class up to twice that)"),
+        Axis("share of free bytes, %"),
     )
 
 
-def _aligned(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
     drawn = []
     for state, layout in chosen.items():
         inside: Counter[int] = Counter()  # bytes in aligned chunks, by their size
@@ -137,21 +134,18 @@ def _aligned(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
         if free_bytes:
             sizes = sorted(inside)
             percent = [100 * inside[size] / free_bytes for size in sizes]
-            drawn.append(Line(short(state), _points([math.log2(size) for size in sizes], percent)))
+            drawn.append(Series(short(state), _points([math.log2(size) for size in sizes], percent)))
     if drawn:
-        ticks = {x: size_label(1 << round(x)) for line in drawn for x in line.points["x"]}
-        yield line_panel(
+        ticks = {point.x: size_label(1 << round(point.x)) for one in drawn for point in one.points}
+        yield Lines(
             "Free space in aligned chunks",
-            drawn,
-            "size of an aligned chunk (a transfer)",
-            "share of free bytes, %",
-            stamp,
-            y_limits=PERCENT,
-            ticks=dict(sorted(ticks.items())),
+            tuple(drawn),
+            Axis("size of an aligned chunk (a transfer)", ticks=dict(sorted(ticks.items()))),
+            Axis("share of free bytes, %", PERCENT),
         )
 
 
-def _groups(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
     found: dict[str, Counter[str]] = {}
     kinds = set()
     for state, layout in chosen.items():
@@ -162,17 +156,16 @@ def _groups(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
     if found:
         labels = list(dict.fromkeys(label for buckets in found.values() for label in buckets))
         kind = " and ".join(sorted(kinds))
-        yield bars_panel(
+        yield Bars(
             f"{kind.capitalize()}s by free share",
-            labels,
-            {short(state): [100 * one[label] / one.total() for label in labels] for state, one in found.items()},
-            f"free share of a {kind}",
-            f"share of all {kind}s, %",
-            stamp,
+            tuple(labels),
+            {short(state): tuple(100 * one[label] / one.total() for label in labels) for state, one in found.items()},
+            Axis(f"free share of a {kind}"),
+            Axis(f"share of all {kind}s, %"),
         )
 
 
-def _extents(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
+def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
     """How many extents files have, a figure for each set of files; classes by power of two."""
     found: dict[str, dict[str, Counter[int]]] = {}
     for state, layout in chosen.items():
@@ -184,17 +177,20 @@ def _extents(chosen: dict[str, Layout], stamp: str) -> Iterator[Panel]:
         by_state = {state: classes for state, classes in by_state.items() if classes.total()}
         if by_state:
             powers = range(max(max(classes) for classes in by_state.values()) + 1)
-            yield bars_panel(
+            shares = {
+                short(state): tuple(100 * one[power] / one.total() for power in powers)
+                for state, one in by_state.items()
+            }
+            yield Bars(
                 f"Extents of a file, {kind}",
-                [str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}" for power in powers],
-                {short(state): [100 * one[power] / one.total() for power in powers] for state, one in by_state.items()},
-                "extents of a file",
-                "share of files, %",
-                stamp,
+                tuple(str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}" for power in powers),
+                shares,
+                Axis("extents of a file"),
+                Axis("share of files, %"),
             )
 
 
-def _scores(found: dict[str, Layout], frame: pd.DataFrame, stamp: str) -> Iterator[Panel]:
+def _scores(found: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]:
     """Layout scores over real fullness, of the filler and, where records have it, of the measured files."""
     mine = samples(frame)
     fullness = mine.groupby("state")["real_fullness_percent"].median()
@@ -208,26 +204,21 @@ def _scores(found: dict[str, Layout], frame: pd.DataFrame, stamp: str) -> Iterat
     measured = mine[mine["state"].isin(list(found))].groupby("state")["measured_layout_score"].median().dropna()
     scores |= {"measured files": {str(state): value for state, value in measured.items()}} if len(measured) else {}
     drawn = [
-        Line(kind, _points([fullness[state] for state in one], list(one.values())), joined=False)
+        Series(kind, _points([fullness[state] for state in one], list(one.values())), joined=False)
         for kind, one in scores.items()
     ]
     if drawn:
-        lowest = min(line.points["median"].min() for line in drawn)
-        yield line_panel(
+        lowest = min(point.y for one in drawn for point in one.points)
+        yield Lines(
             "Layout score over real fullness",
-            drawn,
-            "real fullness, % of capacity in use",
-            "layout score (1: whole), worst store",
-            stamp,
-            y_limits=(0.0, 1.05) if lowest < 0.9 else (0.9, 1.005),
+            tuple(drawn),
+            Axis("real fullness, % of capacity in use"),
+            Axis("layout score (1: whole), worst store", (0.0, 1.05) if lowest < 0.9 else (0.9, 1.005)),
         )
 
 
-def _points(xs: list[float], ys: list[float]) -> pd.DataFrame:
-    unknown = [float("nan")] * len(xs)
-    return pd.DataFrame(
-        {"x": xs, "median": ys, "low": unknown, "high": unknown, "n": unknown, "samples": [[] for _ in xs]}
-    )
+def _points(xs: list[float], ys: list[float]) -> tuple[Point, ...]:
+    return tuple(Point(x, y) for x, y in zip(xs, ys, strict=True))
 
 
 def _without(planned: list[str], evidence: Evidence) -> list[str]:

@@ -2,38 +2,74 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fsage import dataset, recipes
-from fsage.report import evidence, missing, provenance, tables
-from fsage.report.conditions import basis, conditions
-from fsage.report.drawing import draw
+from fsage import dataset
+from fsage.analysis import missing
+from fsage.analysis.conditions import basis, conditions
+from fsage.analysis.groups import samples, summarise
+from fsage.analysis.headline import comparisons, layout_sentences, published_sentences, stamp
+from fsage.figures import Figure
+from fsage.report import drift, evidence, layout, provenance, tables, traces
+from fsage.report import states as state_table
 from fsage.report.evidence import Evidence
-from fsage.report.groups import samples, summarise
-from fsage.report.headline import comparisons, layout_sentences, published_sentences, stamp
 from fsage.report.render import template
 from fsage.report.section import Data, Section
+from fsage.report.view import view_of
+
+if TYPE_CHECKING:
+    from fsage.figures.panel import Panel
 
 
-def build(
+@dataclass(frozen=True)
+class Page:
+    """A report before anything is drawn: its sections, and what else the template shows."""
+
+    sections: list[Section]
+    stamp: str
+    rest: Mapping[str, Any]
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All of them, in the order of the page."""
+        return [figure for section in self.sections for figure in section.figures]
+
+    def html(self, panels: Mapping[str, Panel]) -> str:
+        """The page, with the drawing of each figure by its name."""
+        shown = {"sections": self.sections, "panels": panels, "stamp": self.stamp, **self.rest}
+        return template("page.html.j2").render(shown)
+
+
+def build(study: Any, target: Any, frame: pd.DataFrame, out_dir: Path, **more: Any) -> Path:
+    """Write `index.html`, the tables and figures it links to into `out_dir`; return the page's path.
+
+    `more`: as of `contents`.
+    """
+    page = contents(study, target, frame, **more)
+    dataset.write(frame, out_dir)
+    path = out_dir / "index.html"
+    path.write_text(page.html(draw(page.figures, page.stamp, out_dir / "figures")), encoding="utf-8")
+    return path
+
+
+def contents(
     study: Any,
     target: Any,
     frame: pd.DataFrame,
+    *,
     plan_cells: Iterable[tuple[str, Any]],
     states: Mapping[str, Path],
     claim: Mapping[str, Any] | None,
-    out_dir: Path,
     comparison: pd.DataFrame | None = None,
     traced: Iterable[Path] = (),
     config: Path | None = None,
-) -> Path:
-    """Write `index.html`, the tables and figures it links to into `out_dir`; return the page's path.
+) -> Page:
+    """What the report of a study says and shows, from its records.
 
     `plan_cells`: (state, cell) of everything planned, cells with name and kind. `states`: where each state's evidence
     lies. `comparison`: records of another study, only set beside, never pooled. `traced`: records of traced cells.
@@ -43,39 +79,33 @@ def build(
     planned = list(dict.fromkeys(state for state, _, kind in cells if kind == "planned"))
     known = evidence.read(states, _digests(frame))
     table = summarise(frame)
-    on = stamp(frame)
     sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
     beside = summarise(comparison) if comparison is not None else table.iloc[:0]
-    data = Data(table[table["main"]], planned, beside[beside["main"]], sizes, on, frame)
-    sections = _sections(study, data, known, traced)
+    data = Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame)
     compared = comparisons(frame, study)
-    page = template("page.html.j2").render(
-        study=study,
-        target=target,
-        stamp=on,
-        compared=compared,
-        verdicts=[*layout_sentences(frame, study), *published_sentences(frame, compared), *_notes(frame)],
-        counts=missing.counts(frame, cells),
-        extras=missing.extras(frame),
-        sections=sections,
-        states=tables.states(frame, planned, known),
-        undigested=tables.undigested(frame),
-        groups=tables.groups(table),
-        cells=tables.cells(frame, cells),
-        gaps=missing.gaps(frame, cells),
-        outliers=tables.outliers(table),
-        again=missing.commands(study, target),
-        short=missing.short_samples(frame),
-        facts=provenance.facts(study, target, frame, known, claim),
-        tunables=provenance.tunables(frame),
-        examples=provenance.example_commands(frame),
-        config=config.read_text(encoding="utf-8") if config else None,
-    )
-    dataset.write(frame, out_dir)
-    write_figures(sections, out_dir / "figures")
-    path = out_dir / "index.html"
-    path.write_text(page, encoding="utf-8")
-    return path
+    view = view_of(frame)
+    rest = {
+        "reference": view.reference,
+        "study": study,
+        "target": target,
+        "compared": compared,
+        "verdicts": [*layout_sentences(frame, study), *published_sentences(frame, compared), *_notes(frame)],
+        "counts": missing.counts(frame, cells),
+        "extras": missing.extras(frame),
+        "states": state_table.states(frame, planned, known),
+        "undigested": tables.undigested(frame),
+        "groups": tables.groups(table),
+        "cells": tables.cells(frame, cells),
+        "gaps": missing.gaps(frame, cells),
+        "outliers": tables.outliers(table),
+        "again": missing.commands(study, target),
+        "short": missing.short_samples(frame),
+        "facts": provenance.facts(study, target, frame, known, claim),
+        "tunables": provenance.tunables(frame),
+        "examples": provenance.example_commands(frame),
+        "config": config.read_text(encoding="utf-8") if config else None,
+    }
+    return Page(_sections(study, data, known, traced), stamp(frame), rest)
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:
@@ -91,29 +121,25 @@ def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -> list[Section]:
-    """All that is drawn. What draws is imported here: it takes a second, and the terminal needs no figures."""
-    from fsage.report import drift, layout, traces
-
-    recipe = next(iter(data.frame["recipe"].dropna()), None)
-    # A recipe may have a package here of its name, whose SECTIONS draw it; any other has the tables only. The name is
-    # a record's: no other module is taken by it.
-    drawn = recipe in recipes.names() and importlib.util.find_spec(f"fsage.report.{recipe}") is not None
-    of_recipe = importlib.import_module(f"fsage.report.{recipe}").SECTIONS if drawn else ()
+    """What the recipe's view says, and what every report has."""
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
-    return draw(
-        [
-            *(partial(section, data) for section in of_recipe),
-            partial(layout.section, known, data.planned, headline, data.frame, data.stamp),
-            partial(traces.section, traced, data.stamp),
-            partial(drift.section, data.frame, data.stamp),
-        ]
-    )
+    found = [
+        *(section(data) for section in view_of(data.frame).sections),
+        layout.section(known, data.planned, headline, data.frame),
+        traces.section(traced),
+        drift.section(data.frame),
+    ]
+    return [section for section in found if section]
 
 
-def write_figures(sections: Iterable[Section], folder: Path) -> None:
-    """Each figure as SVG and PDF; what an earlier report left there goes."""
+def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
+    """Each figure by its name, drawn with the stamp inside, and written into `folder`; what was left there goes."""
+    from fsage.figures.drawing import draw_all  # a second to import, which only those who draw pay
+
     folder.mkdir(parents=True, exist_ok=True)
     for path in [*folder.glob("*.svg"), *folder.glob("*.pdf")]:
         path.unlink()
-    for panel in (panel for section in sections for panel in section.panels):
+    panels = {panel.name: panel for panel in draw_all(figures, stamp)}
+    for panel in panels.values():
         panel.write(folder)
+    return panels

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 import fsage
+from fsage.analysis.groups import samples
 from fsage.report.evidence import Evidence
-from fsage.report.groups import samples
 
 OF_RECORDS = (
     ("device model", "device_model"),

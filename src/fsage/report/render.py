@@ -6,8 +6,9 @@ from typing import Any
 
 import jinja2
 
-from fsage.report.groups import size_label
+from fsage.analysis.groups import size_label
 from fsage.report.tables import known
+from fsage.report.words import ratio_text
 
 
 def template(name: str) -> jinja2.Template:
@@ -19,7 +20,7 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=size_label)
+    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=size_label, ratio=_ratio)
     return environment.get_template(name)
 
 
@@ -30,6 +31,11 @@ def _number(value: Any, digits: int = 1) -> str:
 
 def _percent(share: Any, digits: int = 1) -> str:
     return "\u2013" if known(share) is None else f"{share:.{digits}%}"
+
+
+def _ratio(value: Any) -> str:
+    """Three digits, of which the last is never rounded onto 1."""
+    return "\u2013" if known(value) is None else f"{ratio_text(value, 3)}\u00d7"
 
 
 def _mib(size_bytes: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import BaseModel, ValidationError, model_validator
 
-from fsage.figures import Panel, trace_panel
+from fsage.figures import Axis, Cloud, Figure, Trace
 from fsage.report.evidence import first_problem
 from fsage.report.section import Section
 
@@ -30,7 +30,7 @@ class Columns(BaseModel):
         return self
 
 
-class Trace(BaseModel):
+class OfPhase(BaseModel):
     """A phase's trace, or why there is none."""
 
     source: str = ""
@@ -49,7 +49,7 @@ class Found:
     warnings: list[str] = field(default_factory=list)
 
 
-def section(records: Iterable[Path], stamp: str) -> Section | None:
+def section(records: Iterable[Path]) -> Section | None:
     """The traces in the records of traced cells, those of one phase side by side; nothing where no cell was traced."""
     found = Found()
     taken = [path for path in records if path.exists()]
@@ -63,7 +63,7 @@ def section(records: Iterable[Path], stamp: str) -> Section | None:
     )
     if found.sources:
         text += f" Source: {', '.join(sorted(found.sources))}."
-    return Section("Requests to the device", text, _panels(found, stamp), warnings=found.warnings)
+    return Section("Requests to the device", text, _figures(found), warnings=found.warnings)
 
 
 def _read(path: Path, found: Found) -> None:
@@ -81,7 +81,7 @@ def _read(path: Path, found: Found) -> None:
             found.warnings.append(f"{place}: the record holds no trace.")
             continue
         try:
-            trace = Trace.model_validate(phase["trace"])
+            trace = OfPhase.model_validate(phase["trace"])
         except ValidationError as error:
             found.warnings.append(f"{place}: the trace is broken: {first_problem(error)}.")
             continue
@@ -94,21 +94,27 @@ def _read(path: Path, found: Found) -> None:
         found.requests.setdefault(phase["name"], {})[state] = pd.DataFrame(trace.columns.model_dump())
 
 
-def _panels(found: Found, stamp: str) -> list[Panel]:
-    panels = []
+def _figures(found: Found) -> list[Figure]:
+    figures: list[Figure] = []
     for phase, by_state in found.requests.items():
         every = pd.concat(by_state.values())
         low, high = every["offset_bytes"].min(), (every["offset_bytes"] + every["bytes"]).max()
         room = 0.04 * (high - low)
         last = every["seconds"].max()
-        panels += [
-            trace_panel(
+        time = Axis("time, s", (-0.02 * last, 1.02 * last))
+        place = Axis("place on the device, GiB", (low - room, high + room))
+        figures += [
+            Trace(
                 f"Requests at {state.split('@')[0]}, {phase} phase",
-                requests,
-                stamp,
-                x_limits=(-0.02 * last, 1.02 * last),
-                y_limits=(low - room, high + room),
+                _cloud("reads", requests[~requests["write"]]),
+                _cloud("writes", requests[requests["write"]]),
+                time,
+                place,
             )
             for state, requests in by_state.items()
         ]
-    return panels
+    return figures
+
+
+def _cloud(kind: str, requests: pd.DataFrame) -> Cloud:
+    return Cloud(kind, tuple(requests["seconds"]), tuple(requests["offset_bytes"]))

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from fsage.report.defrag.rates import rates
+from fsage.report.view import View
 
-SECTIONS = (rates,)
+VIEW = View((rates,), reference="the file as it was before")

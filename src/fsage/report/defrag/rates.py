@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.figures import Line, limits, line_panel
-from fsage.report.groups import counts, params_labels, size_label
+from fsage.analysis.groups import counts, params_labels, size_label
+from fsage.figures import Axis, Figure, Lines, limits, series
 from fsage.report.section import Data, Section
 
 COLD = "cold"
@@ -24,21 +24,19 @@ def rates(data: Data) -> Section | None:
     notes = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
     table = [["state", "extents", "factor", "moved", "tool took", *_heads(rows)]]
     table += [_row(state, notes.get(state, {}), rows[rows["state"] == state]) for state in _states(data, rows)]
-    panels = []
+    figures: list[Figure] = []
     for cache, part in rows.groupby("cache", sort=False):
         places = {state: float(place) for place, state in enumerate(_states(data, part))}
         points = part.assign(x=part["state"].map(places))
         labels = params_labels(part["params"])
-        drawn = [Line(label, points[points["params"] == params], joined=False) for params, label in labels.items()]
-        panels.append(
-            line_panel(
+        figures.append(
+            Lines(
                 f"Reading the file {cache}",
-                drawn,
-                "state",
-                "read bandwidth, MiB/s",
-                data.stamp,
-                y_limits=(0.0, limits(part)[1]),
-                ticks={place: state for state, place in places.items()},
+                tuple(
+                    series(label, points[points["params"] == params], joined=False) for params, label in labels.items()
+                ),
+                Axis("state", ticks={place: state for state, place in places.items()}),
+                Axis("read bandwidth, MiB/s", (0.0, limits(part)[1])),
             )
         )
     text = (
@@ -47,7 +45,7 @@ def rates(data: Data) -> Section | None:
         "as of xfs_db, from FIEMAP. A ratio is to the state before, the median of all pairwise ones with the "
         f"interval that inverts the exact rank-sum test. n = {counts(rows)}."
     )
-    return Section("The file before and after", text, panels, table=table)
+    return Section("The file before and after", text, figures, table=table)
 
 
 def _states(data: Data, rows: pd.DataFrame) -> list[str]:
@@ -63,7 +61,7 @@ def _heads(rows: pd.DataFrame) -> list[str]:
 
 def _row(state: str, notes: dict[str, Any], rows: pd.DataFrame) -> list[str]:
     done = notes.get("defragment", {})
-    extents = done["after"]["extents"] if done else notes.get("pieces", {}).get("extents")
+    extents = done["after"]["extents"] if done else notes.get("fragmented_file", {}).get("extents")
     factor = done["after"]["fragmentation_factor"] if done else (extents - 1) / extents if extents else None
     largest = rows.sort_values("transfer_size_bytes").drop_duplicates("cache", keep="last")
     medians = [f"{one.median:.4g}" + _held(one.low, one.high, 4) for one in largest.itertuples()]

@@ -11,12 +11,15 @@ from fsage.report.iocontrol.rows import SQLITE, WEIGHTS
 from fsage.report.iocontrol.sharing import sharing
 from fsage.report.iocontrol.steps import steps
 from fsage.report.iocontrol.victims import victims
+from fsage.report.view import View
 
-SECTIONS = (
-    hot,
-    *(partial(section, workload=WEIGHTS) for section in (victims, fair, sharing, steps)),
-    partial(victims, workload=SQLITE),
-    queries,
-    *(partial(section, workload=SQLITE) for section in (fair, sharing, steps)),
+VIEW = View(
+    (
+        hot,
+        *(partial(section, workload=WEIGHTS) for section in (victims, fair, sharing, steps)),
+        partial(victims, workload=SQLITE),
+        queries,
+        *(partial(section, workload=SQLITE) for section in (fair, sharing, steps)),
+    ),
+    reference="the same cell before defragmentation",
 )
-"""Each takes the data and draws what these can fill, or nothing."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fsage.report.groups import size_label
+from fsage.analysis.groups import size_label
 from fsage.report.iocontrol.rows import (
     AFTER,
     ALONE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from fsage.figures import Line, line_panel
+from fsage.figures import Axis, Figure, Lines, series
 from fsage.report.iocontrol.rows import (
     ALONE,
     BEFORE,
@@ -33,29 +33,21 @@ def queries(data: Data) -> Section | None:
     heads = ["scheduler", "state", "pattern", "query, s", "to alone", "to whole files", f"{CALLED[SQLITE]['1']}, MiB/s"]
     table = [heads, *(_row(one, everything) for one in everything)]
     pieces = list(dict.fromkeys(one.piece for one in everything))
-    panels = []
+    figures: list[Figure] = []
     for piece in pieces:
         mine = [one for one in everything if one.piece == piece]
         keys = list(dict.fromkeys((one.pattern, one.stage) for one in sorted(mine, key=_order)))
         places = {key: float(place) for place, key in enumerate(keys)}
-        lines = [
-            Line(
-                scheduler_label(scheduler),
-                points([one for one in mine if one.scheduler == scheduler], places, _times),
-                joined=False,
-            )
-            for scheduler in dict.fromkeys(one.scheduler for one in mine)
-        ]
+        schedulers = dict.fromkeys(one.scheduler for one in mine)
+        drawn = {name: points([one for one in mine if one.scheduler == name], places, _times) for name in schedulers}
+        ticks = {place: pattern + PRIMES[stage] for (pattern, stage), place in places.items()}
         top = max(max(one.query_seconds) for one in mine)
-        panels.append(
-            line_panel(
+        figures.append(
+            Lines(
                 "Time of a query" + f", pieces of {piece}" * (len(pieces) > 1),
-                lines,
-                axis_of_patterns(mine),
-                "one query, s",
-                data.stamp,
-                y_limits=(0.0, 1.08 * top),
-                ticks={place: pattern + PRIMES[stage] for (pattern, stage), place in places.items()},
+                tuple(series(scheduler_label(name), rows, joined=False) for name, rows in drawn.items()),
+                Axis(axis_of_patterns(mine), ticks=ticks),
+                Axis("one query, s", (0.0, 1.08 * top)),
             )
         )
     text = (
@@ -64,7 +56,7 @@ def queries(data: Data) -> Section | None:
         f"answered as the seed of the database says. To alone: against {ALONE['2']}; to whole files: P4 against P2, P5 "
         "against P3; a ratio is the median of all pairwise ones with the interval that inverts the exact rank-sum test."
     )
-    return Section("The query beside random reads", text, panels, table=table)
+    return Section("The query beside random reads", text, figures, table=table)
 
 
 def _order(one: Shared) -> tuple[bool, str]:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fsage.analysis.groups import samples, size_label
 from fsage.parse import MIB
-from fsage.report.groups import samples, size_label
 from fsage.report.section import Data
 from fsage.statistics import Ratio, ratio, summarise
 from fsage.workloads._groups import PATTERNS

@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from fsage.figures import Line, limits, line_panel
+from fsage.figures import Axis, Figure, Lines, limits, series
 from fsage.report.iocontrol.rows import (
     AFTER,
     ALONE,
@@ -32,26 +32,21 @@ def sharing(data: Data, workload: str) -> Section | None:
     if not everything:
         return None
     pieces = list(dict.fromkeys(one.piece for one in everything))
-    panels = []
+    figures: list[Figure] = []
     for scheduler, piece in dict.fromkeys((one.scheduler, one.piece) for one in everything):
         mine = [one for one in everything if (one.scheduler, one.piece) == (scheduler, piece)]
         places = {(one.pattern, one.stage): float(place) for place, one in enumerate(mine)}
-        lines = [
-            Line(CALLED[workload][group], points(mine, places, partial(_rates, group)), joined=False)
-            for group in GROUPS
-        ]
-        drawn = pd.concat([line.points for line in lines])
+        drawn = {group: points(mine, places, partial(_rates, group)) for group in GROUPS}
         who = "SQLite and fio" if workload == SQLITE else "both groups"
         title = f"Bandwidth of {who}, {scheduler_label(scheduler)}"
-        panels.append(
-            line_panel(
+        ticks = {place: pattern + PRIMES[stage] for (pattern, stage), place in places.items()}
+        figures.append(
+            Lines(
                 f"{title}, pieces of {piece}" if len(pieces) > 1 else title,
-                lines,
-                axis_of_patterns(mine),
-                "read bandwidth, MiB/s",
-                " \u00b7 ".join(filter(None, [data.stamp, mine[0].charged])),
-                y_limits=limits(drawn),
-                ticks={place: pattern + PRIMES[stage] for (pattern, stage), place in places.items()},
+                tuple(series(CALLED[workload][group], rows, joined=False) for group, rows in drawn.items()),
+                Axis(axis_of_patterns(mine), ticks=ticks),
+                Axis("read bandwidth, MiB/s", limits(pd.concat(drawn.values()))),
+                note=mine[0].charged,
             )
         )
     two = CALLED[workload]
@@ -61,7 +56,7 @@ def sharing(data: Data, workload: str) -> Section | None:
         f"these, but the file of {two['1']} is in pieces; {ALONE['1']}: {two['1']} alone, its file in pieces. "
         "All groups are counted by the kernel over the same span of time, in which all of them run."
     )
-    return Section("What each group reads" + " beside SQLite" * (workload == SQLITE), text, panels)
+    return Section("What each group reads" + " beside SQLite" * (workload == SQLITE), text, figures)
 
 
 def axis_of_patterns(mine: list[Shared]) -> str:

@@ -14,6 +14,7 @@ from fsage.report.paf.plane import plane
 from fsage.report.paf.position import position
 from fsage.report.paf.variation import variation
 from fsage.report.section import Data, Section
+from fsage.report.view import View
 
 Draw = Callable[[Data], Section | None]
 
@@ -23,12 +24,14 @@ def _of_one_filler(draw: Draw) -> Draw:
     return lambda data: None if several(data) else draw(data)
 
 
-SECTIONS = (
-    filler,
-    *map(
-        _of_one_filler,
-        (over_capacity, variation, loss, plane, over_fragmentation, at_equal_fullness, file_sizes, position),
+VIEW = View(
+    (
+        filler,
+        *map(
+            _of_one_filler,
+            (over_capacity, variation, loss, plane, over_fragmentation, at_equal_fullness, file_sizes, position),
+        ),
+        metadata,
     ),
-    metadata,
+    reference="the unfragmented state of lowest capacity with the same parameters",
 )
-"""In the order of the source; each takes the data and draws what these can fill, or nothing."""

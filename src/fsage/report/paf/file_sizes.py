@@ -6,8 +6,8 @@ import json
 
 import pandas as pd
 
-from fsage.figures import limits, line_panel
-from fsage.report.groups import size_label
+from fsage.analysis.groups import size_label
+from fsage.figures import Axis, Figure, Lines, limits
 from fsage.report.paf.rows import FRAGMENTATION, axes_of, by_measure, levels, lines, note
 from fsage.report.section import Data, Section
 
@@ -26,15 +26,12 @@ def file_sizes(data: Data) -> Section | None:
     if len(sizes) < 2 or both.empty:
         return None
     labels = {size: f"{size_label(size)} files" for size in sizes}
-    panels = [
-        line_panel(
+    figures: list[Figure] = [
+        Lines(
             f"{name.capitalize()} bandwidth by file size, {size_label(transfer)} transfers, AA = {level:g}",
             lines(at, "fragmentation_percent", labels, "file_size_bytes"),
-            FRAGMENTATION,
-            f"{name} bandwidth, {unit}",
-            data.stamp,
-            y_limits=limits(both),
-            ticks=levels(at, "fragmentation_percent"),
+            Axis(FRAGMENTATION, ticks=levels(at, "fragmentation_percent")),
+            Axis(f"{name} bandwidth, {unit}", limits(both)),
         )
         for name, unit, part in by_measure(both)
         for (transfer, level), at in part.groupby(["transfer_size_bytes", "capacity_percent"])
@@ -42,7 +39,7 @@ def file_sizes(data: Data) -> Section | None:
     text = f"Nominal file sizes. {note(both)}"
     if gaps := _gaps(both, axes, sizes):
         text += f" Not measured: {'; '.join(gaps)}."
-    return Section("Small fragments against large ones", text, panels)
+    return Section("Small fragments against large ones", text, figures)
 
 
 def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int]) -> list[str]:

@@ -7,8 +7,8 @@ import math
 
 import pandas as pd
 
-from fsage.figures import Line, Panel, line_panel
-from fsage.report.groups import size_label
+from fsage.analysis.groups import size_label
+from fsage.figures import Axis, Figure, Level, Lines, series
 from fsage.report.paf.rows import by_measure, largest_transfer, main_rows
 from fsage.report.section import Data, Section
 
@@ -45,21 +45,19 @@ def filler(data: Data) -> Section | None:
         "is a loss. What the allocator did is part of the result: the table has in how many extents the measured files "
         "lie in both."
     )
-    panels = [_panel(name, part, rows, data.stamp) for name, _, part in by_measure(rows)]
-    return Section("How filler is laid", text, panels, table=_table(rows, data.frame))
+    figures: list[Figure] = [_figure(name, part, rows) for name, _, part in by_measure(rows)]
+    return Section("How filler is laid", text, figures, table=_table(rows, data.frame))
 
 
-def _panel(name: str, part: pd.DataFrame, rows: pd.DataFrame, stamp: str) -> Panel:
+def _figure(name: str, part: pd.DataFrame, rows: pd.DataFrame) -> Lines:
     ends = [1.0, *rows["median"], *rows["low"].dropna(), *rows["high"].dropna()]
-    return line_panel(
+    ticks = {math.log2(size): size_label(size) for size in sorted(rows["request"].unique())}
+    return Lines(
         f"{name.capitalize()}s, fragmented over equally full",
-        [Line(way, part[part["way"] == way]) for way in sorted(part["way"].unique())],
-        "size of a request",
-        "factor",
-        stamp,
-        y_limits=(min(ends) - ROOM, max(ends) + ROOM),
-        reference=1.0,
-        ticks={math.log2(size): size_label(size) for size in sorted(rows["request"].unique())},
+        tuple(series(way, part[part["way"] == way]) for way in sorted(part["way"].unique())),
+        Axis("size of a request", ticks=ticks),
+        Axis("factor", (min(ends) - ROOM, max(ends) + ROOM)),
+        (Level(1.0),),
     )
 
 

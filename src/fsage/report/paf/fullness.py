@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
-from fsage.figures import Line, Panel, limits, line_panel, plane_panel
+from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, Series, limits, series
 from fsage.report.paf.plane import places
 from fsage.report.paf.rows import (
     CAPACITY,
@@ -33,22 +34,22 @@ def at_equal_fullness(data: Data) -> Section | None:
     rows = largest_transfer(main_rows(data))
     if not (rows["fragmentation_percent"] > 0).any() or not (rows["fragmentation_percent"] == 0).any():
         return None
-    panels = []
+    figures: list[Figure] = []
     for name, unit, part in by_measure(rows):
         whole = part[part["fragmentation_percent"] == 0]
         broken = part[part["fragmentation_percent"] > 0]
-        panels.append(_over_fullness(data, rows, whole, broken, f"{name} bandwidth", unit))
+        figures.append(_over_fullness(rows, whole, broken, f"{name} bandwidth", unit))
         equal = against_equally_full(broken, whole)
         if equal["capacity_percent"].nunique() > 1:  # one capacity alone is beside over_fragmentation
             title = f"{name.capitalize()}s, fragmented over equally full"
-            panels.append(_factor_plane(title, equal, data.stamp))
+            figures.append(_factor_plane(title, equal))
     text = (
         f"{transfers(rows)} transfers. The distance below the unfragmented line is what fragmentation costs apart from "
         "fullness. Where several capacities are fragmented: each state divided by the unfragmented one of equal real "
         f"fullness (within {EQUAL_WITHIN_POINTS:g} points), with the interval of the exact "
         "rank test; none: there is no such state. "
     )
-    return Section("Fragmentation apart from fullness", text + note(rows), panels)
+    return Section("Fragmentation apart from fullness", text + note(rows), figures)
 
 
 def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFrame:
@@ -72,44 +73,43 @@ def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFr
     return pd.DataFrame(rows, columns=columns).astype({"low": "float64", "high": "float64"})
 
 
-def factor_panel(title: str, drawn: Sequence[Line], equal: pd.DataFrame, stamp: str) -> Panel:
+def factors(title: str, drawn: Sequence[Series], equal: pd.DataFrame) -> Lines:
     """Factors over BB, with 1 as the level to compare with."""
-    return line_panel(
+    return Lines(
         title,
-        drawn,
-        FRAGMENTATION,
-        "factor (1 = as unfragmented)",
-        stamp,
-        y_limits=limits(pd.concat([equal, equal.assign(median=1.0)])),
-        reference=1.0,
-        ticks=levels(equal, "fragmentation_percent"),
+        tuple(drawn),
+        Axis(FRAGMENTATION, ticks=levels(equal, "fragmentation_percent")),
+        Axis("factor (1 = as unfragmented)", limits(pd.concat([equal, equal.assign(median=1.0)]))),
+        (Level(1.0),),
     )
 
 
-def _over_fullness(
-    data: Data, rows: pd.DataFrame, whole: pd.DataFrame, broken: pd.DataFrame, what: str, unit: str
-) -> Panel:
+def _over_fullness(rows: pd.DataFrame, whole: pd.DataFrame, broken: pd.DataFrame, what: str, unit: str) -> Lines:
     chosen = spread(broken["capacity_percent"], 4)[-3:]  # the emptiest lie all in one corner
     shown = broken[broken["capacity_percent"].isin(chosen)]
     labels = {level: f"AA = {level:g}" for level in chosen}
-    return line_panel(
+    return Lines(
         f"{what.capitalize()} over real fullness",
-        [
-            Line("unfragmented", whole.assign(x=whole["real_fullness_percent"])),
+        (
+            series("unfragmented", whole.assign(x=whole["real_fullness_percent"])),
             *lines(shown, "real_fullness_percent", labels, "capacity_percent"),
-        ],
-        FULLNESS,
-        f"{what}, {unit}",
-        data.stamp,
-        y_limits=limits(rows),
+        ),
+        Axis(FULLNESS),
+        Axis(f"{what}, {unit}", limits(rows)),
     )
 
 
-def _factor_plane(title: str, equal: pd.DataFrame, stamp: str) -> Panel:
-    table = places(equal).assign(cov=float("nan"))
-    held = ["" if pd.isna(row.low) else f" ({row.low:.3f} to {row.high:.3f})" for row in table.itertuples()]
-    table["says"] = [
-        f"{row.state} over {row.against}: {row.median:.3f}{ends}, n = {row.n}"
-        for row, ends in zip(table.itertuples(), held, strict=True)
-    ]
-    return plane_panel(title, table, table.iloc[:0], CAPACITY, FRAGMENTATION, stamp, empty="none")
+def _factor_plane(title: str, equal: pd.DataFrame) -> Plane:
+    found = tuple(
+        Place(row.x, row.y, row.median, row.n, *_ends(row), says=_says(row)) for row in places(equal).itertuples()
+    )
+    return Plane(title, found, Axis(CAPACITY), Axis(FRAGMENTATION), empty="none", factor=True)
+
+
+def _ends(row: Any) -> tuple[float | None, float | None]:
+    return (None, None) if pd.isna(row.low) else (row.low, row.high)
+
+
+def _says(row: Any) -> str:
+    ends = "" if pd.isna(row.low) else f" ({row.low:.3f} to {row.high:.3f})"
+    return f"{row.state} over {row.against}: {row.median:.3f}{ends}, n = {row.n}"

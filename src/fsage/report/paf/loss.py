@@ -6,8 +6,8 @@ import math
 
 import pandas as pd
 
-from fsage.figures import Panel, limits_with_zero, line_panel
-from fsage.report.groups import compared, params_labels, size_label
+from fsage.analysis.groups import compared, params_labels, size_label
+from fsage.figures import Axis, Figure, Level, Lines, Series, limits_with_zero
 from fsage.report.paf.rows import CAPACITY, by_measure, choose_transfers, levels, lines, main_rows, spread
 from fsage.report.section import Data, Section
 
@@ -22,19 +22,19 @@ def loss(data: Data) -> Section | None:
         return None
     whole = choose_transfers(rows[rows["fragmentation_percent"] == 0], (8, 64))
     aged = _aged(rows)
-    panels = []
+    figures: list[Figure] = []
     for name, _, part in by_measure(rows):
         if len(mine := whole[whole["measure"].isin(part["measure"])]):
             drawn = lines(mine, "capacity_percent", params_labels(mine["params"]), "params")
             title = f"Loss of {name}s over capacity"
-            panels.append(_panel(title, drawn, CAPACITY, whole, data.stamp, levels(mine, "capacity_percent")))
+            figures.append(_figure(title, drawn, Axis(CAPACITY, ticks=levels(mine, "capacity_percent")), whole))
         mine = aged[aged["measure"].isin(part["measure"]) & aged["x"].notna()]
         if mine["x"].nunique() > 1:
             drawn = lines(mine, "x", {state: state.split("@")[0] for state in mine["state"].unique()}, "state")
             ticks = {math.log2(size): size_label(size) for size in sorted(mine["transfer_size_bytes"].unique())}
             title = f"Loss of {name}s over transfer size"
-            panels.append(_panel(title, drawn, "transfer size", aged, data.stamp, ticks))
-    if not panels:
+            figures.append(_figure(title, drawn, Axis("transfer size", ticks=ticks), aged))
+    if not figures:
         return None
     clean = ", ".join(sorted(rows["clean"].unique()))
     text = (
@@ -42,7 +42,7 @@ def loss(data: Data) -> Section | None:
         "of all pairwise ratios, with the interval that inverts the exact rank-sum test. Above zero is a loss; "
         "published are 2-35%, growing with the transfer size."
     )
-    return Section("What is lost against a clean file system", text, panels)
+    return Section("What is lost against a clean file system", text, figures)
 
 
 def _losses(rows: pd.DataFrame) -> pd.DataFrame:
@@ -64,14 +64,6 @@ def _aged(rows: pd.DataFrame) -> pd.DataFrame:
     return fullest[fullest["fragmentation_percent"].isin(spread(fullest["fragmentation_percent"], 3))]
 
 
-def _panel(title: str, drawn: list, x_label: str, shared: pd.DataFrame, stamp: str, ticks: dict[float, str]) -> Panel:
-    return line_panel(
-        title,
-        drawn,
-        x_label,
-        "loss against clean, %",
-        stamp,
-        y_limits=limits_with_zero(shared, LEAST_POINTS),
-        reference=0.0,
-        ticks=ticks,
-    )
+def _figure(title: str, drawn: tuple[Series, ...], x: Axis, shared: pd.DataFrame) -> Lines:
+    y = Axis("loss against clean, %", limits_with_zero(shared, LEAST_POINTS))
+    return Lines(title, drawn, x, y, (Level(0.0),))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fsage.figures import Panel, limits, line_panel
-from fsage.report.groups import counts, measure_label, params_labels
+from fsage.analysis.groups import counts, measure_label, params_labels
+from fsage.figures import Axis, Figure, Lines, limits
 from fsage.report.paf.rows import CAPACITY, FRAGMENTATION, levels, lines, main_rows
 from fsage.report.section import Data, Section
 
@@ -22,8 +22,8 @@ def metadata(data: Data) -> Section | None:
         ("capacity", rows[rows["fragmentation_percent"] == 0], "capacity_percent", CAPACITY),
         ("fragmentation", rows[rows["capacity_percent"] == highest], "fragmentation_percent", FRAGMENTATION),
     )
-    panels = [
-        _panel(data, f"{measure_label(str(measure))[0].capitalize()} rate over {axis}", part, column, label)
+    figures: list[Figure] = [
+        _figure(f"{measure_label(str(measure))[0].capitalize()} rate over {axis}", part, column, label)
         for axis, some, column, label in over
         for measure, part in some.groupby("measure", sort=False)
         if part[column].nunique() > 1
@@ -31,10 +31,9 @@ def metadata(data: Data) -> Section | None:
     text = f"Empty files, each task in a directory of its own; n = {counts(rows)} a point."
     if pd.notna(highest):
         text += f" Over fragmentation: at AA = {highest:g}, where real fullness falls as BB rises."
-    return Section("Metadata rates", text, panels) if panels else None
+    return Section("Metadata rates", text, figures) if figures else None
 
 
-def _panel(data: Data, title: str, part: pd.DataFrame, column: str, label: str) -> Panel:
+def _figure(title: str, part: pd.DataFrame, column: str, label: str) -> Lines:
     drawn = lines(part, column, params_labels(part["params"]), "params")
-    ticks = levels(part, column)
-    return line_panel(title, drawn, label, "operations a second", data.stamp, y_limits=limits(part), ticks=ticks)
+    return Lines(title, drawn, Axis(label, ticks=levels(part, column)), Axis("operations a second", limits(part)))

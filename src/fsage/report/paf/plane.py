@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
-from fsage.figures import plane_panel
-from fsage.report.groups import counts
+from fsage.analysis.groups import counts
+from fsage.figures import Axis, Figure, Place, Plane
 from fsage.report.paf.rows import (
     CAPACITY,
     FRAGMENTATION,
@@ -24,18 +26,17 @@ def plane(data: Data) -> Section | None:
     if rows["x"].nunique() < 2 or rows["y"].nunique() < 2:
         return None
     planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(name))], columns=["x", "y"])
-    panels = []
+    figures: list[Figure] = []
     for name, unit, part in by_measure(rows):
         there = set(zip(part["x"], part["y"], strict=True))
         gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in there]
-        panels.append(
-            plane_panel(
+        figures.append(
+            Plane(
                 f"{name.capitalize()} bandwidth in {unit}, {transfers(rows)} transfers",
-                part.assign(says=[said(row, unit) for row in part.to_dict("records")]),
-                pd.DataFrame(gaps, columns=["x", "y"]),
-                CAPACITY,
-                FRAGMENTATION,
-                data.stamp,
+                tuple(place(row, unit) for row in part.to_dict("records")),
+                Axis(CAPACITY),
+                Axis(FRAGMENTATION),
+                tuple((x, y) for x, y in gaps),
             )
         )
     text = (
@@ -43,7 +44,7 @@ def plane(data: Data) -> Section | None:
         "planned and has no valid sample. Up a column capacity stays and real fullness falls. Under the pointer: "
         "interval, real fullness and loss against the clean state."
     )
-    return Section("The whole plane", text, panels, wide=True)
+    return Section("The whole plane", text, figures, wide=True)
 
 
 def places(rows: pd.DataFrame) -> pd.DataFrame:
@@ -53,7 +54,14 @@ def places(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates(["x", "y", "measure"]).sort_index()
 
 
-def said(row: dict, unit: str) -> str:
+def place(row: dict[str, Any], unit: str) -> Place:
+    """A row as it stands on the plane."""
+    held = {} if pd.isna(row["low"]) else {"low": row["low"], "high": row["high"]}
+    spread = None if pd.isna(row["cov"]) else row["cov"]
+    return Place(row["x"], row["y"], row["median"], row["n"], **held, spread=spread, says=says(row, unit))
+
+
+def says(row: dict[str, Any], unit: str) -> str:
     """What a place says under the pointer."""
     words = [f"{row['state']}: {row['median']:.4g} {unit}"]
     if pd.notna(row["low"]):

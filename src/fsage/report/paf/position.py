@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fsage.figures import Line, limits, line_panel
-from fsage.report.conditions import labelled
-from fsage.report.groups import samples
+from fsage.analysis.conditions import labelled
+from fsage.analysis.groups import samples
+from fsage.figures import Axis, Figure, Lines, Series, limits, series
 from fsage.report.paf.rows import FULLNESS, by_measure, largest_transfer, main_rows, note, transfers
 from fsage.report.section import Data, Section
 
@@ -26,24 +26,20 @@ def position(data: Data) -> Section | None:
         high=float("nan"),
         samples=one["positions"],
     )
-    panels = [
-        line_panel(
+    figures: list[Figure] = [
+        Lines(
             "Position of the measured files over real fullness",
             _kinds(where),
-            FULLNESS,
-            "mean position on the device (0 to 1)",
-            data.stamp,
-            y_limits=(0, min(1.02, 1.2 * where["median"].max())),
+            Axis(FULLNESS),
+            Axis("mean position on the device (0 to 1)", (0, min(1.02, 1.2 * where["median"].max()))),
         )
     ]
-    panels += [
-        line_panel(
+    figures += [
+        Lines(
             f"{name.capitalize()} bandwidth over the physical position",
             _kinds(part.assign(x=part["position"])),
-            POSITION,
-            f"{name} bandwidth, {unit}",
-            data.stamp,
-            y_limits=limits(rows),
+            Axis(POSITION),
+            Axis(f"{name} bandwidth, {unit}", limits(rows)),
         )
         for name, unit, part in by_measure(rows)
     ]
@@ -53,7 +49,7 @@ def position(data: Data) -> Section | None:
         "ones below them at the same position show fragmentation. A modelled device has no tracks: what it shows here "
         "has another cause. "
     )
-    return Section("The physical position", text + note(rows), panels)
+    return Section("The physical position", text + note(rows), figures)
 
 
 def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +60,7 @@ def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     return rows.merge(found, left_on=["state", "params"], right_index=True)
 
 
-def _kinds(rows: pd.DataFrame) -> list[Line]:
+def _kinds(rows: pd.DataFrame) -> tuple[Series, ...]:
     whole = rows["fragmentation_percent"] == 0
     parts = {"unfragmented (BB = 0)": rows[whole], "fragmented": rows[~whole]}
-    return [Line(label, part, joined=False) for label, part in parts.items() if len(part)]
+    return tuple(series(label, part, joined=False) for label, part in parts.items() if len(part))

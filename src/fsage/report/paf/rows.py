@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.figures import Line, limits
-from fsage.report.groups import counts, measure_label, size_label
+from fsage.analysis.groups import counts, measure_label, size_label
+from fsage.figures import Series, limits, series
 from fsage.report.section import Data
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
@@ -47,10 +47,10 @@ def by_measure(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     return [(*measure_label(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
 
 
-def lines(rows: pd.DataFrame, x: str, labels: Mapping[Any, str], by: str) -> list[Line]:
-    """A line for each of `labels`, whose keys are values of the column `by`."""
+def lines(rows: pd.DataFrame, x: str, labels: Mapping[Any, str], by: str) -> tuple[Series, ...]:
+    """A series for each of `labels`, whose keys are values of the column `by`."""
     found = [(label, rows[rows[by] == key]) for key, label in labels.items()]
-    return [Line(label, part.assign(x=part[x])) for label, part in found if len(part)]
+    return tuple(series(label, part.assign(x=part[x])) for label, part in found if len(part))
 
 
 def levels(rows: pd.DataFrame, column: str) -> dict[float, str]:

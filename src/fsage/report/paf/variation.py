@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fsage.figures import line_panel
-from fsage.report.groups import counts, measure_label
+from fsage.analysis.groups import counts, measure_label
+from fsage.figures import Axis, Band, Lines
 from fsage.report.paf.rows import CAPACITY, largest_transfer, levels, lines, main_rows, transfers
 from fsage.report.section import Data, Section
 
@@ -19,15 +19,13 @@ def variation(data: Data) -> Section | None:
     percent = rows.assign(median=rows["cov"] * 100, low=float("nan"), high=float("nan"))
     percent["samples"] = [[] for _ in range(len(percent))]
     labels = {m: f"{measure_label(m)[0]}s" for m in percent["measure"].unique()}
-    panel = line_panel(
+    highest = max(1.1 * percent["median"].max(), 1.2 * PUBLISHED_COV_PERCENT[1])
+    figure = Lines(
         "Coefficient of variation over capacity",
         lines(percent, "capacity_percent", labels, "measure"),
-        CAPACITY,
-        "coefficient of variation, %",
-        data.stamp,
-        y_limits=(0, max(1.1 * percent["median"].max(), 1.2 * PUBLISHED_COV_PERCENT[1])),
-        band=(*PUBLISHED_COV_PERCENT, "published: 0-3.5%, writes"),
-        ticks=levels(percent, "capacity_percent"),
+        Axis(CAPACITY, ticks=levels(percent, "capacity_percent")),
+        Axis("coefficient of variation, %", (0, highest)),
+        band=Band(*PUBLISHED_COV_PERCENT, "published: 0-3.5%, writes"),
     )
     text = f"Sample standard deviation over mean, {transfers(rows)} transfers, {counts(rows)} samples a point."
-    return Section("How much iterations scatter", text, [panel])
+    return Section("How much iterations scatter", text, [figure])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fsage.report.prealloc.contiguity import contiguity, extent_sizes
 from fsage.report.prealloc.rates import rates, share_of_clean
+from fsage.report.view import View
 
-SECTIONS = (rates, share_of_clean, contiguity, extent_sizes)
-"""In the order of the source; each takes the data and draws what these can fill, or nothing."""
+VIEW = View(
+    (rates, share_of_clean, contiguity, extent_sizes),
+    reference="the same size of preallocation in a clean section",
+)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from fsage.figures import Line, Panel, bars_panel, line_panel
-from fsage.report.conditions import labelled
-from fsage.report.groups import samples, size_label
+from fsage.analysis.conditions import labelled
+from fsage.analysis.groups import samples, size_label
+from fsage.figures import Axis, Bars, Figure, Lines, series
 from fsage.report.prealloc.rows import FULLNESS, aged, rows_of
 from fsage.report.section import Data, Section
 
@@ -31,31 +31,29 @@ def contiguity(data: Data) -> Section | None:
         n=float("nan"),
         samples=[[] for _ in range(len(points))],
     )
-    panel = line_panel(
+    figure = Lines(
         "Mean extent of the measured files",
-        [Line(str(size), part) for size, part in points.groupby("size", sort=False)],
-        FULLNESS,
-        "mean extent, MiB",
-        data.stamp,
-        y_limits=(0.0, 1.1 * points["median"].max()),
+        tuple(series(str(size), part) for size, part in points.groupby("size", sort=False)),
+        Axis(FULLNESS),
+        Axis("mean extent, MiB", ticks=_powers(points["median"]), log=True),
     )
     text = "Medians over the iterations. A file that is written into what one deleted file left takes its pieces."
-    return Section("Contiguity of what was measured", text, [panel])
+    return Section("Contiguity of what was measured", text, [figure])
 
 
 def extent_sizes(data: Data) -> Section | None:
     """Histogram of the extents of the measured files: each size clean, fullest and emptiest."""
     rows, mine = rows_of(data), _measured(data)
-    panels = []
+    figures: list[Figure] = []
     for size, part in rows.groupby("size", sort=False):
         filled = aged(part).sort_values("x", kind="stable", ascending=False)["state"].unique()
         states = [*part.loc[part["deleted"] == 0, "state"].unique(), *dict.fromkeys([*filled[:1], *filled[-1:]])]
         found = {state: _classes(mine.loc[mine["state"] == state, "measured_extents_of_size"]) for state in states}
         found = {state: classes for state, classes in found.items() if classes}
         if found:
-            panels.append(_histogram(str(size), found, data.stamp))
+            figures.append(_histogram(str(size), found))
     text = "The share of the measured files' bytes, about, by the size of the extent that they lay in; all iterations."
-    return Section("Sizes of the measured extents", text, panels) if panels else None
+    return Section("Sizes of the measured extents", text, figures) if figures else None
 
 
 def _measured(data: Data) -> pd.DataFrame:
@@ -72,16 +70,21 @@ def _classes(texts: Iterable[str]) -> Counter[int]:
     return classes
 
 
-def _histogram(size: str, found: dict[str, Counter[int]], stamp: str) -> Panel:
+def _histogram(size: str, found: dict[str, Counter[int]]) -> Bars:
     seen = {one for classes in found.values() for one in classes}
     sizes = [1 << power for power in range(int(math.log2(min(seen))), int(math.log2(max(seen))) + 1)]
     # The middle of a class is about 1.5 times its lower end, the same factor in all: it does not change a share.
     weights = {state: {one: one * classes[one] for one in sizes} for state, classes in found.items()}
-    return bars_panel(
+    return Bars(
         f"Extents of the measured files, preallocation of {size}",
-        [size_label(one) for one in sizes],
-        {state: [100 * by[one] / sum(by.values()) for one in sizes] for state, by in weights.items()},
-        "size of an extent, from (each class up to twice that)",
-        "share of the measured bytes, %",
-        stamp,
+        tuple(size_label(one) for one in sizes),
+        {state: tuple(100 * by[one] / sum(by.values()) for one in sizes) for state, by in weights.items()},
+        Axis("size of an extent, from (each class up to twice that)"),
+        Axis("share of the measured bytes, %"),
     )
+
+
+def _powers(values: pd.Series) -> dict[float, str]:
+    """The powers of two that the values lie between, as ticks."""
+    least, most = math.floor(math.log2(values.min())), math.ceil(math.log2(values.max()))
+    return {2.0**power: f"{2.0**power:g}" for power in range(least, most + 1)}

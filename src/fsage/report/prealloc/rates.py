@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fsage.figures import Line, limits, limits_with_zero, line_panel
-from fsage.report.groups import compared, counts, measure_label
+from fsage.analysis.groups import compared, counts, measure_label
+from fsage.figures import Axis, Figure, Level, Lines, limits, limits_with_zero, series
 from fsage.report.prealloc.rows import FULLNESS, aged, rows_of
 from fsage.report.section import Data, Section
 
@@ -19,25 +19,22 @@ def rates(data: Data) -> Section | None:
     rows = rows_of(data)
     if aged(rows)["x"].nunique() < 2:
         return None
-    panels = []
+    figures: list[Figure] = []
     for size, part in rows.groupby("size", sort=False):
-        lines = []
+        drawn, levels = [], []
         for measure, mine in part.groupby("measure", sort=False):
-            name = measure_label(str(measure))[0]
-            lines.append(Line(f"{name}s", aged(mine)))
-            clean = mine[mine["deleted"] == 0]
-            if len(clean):
-                ends = aged(mine)["x"]
-                level = pd.concat([clean.assign(x=ends.min()), clean.assign(x=ends.max(), samples=[[]])])
-                lines.append(Line(f"{name}s, clean", level.assign(low=float("nan"), high=float("nan"), n=float("nan"))))
+            name = f"{measure_label(str(measure))[0]}s"
+            drawn.append(series(name, aged(mine)))
+            levels += [Level(value, f"{name}, clean", of=name) for value in mine.loc[mine["deleted"] == 0, "median"]]
         title = f"Rates over fullness, preallocation of {size}"
-        panels.append(line_panel(title, lines, FULLNESS, "bandwidth, MiB/s", data.stamp, y_limits=limits(rows)))
+        y = Axis("bandwidth, MiB/s", limits(rows))
+        figures.append(Lines(title, tuple(drawn), Axis(FULLNESS), y, tuple(levels)))
     text = (
         "Files were written at once, their pieces in turns, until the target was full; then one after the other was "
         "deleted in a random order, and each time the same amount was written and read in what was free. Right is "
         f"full. n = {counts(aged(rows))} a point."
     )
-    return Section("Rates as the file system empties", text, panels)
+    return Section("Rates as the file system empties", text, figures)
 
 
 def share_of_clean(data: Data) -> Section | None:
@@ -53,19 +50,17 @@ def share_of_clean(data: Data) -> Section | None:
         high=[100 * one.high if one else float("nan") for one in held],
         samples=[[] for _ in held],
     )
-    panels = []
+    figures: list[Figure] = []
     for measure, part in rows.groupby("measure", sort=False):
         name = measure_label(str(measure))[0]
         bound = PUBLISHED_PERCENT.get(name)
-        panels.append(
-            line_panel(
+        figures.append(
+            Lines(
                 f"{name.capitalize()}s, share of the clean rate",
-                [Line(size, mine) for size, mine in part.groupby("size", sort=False)],
-                FULLNESS,
-                "share of the clean rate, %",
-                data.stamp,
-                y_limits=limits_with_zero(rows, LEAST_POINTS),
-                reference=bound,
+                tuple(series(str(size), mine) for size, mine in part.groupby("size", sort=False)),
+                Axis(FULLNESS),
+                Axis("share of the clean rate, %", limits_with_zero(rows, LEAST_POINTS)),
+                () if bound is None else (Level(bound),),
             )
         )
     bounds = " and ".join(f"{name}s ≥ {bound:g}%" for name, bound in PUBLISHED_PERCENT.items())
@@ -74,7 +69,7 @@ def share_of_clean(data: Data) -> Section | None:
         f"rank-sum test. The grey line is what was published for 8 MiB: {bounds} of a clean file system. "
         + _found(rows)
     )
-    return Section("What share of the clean rate is left", text, panels)
+    return Section("What share of the clean rate is left", text, figures)
 
 
 def _found(rows: pd.DataFrame) -> str:

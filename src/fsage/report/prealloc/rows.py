@@ -6,7 +6,7 @@ import json
 
 import pandas as pd
 
-from fsage.report.groups import size_label
+from fsage.analysis.groups import size_label
 from fsage.report.section import Data
 
 FULLNESS = "files that are left, % of those that filled the target"

@@ -7,5 +7,9 @@ from fsage.report.striping.rates import speed_up, throughput
 from fsage.report.striping.results import results
 from fsage.report.striping.server_cache import server_cache
 from fsage.report.striping.times import phase_times, scaling
+from fsage.report.view import View
 
-SECTIONS = (throughput, speed_up, phase_times, scaling, server_cache, results, layouts)
+VIEW = View(
+    (throughput, speed_up, phase_times, scaling, server_cache, results, layouts),
+    reference="the default layout",
+)

@@ -6,10 +6,10 @@ import json
 
 import pandas as pd
 
-from fsage.figures import Line, Panel, limits, line_panel
-from fsage.report.groups import compared, measure_label, plural
+from fsage.analysis.groups import compared, measure_label, plural
+from fsage.figures import Axis, Figure, Level, Lines, limits, series
 from fsage.report.section import Data, Section
-from fsage.report.striping.rows import rows_of, ticks_of
+from fsage.report.striping.rows import layouts_axis, rows_of
 
 PUBLISHED = {
     "IOR.": "Published, for 16 nodes on a large Lustre: IOR.4 to IOR.6 read faster than IOR.1 to IOR.3, and write at "
@@ -37,8 +37,8 @@ def throughput(data: Data) -> Section | None:
     rows = rows_of(data)
     if rows.empty:
         return None
-    panels = [
-        _panel(f"{name} throughput", part, "MiB/s", data.stamp, (0.0, limits(part)[1])) for name, part in _phases(rows)
+    figures: list[Figure] = [
+        _figure(f"{name} throughput", part, Axis("MiB/s", (0.0, limits(part)[1]))) for name, part in _phases(rows)
     ]
     counts = sorted(rows["n"].unique())
     text = (
@@ -48,7 +48,7 @@ def throughput(data: Data) -> Section | None:
         + "".join(text for prefix, text in PUBLISHED.items() if rows["state"].str.startswith(prefix).any())
         + f"n = {', '.join(map(str, counts))}."
     )
-    return Section("Throughput of each layout", text, panels)
+    return Section("Throughput of each layout", text, figures)
 
 
 def speed_up(data: Data) -> Section | None:
@@ -66,15 +66,15 @@ def speed_up(data: Data) -> Section | None:
         samples=[[] for _ in held],
     )
     highest = max(1.0, rows[["median", "high"]].max().max())
-    panels = [
-        _panel(f"{name} speed-up over {default}", part, "times", data.stamp, (0.0, highest * (1 + MARGIN)), 1.0)
-        for name, part in _phases(rows)
+    times = Axis("times", (0.0, highest * (1 + MARGIN)))
+    figures: list[Figure] = [
+        _figure(f"{name} speed-up over {default}", part, times, (Level(1.0),)) for name, part in _phases(rows)
     ]
     text = (
         f"The median of all pairwise ratios to {default}, the default layout, with the interval that inverts the exact "
         f"rank-sum test. {_best(rows)}"
     )
-    return Section("Speed-up over the default layout", text, panels)
+    return Section("Speed-up over the default layout", text, figures)
 
 
 def _workloads(rows: pd.DataFrame) -> set[str]:
@@ -85,12 +85,9 @@ def _phases(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(measure_label(str(name))[0].capitalize(), part) for name, part in rows.groupby("measure", sort=False)]
 
 
-def _panel(
-    title: str, part: pd.DataFrame, unit: str, stamp: str, y_limits: tuple[float, float], reference: float | None = None
-) -> Panel:
-    lines = [Line(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False)]
-    ticks, axis = ticks_of(part)
-    return line_panel(title, lines, axis, unit, stamp, y_limits=y_limits, ticks=ticks, reference=reference)
+def _figure(title: str, part: pd.DataFrame, y: Axis, levels: tuple[Level, ...] = ()) -> Lines:
+    kinds = tuple(series(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False))
+    return Lines(title, kinds, layouts_axis(part), y, levels)
 
 
 def _best(rows: pd.DataFrame) -> str:

@@ -6,7 +6,8 @@ import json
 
 import pandas as pd
 
-from fsage.report.groups import params_labels
+from fsage.analysis.groups import params_labels
+from fsage.figures import Axis
 from fsage.report.section import Data
 
 
@@ -49,13 +50,13 @@ def _differing(params: pd.Series) -> list[str]:
     return [", ".join(word for word in labels[text] if word not in common) for text in params]
 
 
-def ticks_of(part: pd.DataFrame) -> tuple[dict[float, str], str]:
+def layouts_axis(part: pd.DataFrame) -> Axis:
     """What the places of layouts are called in a figure, and the axis: a set that all are of stands there once."""
     states = part.drop_duplicates("x").set_index("x")["state"]
     sets = set(states.str.extract(r"^([A-Za-z]+)\.", expand=False))
     if len(sets) != 1 or not isinstance(name := sets.pop(), str):
-        return states.to_dict(), "layout"
-    return states.str.removeprefix(f"{name}.").to_dict(), f"layout, {name}.n"
+        return Axis("layout", ticks=states.to_dict())
+    return Axis(f"layout, {name}.n", ticks=states.str.removeprefix(f"{name}.").to_dict())
 
 
 def _without_nodes(params: str) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fsage import statistics
-from fsage.report.groups import measure_label
+from fsage.analysis.groups import measure_label
 from fsage.report.section import Data, Section
 from fsage.report.striping.rows import rows_of
 

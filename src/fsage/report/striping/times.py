@@ -7,10 +7,10 @@ import math
 
 import pandas as pd
 
-from fsage.figures import Line, line_panel
-from fsage.report.groups import counts, medians
+from fsage.analysis.groups import counts, medians
+from fsage.figures import Axis, Figure, Lines, series
 from fsage.report.section import Data, Section
-from fsage.report.striping.rows import described, one_count_of_nodes, ticks_of
+from fsage.report.striping.rows import described, layouts_axis, one_count_of_nodes
 
 RATE, ENDING = "_bw_mib_s", "_seconds"
 MARGIN = 0.08
@@ -25,14 +25,12 @@ def phase_times(data: Data) -> Section | None:
     rows = one_count_of_nodes(_rows(data))
     if rows.empty:
         return None
-    panels = []
+    figures: list[Figure] = []
     for name, part in rows.groupby("measure", sort=False):
-        lines = [Line(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False)]
-        ticks, axis = ticks_of(part)
-        title = f"{_phase(str(name))} time"
-        panels.append(line_panel(title, lines, axis, "s", data.stamp, y_limits=_limits(part), ticks=ticks))
+        kinds = tuple(series(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False))
+        figures.append(Lines(f"{_phase(str(name))} time", kinds, layouts_axis(part), Axis("s", _limits(part))))
     text = f"From the first task's first I/O to the last one's last; shorter is better. n = {counts(rows)}."
-    return Section("Time of each phase", text, panels)
+    return Section("Time of each phase", text, figures)
 
 
 def scaling(data: Data) -> Section | None:
@@ -43,19 +41,19 @@ def scaling(data: Data) -> Section | None:
     rows = rows.dropna(subset="nodes")
     rows = rows.assign(x=rows["nodes"].map(math.log2), layout=rows["state"] + " (" + rows["kind"] + ")")
     ticks = {math.log2(nodes): f"{nodes:g}" for nodes in sorted(rows["nodes"].unique())}
-    panels = []
+    figures: list[Figure] = []
     for name, part in rows.drop(columns="state").groupby("measure", sort=False):
         by = ["layout", "rest"] if part["rest"].nunique() > 1 else ["layout"]
-        lines = [Line(", ".join(map(str, key)), points) for key, points in part.groupby(by, sort=False)]
+        layouts = tuple(series(", ".join(map(str, key)), points) for key, points in part.groupby(by, sort=False))
         title = f"{_phase(str(name))} time over nodes"
-        panels.append(line_panel(title, lines, "nodes", "s", data.stamp, y_limits=_limits(part), ticks=ticks))
+        figures.append(Lines(title, layouts, Axis("nodes", ticks=ticks), Axis("s", _limits(part))))
     text = (
         "The same file, worked at by more nodes: a line for each layout, static ones with one stripe count throughout, "
         "dynamic ones with more from each watermark on. "
         + (PUBLISHED if rows["state"].str.startswith("scaling.").any() else "")
         + f"n = {counts(rows)}."
     )
-    return Section("Time over the number of nodes", text, panels)
+    return Section("Time over the number of nodes", text, figures)
 
 
 def _rows(data: Data) -> pd.DataFrame:

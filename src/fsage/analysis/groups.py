@@ -1,0 +1,182 @@
+"""Groups of samples that differ in nothing but the iteration, and what can be said of each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from fsage import statistics
+from fsage.analysis.conditions import AXES, labelled, values
+
+REFERENCE = ["file_size_bytes", "params", "measure", "setting"]
+"""What a group and the clean one that it is compared with have in common."""
+COLUMNS = [
+    *AXES,
+    *("transfer_size_bytes", "real_fullness_percent", "layouts", "structures", "condition", "main", "setting"),
+    *("measure", "n", "median", "mean", "low", "high", "level", "cov", "samples", "flags", "trend_p"),
+]
+
+
+def samples(frame: pd.DataFrame) -> pd.DataFrame:
+    """What may enter a statistic: valid and planned. Sentinels, other extras and failures are reported apart."""
+    return frame[(frame["status"] == "valid") & (frame["kind"] == "planned")]
+
+
+def measures(frame: pd.DataFrame) -> list[str]:
+    """The columns that hold a rate (higher is better), in the order of the table."""
+    rates = [name for name in frame.columns if name.endswith(("_bw_mib_s", "_per_s"))]
+    return [name for name in rates if frame[name].notna().any()]
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for each group and measure; never are samples pooled that were taken under different conditions.
+
+    - AXES, `transfer_size_bytes`, `real_fullness_percent`: the group. `condition` tells groups apart that are alike
+      in these, in words ('' where all was alike); of those, `main` is the one for figures (fsage.analysis.conditions)
+    - `samples`: one for each iteration or, with several `structures` (else 1), the median of each layout; `layouts`
+      counts the layout instances that they were taken in
+    - `n`, `median`, its interval `low`, `high` with its `level`, `mean`, `cov`: of the samples
+    - `flags`: iterations that lie far off, and why
+    - `trend_p`: of a trend over time in the group, adjusted over all groups; none with several structures
+    - `clean`: the state that the recipe names (`reference`), else the unfragmented one of lowest capacity with the same
+      file size, with the same parameters under the same conditions, if there; `to_clean`: the Ratio to it;
+      `p_exploratory`: of the difference, adjusted over all rows (false-discovery control), or none and `p_why`
+    """
+    table = medians(frame, measures(samples(frame)))
+    table["trend_p"] = _floats(statistics.adjust_exploratory([None if pd.isna(p) else p for p in table["trend_p"]]))
+    clean = _clean(table)
+    found = [_compared(row, clean) for row in table.to_dict("records")]
+    tests = [test for _, _, test in found]
+    table["clean"] = [state for state, _, _ in found]
+    table["to_clean"] = [ratio for _, ratio, _ in found]
+    table["p_exploratory"] = _floats(statistics.adjust_exploratory([test.p if test else None for test in tests]))
+    table["p_why"] = [test.why if test else None for test in tests]
+    return table.drop(columns="setting")
+
+
+def compared(rows: pd.DataFrame, value: str) -> pd.DataFrame:
+    """The rows of `summarise` whose ratio to the clean state has that value; possibly none."""
+    has = [one is not None and getattr(one, value) is not None for one in rows["to_clean"]]
+    return rows[pd.Series(has, index=rows.index, dtype=bool)]  # an empty list would choose columns, none of them
+
+
+def medians(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """A row for each group and each column of `names`, as in `summarise`, compared with nothing."""
+    groups = labelled(samples(frame)).groupby([*AXES, "setting", "part"], sort=False, dropna=False)
+    rows = [row for _, group in groups for row in _rows(group, names)]
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"main": "bool"})  # an empty table knows no types
+
+
+def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, Any]]:
+    """A row for each of the measures that the group has."""
+    alike = group.iloc[0][[*AXES, "transfer_size_bytes", "condition", "main", "setting"]].to_dict()
+    alike["real_fullness_percent"] = group["real_fullness_percent"].median()
+    in_time = group["began"].argsort(kind="stable")
+    structured = group["structure"].notna().any()
+    layouts = [layout for _, layout in group.groupby("structure")] if structured else [group]
+    rows = []
+    for measure in names:
+        mine = values(group, measure)
+        if not mine:
+            continue
+        summary = statistics.summarise(mine)
+        measured = len(mine) if structured else 1
+        rows.append(
+            {
+                **alike,
+                "layouts": measured,
+                "structures": measured,
+                "measure": measure,
+                "n": summary.n,
+                "median": summary.median,
+                "mean": summary.mean,
+                "low": summary.interval and summary.interval.low,
+                "high": summary.interval and summary.interval.high,
+                "level": summary.interval and summary.interval.level,
+                "cov": summary.cov,
+                "samples": mine,
+                "flags": [flag for layout in layouts for flag in _flags(layout[measure], layout["cell"])],
+                "trend_p": None if structured else statistics.trend(group[measure].iloc[in_time].dropna().tolist()).p,
+            }
+        )
+    return rows
+
+
+def _flags(column: pd.Series, cells: pd.Series) -> list[str]:
+    """E.g. 'transfer_size-64M_i3: 40.0% below the median, ...', among the samples of one layout."""
+    known = column.dropna()
+    return [f"{cells[known.index[index]]}: {reason}" for index, reason in statistics.outliers(known.tolist())]
+
+
+def _clean(table: pd.DataFrame) -> dict[tuple, dict[str, Any]]:
+    """The row that each REFERENCE is compared with, by `_key`; of several layouts of that state the commonest."""
+    named = table[table["state"] == table["reference"]].sort_values("main", kind="stable")
+    whole = table[(table["fragmentation_percent"] == 0) & table["reference"].isna()]
+    whole = whole.sort_values(["capacity_percent", "main"], ascending=[False, True], kind="stable")
+    return {_key(row): row for part in (named, whole) for row in part.to_dict("records")}
+
+
+def _key(row: dict[str, Any]) -> tuple:
+    named = row["reference"] if isinstance(row["reference"], str) else None
+    return (named, *(None if pd.isna(row[name]) else row[name] for name in REFERENCE))
+
+
+def _compared(
+    row: dict[str, Any], clean: dict[tuple, dict[str, Any]]
+) -> tuple[str | None, statistics.Ratio | None, statistics.Test | None]:
+    """Name of the clean state, and the row against it; nothing against itself."""
+    reference = clean.get(_key(row))
+    if reference is None:
+        return None, None, None
+    if reference["state"] == row["state"]:
+        return reference["state"], None, None
+    pair = row["samples"], reference["samples"]
+    return reference["state"], statistics.ratio(*pair), statistics.compare(*pair)
+
+
+def _floats(found: list[float | None]) -> pd.Series:
+    return pd.Series(found, dtype="float64")
+
+
+def counts(rows: pd.DataFrame) -> str:
+    """How many samples the rows have, '5' or '3 to 5'."""
+    low, high = rows["n"].min(), rows["n"].max()
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def size_label(size_bytes: int) -> str:
+    """67108864 -> '64 MiB'."""
+    size, unit = float(size_bytes), 0
+    while size >= 1024 and unit < 4:
+        size, unit = size / 1024, unit + 1
+    return f"{size:g} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
+
+
+def measure_label(measure: str) -> tuple[str, str]:
+    """What a measure's name says, and its unit: 'write_bw_mib_s' -> ('write', 'MiB/s')."""
+    for ending, unit in (("_bw_mib_s", "MiB/s"), ("_per_s", "1/s")):
+        if measure.endswith(ending):
+            return measure.removesuffix(ending).replace("_", " "), unit
+    return measure.replace("_", " "), ""
+
+
+def plural(measure: str) -> str:
+    """What a measure's name says, of several: 'search_bw_mib_s' -> 'searches', 'models_bw_mib_s' -> 'models'."""
+    name = measure_label(measure)[0]
+    return name + ("" if name.endswith("s") else "es" if name.endswith(("h", "x")) else "s")
+
+
+def params_labels(params: pd.Series) -> dict[str, str]:
+    """A short name for each distinct set of parameters: the transfer size, and what else differs."""
+    distinct = {text: json.loads(text) for text in params.unique()}
+    distinct = dict(sorted(distinct.items(), key=lambda item: (item[1].get("transfer_size") or 0, item[0])))
+    keys = sorted({key for one in distinct.values() for key in one})
+    differing = [k for k in keys if len({json.dumps(one.get(k)) for one in distinct.values()}) > 1]
+    labels = {}
+    for text, one in distinct.items():
+        words = [size_label(one["transfer_size"])] if one.get("transfer_size") else []
+        words += [f"{key} {one.get(key)}" for key in differing if key != "transfer_size"]
+        labels[text] = ", ".join(words) or one.get("workload", text)
+    return labels

@@ -1,0 +1,78 @@
+"""What became of the planned cells: counts, gaps and why, samples that are too short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from fsage.analysis.groups import samples
+
+SHORT_SAMPLE_S = 1.0
+SHOWN = 20
+STATUSES = ("valid", "skipped", "failed", "unsupported", "unreadable")
+WITHOUT_GAP = ("valid", "skipped")
+
+PlannedCell = tuple[str, str, str]
+"""State, cell, kind."""
+
+
+def counts(frame: pd.DataFrame, cells: list[PlannedCell]) -> dict[str, int]:
+    """Planned cells by what became of them; valid cells of other kinds are extras, by kind."""
+    extra = ~frame["kind"].isin(["planned", "unknown"])
+    found = {"planned": sum(kind == "planned" for *_, kind in cells)}
+    found |= {status: int(((frame["status"] == status) & ~extra).sum()) for status in STATUSES}
+    found["missing"] = len([cell for cell in missing(frame, cells) if cell[2] == "planned"])
+    return found
+
+
+def extras(frame: pd.DataFrame) -> dict[str, int]:
+    """Valid cells that are not planned ones, by kind."""
+    valid = frame[(frame["status"] == "valid") & ~frame["kind"].isin(["planned", "unknown"])]
+    return {str(kind): int(count) for kind, count in valid["kind"].value_counts(sort=False).items()}
+
+
+def missing(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[PlannedCell]:
+    """Cells of the plan, of any kind, without a record."""
+    there = set(zip(frame["state"], frame["cell"], strict=True))
+    return [cell for cell in cells if cell[:2] not in there]
+
+
+def gaps(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[dict[str, Any]]:
+    """What gave no number, by what became of it, state and reason."""
+    columns = ["status", "state", "cell", "why"]
+    rows = frame.loc[~frame["status"].isin(WITHOUT_GAP), columns].to_dict("records")
+    rows += [
+        {"status": "missing", "state": state, "cell": cell, "why": "not measured yet"}
+        for state, cell, _ in missing(frame, cells)
+    ]
+    if not rows:
+        return []
+    table = pd.DataFrame(rows).groupby(["status", "state", "why"], sort=False, dropna=False)["cell"]
+    return [
+        {"status": status, "state": state, "why": why, "count": len(names), "cells": list(names)[:3]}
+        for (status, state, why), names in table
+    ]
+
+
+def commands(study: Any, target: Any) -> dict[str, str]:
+    """What measures again, and only what is not there."""
+    run = f"./run snakemake {study.name} --config target={target.name}"
+    again = f"./run fsage --target {target.name} remeasure {study.name}"
+    return {
+        "missing": run,
+        "failed": f"{again} --failed && {run}",
+        "unreadable": f"{again} --state STATE && {run}",
+    }
+
+
+def short_samples(frame: pd.DataFrame) -> dict[str, Any]:
+    """Samples below a second by the tool's own clock."""
+    rows = [
+        {"state": row["state"], "cell": row["cell"], "phase": phase, "seconds": row[f"{phase}_seconds"]}
+        for phase in ("write", "read")
+        for row in samples(frame)[["state", "cell", f"{phase}_seconds"]].to_dict("records")
+        if row[f"{phase}_seconds"] < SHORT_SAMPLE_S
+    ]
+    rows.sort(key=lambda row: (row["seconds"], row["state"], row["cell"]))
+    return {"count": len(rows), "shown": rows[:SHOWN]}

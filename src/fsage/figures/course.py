@@ -1,0 +1,32 @@
+"""Samples in the order they were taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib as mpl
+
+from fsage.figures.panel import Panel, finish
+from fsage.figures.style import COLOURS, STYLE, canvas, legend
+from fsage.figures.values import Course
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "planned": {"marker": ".", "color": "0.65", "markersize": 4},
+    "sentinel": {"marker": "D", "color": COLOURS[3], "markersize": 5, "markeredgecolor": "black"},
+    "pass before": {"marker": "o", "color": COLOURS[0], "markersize": 4.5},
+    "pass after": {"marker": "s", "color": COLOURS[1], "markersize": 4.5, "markeredgecolor": "black"},
+}
+"""What tells of drift, by the kind of a cloud."""
+
+
+def draw_course(course: Course, stamp: str) -> Panel:
+    """The later clouds are drawn over the earlier."""
+    with mpl.rc_context(STYLE):
+        figure, axes = canvas(course.title, stamp)
+        axes.axhline(1, color="0.3", linewidth=1, zorder=1)
+        for cloud in course.clouds:
+            label = f"{cloud.kind} (n = {len(cloud.xs)})"
+            axes.plot(cloud.xs, cloud.ys, label=label, linestyle="none", markeredgewidth=0.5, **LOOKS[cloud.kind])
+        axes.set(xlabel=course.x.label, ylabel=course.y.label)
+        legend(axes)
+        return finish(figure, axes, course)

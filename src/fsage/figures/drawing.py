@@ -1,0 +1,51 @@
+"""All figures of a page drawn, a process a processor: drawing is most of what a report takes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+from fsage.figures.bars import draw_bars
+from fsage.figures.course import draw_course
+from fsage.figures.lines import draw_lines
+from fsage.figures.panel import Panel
+from fsage.figures.plane import draw_plane
+from fsage.figures.strips import draw_strips
+from fsage.figures.trace import draw_trace
+from fsage.figures.values import Bars, Course, Figure, Lines, Plane, Strips, Trace
+
+DRAWN_BY: dict[type, Callable[[Any, str], Panel]] = {
+    Bars: draw_bars,
+    Course: draw_course,
+    Lines: draw_lines,
+    Plane: draw_plane,
+    Strips: draw_strips,
+    Trace: draw_trace,
+}
+
+_given: Sequence[Figure] = ()
+_stamp = ""
+
+
+def draw(figure: Figure, stamp: str) -> Panel:
+    """One figure with its stamp inside."""
+    return DRAWN_BY[type(figure)](figure, " \u00b7 ".join(filter(None, [stamp, figure.note])))
+
+
+def draw_all(figures: Sequence[Figure], stamp: str) -> list[Panel]:
+    """Each figure drawn, in their order. Raises what drawing one raises.
+
+    The processes are forked and so have the figures; only what is drawn travels back.
+    """
+    global _given, _stamp
+    _given, _stamp = figures, stamp
+    processes = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+        return list(pool.map(_draw, range(len(figures))))
+
+
+def _draw(number: int) -> Panel:
+    return draw(_given[number], _stamp)

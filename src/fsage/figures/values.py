@@ -1,0 +1,265 @@
+"""Figures as plain values: what they show, not how it looks. Sections hold these; `drawing` draws them at the end.
+
+Each kind has a `title`, unique within its report; `note`, which stands after the report's stamp; and `table()`: what it
+shows as rows of text and numbers, the first one the headings, for a file beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pandas as pd
+
+Cell: TypeAlias = str | float | int | None
+Table: TypeAlias = Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """`label` with its unit. `limits`: none: as the values ask. `ticks`: levels and what they are called."""
+
+    label: str
+    limits: tuple[float, float] | None = None
+    ticks: Mapping[float, str] = field(default_factory=dict)
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class _Figure:
+    title: str
+    note: str = field(default="", kw_only=True)
+
+    @property
+    def name(self) -> str:
+        """The title as a file name."""
+        return re.sub(r"\W+", "-", self.title.lower()).strip("-")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A median with its interval, the number of its samples and these. `name`: what it is called; '': by its x."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    samples: tuple[float, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """`joined`: whether its points are steps of one thing, so that a line between them means something."""
+
+    label: str
+    points: tuple[Point, ...]
+    joined: bool = True
+
+
+@dataclass(frozen=True)
+class Level:
+    """A value to compare with. `of`: the label of the series whose colour it has; none: grey and without a name."""
+
+    value: float
+    label: str = ""
+    of: str = ""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A range of y."""
+
+    low: float
+    high: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Lines(_Figure):
+    """Medians with their intervals over a quantity or over levels (`x.ticks`: series then stand side by side)."""
+
+    series: tuple[Series, ...]
+    x: Axis
+    y: Axis
+    levels: tuple[Level, ...] = ()
+    band: Band | None = None
+
+    def table(self) -> Table:
+        """A row a point."""
+        heads: list[Cell] = ["series", "at", self.x.label, self.y.label, "low", "high", "n"]
+        return [
+            heads,
+            *(
+                [one.label, self.name_of(point), point.x, point.y, point.low, point.high, point.n]
+                for one in self.series
+                for point in one.points
+            ),
+        ]
+
+    def name_of(self, point: Point) -> str:
+        """What a point is called."""
+        return point.name or self.x.ticks.get(point.x) or f"{point.x:.4g}"
+
+
+@dataclass(frozen=True)
+class Bars(_Figure):
+    """Shares by class, a set of bars for each of a few things: by label as many numbers as there are classes."""
+
+    classes: tuple[str, ...]
+    shares: Mapping[str, tuple[float, ...]]
+    x: Axis
+    y: Axis
+
+    def table(self) -> Table:
+        """A row a class."""
+        rows = zip(self.classes, *self.shares.values(), strict=True)
+        return [[self.x.label, *(f"{label}, {self.y.label}".strip(", ") for label in self.shares)], *map(list, rows)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A value on a plane; `spread` is its coefficient of variation, a fraction; `says`: what it is, in words."""
+
+    x: float
+    y: float
+    value: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+    spread: float | None = None
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Plane(_Figure):
+    """Numbers over two axes. `missing`: planned and not there; `empty`: why the others are not.
+
+    `factor`: the values are ratios, of which 1 is the middle.
+    """
+
+    places: tuple[Place, ...]
+    x: Axis
+    y: Axis
+    missing: tuple[tuple[float, float], ...] = ()
+    empty: str = "not planned"
+    factor: bool = False
+
+    def table(self) -> Table:
+        """A row a place."""
+        heads: list[Cell] = [self.x.label, self.y.label, self.title, "low", "high", "n", "coefficient of variation"]
+        return [heads, *([one.x, one.y, one.value, one.low, one.high, one.n, one.spread] for one in self.places)]
+
+
+@dataclass(frozen=True)
+class Strips(_Figure):
+    """A device's free space in the order of its blocks: by label the free share (0 to 1) of each bin."""
+
+    strips: Mapping[str, tuple[float, ...]]
+    device_bytes: int
+
+    def table(self) -> Table:
+        """A row a bin."""
+        bins = max(map(len, self.strips.values()))
+        columns = [[*one, *[None] * (bins - len(one))] for one in self.strips.values()]
+        return [
+            ["from, bytes", *(f"{label}, free share".strip(", ") for label in self.strips)],
+            *([number * self.device_bytes // bins, *row] for number, row in enumerate(zip(*columns, strict=True))),
+        ]
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Single measurements of one `kind` (drawing.LOOKS)."""
+
+    kind: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+
+
+def _each(clouds: Sequence[Cloud]) -> list[list[Cell]]:
+    return [[one.kind, x, y] for one in clouds for x, y in zip(one.xs, one.ys, strict=True)]
+
+
+@dataclass(frozen=True)
+class Course(_Figure):
+    """Samples in the order in which they were taken; 1 is what was expected."""
+
+    clouds: tuple[Cloud, ...]
+    x: Axis
+    y: Axis
+
+    def table(self) -> Table:
+        """A row a sample."""
+        return [["kind", self.x.label, self.y.label], *_each(self.clouds)]
+
+
+@dataclass(frozen=True)
+class Trace(_Figure):
+    """Requests to a device: when, and where (bytes); reads and writes."""
+
+    reads: Cloud
+    writes: Cloud
+    x: Axis
+    y: Axis
+
+    def table(self) -> Table:
+        """A row a request."""
+        return [["request", "seconds", "offset, bytes"], *_each((self.reads, self.writes))]
+
+
+Figure: TypeAlias = Lines | Bars | Plane | Strips | Course | Trace
+
+
+def series(label: str, rows: pd.DataFrame, *, joined: bool = True) -> Series:
+    """A series from a table with x, median, low, high, n and samples (NaN: none), and `state`, a point's name."""
+    found = rows.sort_values("x", kind="stable")
+    names = found["state"] if "state" in found else [""] * len(found)
+    columns = (found["x"], found["median"], found["low"], found["high"], found["n"], found["samples"], names)
+    return Series(
+        label,
+        tuple(
+            Point(float(x), float(y), _known(low), _known(high), _count(n), tuple(samples), str(name))
+            for x, y, low, high, n, samples, name in zip(*columns, strict=True)
+            if not math.isnan(float(y))
+        ),
+        joined,
+    )
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def _count(value: float | None) -> int | None:
+    return None if value is None or math.isnan(value) else int(value)
+
+
+def limits(points: pd.DataFrame) -> tuple[float, float]:
+    """A y axis for all of `points`, so that figures can share it.
+
+    From zero if the lowest is below half of the highest, else from just below the lowest; it spans at least
+    10%, so that noise is not blown up until it looks like an effect.
+    """
+    ends = _ends(points)
+    ends += [sample for samples in points["samples"] for sample in samples]
+    low, high = min(ends), max(ends)
+    room = max(high - low, 0.1 * high) * 0.12
+    low = min(low, 0.9 * high)
+    return (0.0 if low < 0.5 * high else low - room, high + room)
+
+
+def limits_with_zero(points: pd.DataFrame, least: float) -> tuple[float, float]:
+    """A y axis for all of `points` that holds zero and spans at least `least`; below zero only where a value is."""
+    ends = [0.0, *_ends(points)]
+    low, high = min(ends), max(ends)
+    room = 0.08 * max(high - low, least)
+    return (low - room if low < 0 else 0.0), max(high, low + least) + room
+
+
+def _ends(points: pd.DataFrame) -> list[float]:
+    return [*points["low"].dropna(), *points["high"].dropna(), *points["median"].dropna()]

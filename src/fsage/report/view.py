@@ -1,0 +1,34 @@
+"""How the report of a recipe is told: what is particular to it. Each recipe may have a package here of its name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fsage import recipes
+from fsage.report.section import Data, Section
+
+
+@dataclass(frozen=True)
+class View:
+    """`sections`: in their order; each takes the data and shows what these can fill, or nothing.
+
+    `reference`: what a group is compared with, in words.
+    """
+
+    sections: tuple[Callable[[Data], Section | None], ...] = ()
+    reference: str = "the state that its recipe names as reference"
+
+
+def view_of(frame: pd.DataFrame) -> View:
+    """VIEW of the package of the records' recipe; a recipe without one has the tables only."""
+    recipe = next(iter(frame["recipe"].dropna()), None)
+    # The name is a record's: no other module is taken by it.
+    if recipe not in recipes.names() or importlib.util.find_spec(f"fsage.report.{recipe}") is None:
+        return View()
+    view: View = importlib.import_module(f"fsage.report.{recipe}").VIEW
+    return view

@@ -1,0 +1,117 @@
+"""Asking the hosts of an inventory, all at once; one that does not answer is an answer too."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fsage.plan import results
+from fsage.study.study import StudyError
+from fsage.text import yaml_text
+
+PLAYBOOK = "check_site.yml"
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host: its groups, what its agent answered (fsage.agent.probe) and when; or why it did not answer."""
+
+    name: str
+    groups: tuple[str, ...]
+    answer: dict[str, Any] | None
+    answered_at: float | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Site:
+    """The hosts of an inventory by name, and all its groups, the empty ones too."""
+
+    hosts: list[Host]
+    groups: tuple[str, ...]
+
+    def of(self, group: str) -> list[Host]:
+        """The hosts of a group."""
+        return [host for host in self.hosts if group in host.groups]
+
+
+def inspect(inventory: Path) -> Site:
+    """Ask all hosts of an inventory. Raises StudyError when it cannot be read."""
+    groups = _groups(inventory)
+    names = sorted({name for members in groups.values() for name in members})
+    if not names:
+        return Site([], tuple(groups))
+    with tempfile.TemporaryDirectory(prefix="fsage-site-") as folder:
+        command = ["ansible-playbook", "-i", str(inventory), PLAYBOOK, "-e", f"probe_folder={folder}"]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        whys = _whys(ran.stdout)
+        hosts = []
+        for name in names:
+            path = Path(folder) / f"{name}.json"
+            answer = results.read(path)
+            at = path.stat().st_mtime if answer else None
+            why = None if answer else whys.get(name) or ran.stderr.strip() or "it gave no answer"
+            mine = tuple(group for group, members in groups.items() if name in members)
+            hosts.append(Host(name, mine, answer, at, why))
+    return Site(hosts, tuple(groups))
+
+
+def user_of(inventory: Path) -> str:
+    """As whom the hosts of an inventory are reached: its `ansible_user`, or who runs this. Raises StudyError."""
+    hosts = _read(inventory).get("_meta", {}).get("hostvars", {}).values()
+    named = sorted({str(host["ansible_user"]) for host in hosts if host.get("ansible_user")})
+    if len(named) > 1:
+        raise StudyError(f"inventory {inventory} has several users ({', '.join(named)}): rules are for one; name one")
+    user = named[0] if named else getpass.getuser()
+    if user == "root":
+        raise StudyError("root needs no rules: run this as the user who measures, or name him: ansible_user")
+    if not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", user):
+        raise StudyError(f"{user!r} is not a user's name that can stand in sudoers(5)")
+    return user
+
+
+def _read(inventory: Path) -> dict[str, Any]:
+    command = ["ansible-inventory", "-i", str(inventory), "--list"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    try:
+        found: dict[str, Any] = json.loads(ran.stdout)
+    except ValueError:
+        said = " ".join(ran.stderr.split()) or "ansible-inventory said nothing"
+        raise StudyError(f"inventory {inventory} cannot be read: {said}") from None
+    return found
+
+
+def _groups(inventory: Path) -> dict[str, list[str]]:
+    """Group -> hosts, as Ansible reads the inventory."""
+    found = _read(inventory)
+
+    groups: dict[str, list[str]] = {}
+
+    def walk(group: str) -> list[str]:
+        known = found.get(group, {})
+        below = [name for child in known.get("children", []) for name in walk(child)]
+        return groups.setdefault(group, sorted({*known.get("hosts", []), *below}))
+
+    for group in found["all"].get("children", []):
+        walk(group)
+    groups.pop("ungrouped", None)
+    return groups
+
+
+def _whys(output: str) -> dict[str, str]:
+    """Host -> why it did not answer, in the output of Ansible's default callback (results as YAML)."""
+    found = {}
+    for host, result in re.findall(r"^fatal: \[(.+?)\]: \w+! => *\n((?:    .*\n?)+)", output, re.MULTILINE):
+        try:
+            found[host] = " ".join(str(yaml_text.load(result)["msg"]).removeprefix("Task failed: ").split())
+        except (yaml.YAMLError, KeyError, TypeError):
+            found[host] = " ".join(result.split())
+    return found

@@ -1,0 +1,122 @@
+"""Figures are values; each kind is drawn with its stamp inside, the same bytes each time, and said as a table."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from fsage.figures import (
+    Axis,
+    Bars,
+    Cloud,
+    Course,
+    Level,
+    Lines,
+    Place,
+    Plane,
+    Point,
+    Series,
+    Strips,
+    Trace,
+    limits_with_zero,
+    series,
+)
+from fsage.figures.drawing import draw, draw_all
+
+STAMP = "modelled device (IOCost, 362 MiB/s) \u00b7 ext4"
+MEDIANS = (Point(10, 300.0, 295.0, 305.0, 5, (295.0, 300.0, 305.0)), Point(40, 280.0, n=4), Point(80, 210.0, n=5))
+FIGURES = [
+    Lines(
+        "Rates, over fullness",
+        (Series("writes", MEDIANS), Series("reads <b>", MEDIANS[:2])),
+        Axis("full, %", ticks={10: "10", 40: "40", 80: "80"}),
+        Axis("MiB/s", (0.0, 330.0)),
+        (Level(300.0, "writes, clean", of="writes"),),
+        note="charged",
+    ),
+    Bars("Shares", ("1", "2-4"), {"10.00": (80.0, 20.0), "80.50": (5.0, 95.0)}, Axis("extents"), Axis("files, %")),
+    Plane(
+        "Factors",
+        (Place(10, 0, 1.01, 5, 0.99, 1.02, says="nothing"), Place(80, 50, 0.79, 5, 0.77, 0.83, 0.013, "a loss")),
+        Axis("AA"),
+        Axis("BB"),
+        ((10, 50),),
+        factor=True,
+    ),
+    Strips("Free", {"10.00": (1.0, 0.0), "80.00": (0.5,)}, 1 << 30),
+    Course("Drift", (Cloud("planned", (1, 2), (0.99, 1.01)),), Axis("in time"), Axis("over median")),
+    Trace(
+        "Requests",
+        Cloud("reads", (0.1,), (4096,)),
+        Cloud("writes", (), ()),
+        Axis("s", (0, 1)),
+        Axis("GiB", (0, 8192)),
+    ),
+]
+
+
+def test_each_kind_is_drawn_with_its_stamp_and_the_same_bytes_each_time():
+    drawn = draw_all(FIGURES, STAMP)
+    assert drawn == draw_all(FIGURES, STAMP)
+    assert [one.name for one in drawn] == ["rates-over-fullness", "shares", "factors", "free", "drift", "requests"]
+    assert all(STAMP in one.svg and one.pdf.startswith(b"%PDF-") for one in drawn)
+    assert f"{STAMP} \u00b7 charged" in drawn[0].svg, "what is of one figure only stands after it"
+    assert "reads &lt;b&gt; at 40: 280, n = 4" in drawn[0].svg and "<b>" not in drawn[0].svg
+
+
+@pytest.mark.parametrize(("figure", "rows"), list(zip(FIGURES, (5, 2, 2, 2, 2, 1), strict=True)))
+def test_each_kind_is_a_table_too(figure, rows):
+    heads, *found = figure.table()
+    assert len(found) == rows and {len(row) for row in found} == {len(heads)}
+
+
+def test_two_points_are_no_trend():
+    paths = [
+        re.findall(r'<path d="(M [^"]*)" clip-path[^>]*stroke-width: 1.6', draw(one, STAMP).svg)
+        for one in (
+            Lines("Two", (Series("a", MEDIANS[:2]),), Axis("x"), Axis("y", (0, 400))),
+            Lines("Three", (Series("a", MEDIANS),), Axis("x"), Axis("y", (0, 400))),
+        )
+    ]
+    assert [len(found) for found in paths] == [0, 1]
+
+
+def test_a_factor_whose_interval_holds_1_is_grey():
+    one, other = FIGURES[2].places
+    grey = "#dbdbdb"
+    for places, shown in (((one,), 1), ((other,), 0), ((one, other), 1)):
+        plane = Plane("P", places, Axis("AA"), Axis("BB"), factor=True)
+        assert draw(plane, STAMP).svg.count(f"fill: {grey}") == shown
+
+
+def test_an_axis_goes_below_zero_only_where_a_value_does():
+    rows = pd.DataFrame({"median": [80.0, 100.0], "low": [75.0, float("nan")], "high": [85.0, float("nan")]})
+    assert limits_with_zero(rows, 10.0)[0] == 0
+    assert limits_with_zero(rows.assign(median=[-5.0, 80.0]), 10.0)[0] < -5
+
+
+def test_a_table_of_medians_becomes_a_series_in_the_order_of_x():
+    rows = pd.DataFrame(
+        {
+            "x": [40.0, 10.0],
+            "median": [2.0, 1.0],
+            "low": [float("nan"), 0.9],
+            "high": [float("nan"), 1.1],
+            "n": [5, float("nan")],
+            "samples": [[2.0], []],
+        }
+    )
+    found = series("a", rows)
+    assert found.points == (Point(10.0, 1.0, 0.9, 1.1), Point(40.0, 2.0, n=5, samples=(2.0,)))
+
+
+def test_what_advises_and_what_says_the_headline_needs_no_matplotlib():
+    code = (
+        "import fsage.advise.command, fsage.run.conclusion, sys; print(*[n for n in sys.modules if 'matplotlib' in n])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == ""
