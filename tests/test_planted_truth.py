@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import pytest
 from simulated import holds
 
 from fsage.agent.device.seekdisk import Costs
@@ -13,14 +10,14 @@ from fsage.statistics.disk import Inseparable, Reads, recover
 
 MIB = 1 << 20
 BYTES = 384 * MIB
-COSTS = Costs(200e6, 0.005, outer_to_inner=2, noise_cov=0.03, drift_percent_per_hour=-20)
+COSTS = Costs(200e6, 0.005, outer_to_inner=2, noise_cov=0.02, drift_percent_per_hour=-20)
 SEEDS = 500
 PLANTED = {
     "bytes_per_s": 200e6,
     "seek_s": 0.005,
     "outer_to_inner": 2.0,
     "drift_percent_per_hour": -20.0,
-    "noise_cov": 0.03,
+    "noise_cov": 0.02,
     "fullness": 1.0,
 }
 #: States as ext4 lays them: nominal fullness, mean position and spread of the measured files, their extents.
@@ -28,8 +25,9 @@ STATES = [
     (0.1, 0.15, 0.03, 1),
     (0.4, 0.45, 0.03, 1),
     (0.8, 0.85, 0.03, 1),
-    (0.4, 0.40, 0.24, 28),
-    (0.2, 0.38, 0.23, 40),
+    (0.6, 0.20, 0.10, 90),
+    (0.4, 0.40, 0.24, 100),
+    (0.2, 0.38, 0.23, 60),
 ]
 
 
@@ -59,20 +57,23 @@ def test_what_is_planted_lies_in_its_interval_as_often_as_is_claimed(row) -> Non
         for name, found in recover(taken(seed)).items():
             inside[name] += found.low <= PLANTED[name] <= found.high
     for name, hits in inside.items():
-        row(f"planted {name}", "6 cells a state, 5 states", "95%", hits, SEEDS)
+        row(f"planted {name}", "6 cells a state, 6 states", "95%", hits, SEEDS)
         assert holds(hits, SEEDS, 0.95), (name, hits)
 
 
 def test_fullness_and_position_that_move_together_are_not_told_apart() -> None:
     """The first trap: a filling file system goes inwards. Reads past it at one place, or holes, part the two."""
     whole = [(share, share, 0.0, extents) for share, extents in ((0.2, 1), (0.5, 9), (0.8, 2))]
-    wide = recover(taken(1, whole, passes=False))["fullness"]
-    parted = recover(taken(1))["fullness"]
-    assert wide.high / wide.low > 3 * parted.high / parted.low, "nobody can know"
-    assert parted.low < 1 < parted.high
-    with pytest.raises(Inseparable, match="cannot be told apart"):
-        same = taken(1, whole, passes=False)
-        recover(replace(same, position=np.full_like(same.position, 0.5), fullness=np.full_like(same.fullness, 0.5)))
+    told_apart = 0
+    for seed in range(50):
+        try:
+            found = recover(taken(seed, whole, passes=False))["fullness"]
+        except Inseparable as why:
+            assert "position and fullness" in str(why)
+        else:
+            told_apart += found.high / found.low < 1.1
+    assert told_apart <= 5, "nobody can know"
+    assert np.mean([(f := recover(taken(seed))["fullness"]).high / f.low < 1.1 for seed in range(50)]) > 0.9
 
 
 def test_drift_while_states_follow_each_other_is_no_cost_of_theirs() -> None:
