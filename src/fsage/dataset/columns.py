@@ -27,7 +27,9 @@ COLUMNS = {
     "target": Column("str", "name of the target, inventories/<target>"),
     "state": Column("str", "name of the state, e.g. 70.30@264M"),
     "cell": Column("str", "name of the cell, unique within its state"),
-    "kind": Column("str", "planned; or sentinel, pass, traced: counted apart, never pooled; unknown: not readable"),
+    "kind": Column(
+        "str", "planned; or sentinel, reference, traced: counted apart, never pooled; unknown: not readable"
+    ),
     "order": Column("Int64", "place among the cells of its state, from 1"),
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
     "status": Column("str", "valid, failed, unsupported, skipped (by the stop rule) or unreadable"),
