@@ -21,7 +21,7 @@ def truth(data: Data) -> Section | None:
     text = (
         "The disk below is a modelled one whose costs are declared. From how long each read took, where its bytes lay, "
         "in how many pieces and when, all of them are estimated at once, without a look at what was declared. Fullness "
-        f"as such costs nothing on it. Intervals hold {LEVEL:.0%}; of {len(found)} values one may lie outside by chance."
+        f"as such costs nothing on it. Intervals hold {LEVEL:.0%}; of {len(found)} values one may be outside by chance."
     )
     table = [["", "planted", "recovered", f"{LEVEL:.0%} interval", "planted lies inside"]]
     table += [
