@@ -13,7 +13,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -64,9 +64,9 @@ class Attendant:
         }
         return works[do](**given)
 
-    def drop(self, of_state: Sequence[str] = ()) -> Mapping[str, Any]:
+    def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
         """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
-        return drop_of(self.target, map(Path, of_state)) if self.target else caches.drop_all()
+        return dict(drop_of(self.target, map(Path, of_state))) if self.target else caches.drop_all()
 
     def read(self) -> dict[str, Any]:
         """Read the target's cache-eviction file."""

@@ -41,7 +41,7 @@ class Ost(NamedTuple):
 
 
 Wrong = Callable[[Sequence[Ost]], list[str]]  # sentences; empty when all is as it should be
-Sync = Callable[[], int | None]
+Sync = Callable[[], int | None]  # hosts: Python 3.9
 
 
 def parse(text: str) -> list[Ost]:
