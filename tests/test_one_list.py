@@ -68,7 +68,7 @@ def test_what_depends_on_the_file_system_is_in_its_type():
 def test_what_depends_on_the_kind_of_target_is_in_its_type():
     """Lustre has a package of its own; `directory` and `loop` are words of other things too, such as options."""
     found = branches(set(kinds.names()), "agent/kinds/*.py")
-    words = {"agent/declaration.py", "agent/frozen.py", "agent/lustre/mounts.py", "evidence/look.py"}
+    words = {"agent/declaration.py", "agent/frozen.py", "agent/lustre/mounts.py", "evidence/inspect.py"}
     assert found.keys() <= words, found
 
 

@@ -198,7 +198,10 @@ def test_a_segment_whose_directory_comes_otherwise_fails_the_step(segments: dict
     [
         (
             "openmpi",
-            [f"mpirun --allow-run-as-root --oversubscribe --host c1:{n},c2:{n} -np {2 * n}" for n in (2, 4)],
+            [
+                f"mpirun --allow-run-as-root --oversubscribe --host c1:{n},c2:{n} --map-by slot -np {2 * n}"
+                for n in (2, 4)
+            ],
         ),
         ("mpich", [f"mpirun -hosts c1,c2 -ppn {n} -np {2 * n}" for n in (2, 4)]),
         (

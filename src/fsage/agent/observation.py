@@ -93,9 +93,10 @@ class _Extents(TypedDict):
 
 
 class Extents(_Extents, total=False):
-    """How the files that a phase made lie. `mean_position`: 0 is the device's first block, 1 its last."""
+    """How the files that a phase made lie: on the device from 0, its first block, to 1, its last."""
 
     mean_position: float | None
+    position_sd: float | None
     mean_extent_bytes: float | None
     layout_score: float | None
     digest: str

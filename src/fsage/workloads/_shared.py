@@ -96,6 +96,9 @@ def mpirun(claim: Claim, named: bool = False) -> list[str]:
         return ["mpirun", *(where if several else []), *site, "-np", str(count)]
     where = ["--host", ",".join(f"{name}:{each}" for name in names)]
     as_root = [] if claim.get("uid") else ["--allow-run-as-root"]
+    # Open MPI 5 puts all tasks on the first host where it may oversubscribe and is not told how to go on.
+    if not any("map-by" in word or "rmaps" in word for word in site):
+        where += ["--map-by", "slot"]
     return ["mpirun", *as_root, "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
 
 

@@ -66,7 +66,7 @@ class Attendant:
 
     def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
         """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
-        return drop_of(self.target, map(Path, of_state)) if self.target else caches.drop_all()
+        return dict(drop_of(self.target, map(Path, of_state))) if self.target else caches.drop_all()
 
     def read(self) -> dict[str, Any]:
         """Read the target's cache-eviction file."""
@@ -121,7 +121,7 @@ def gone() -> None:
             raise Gone
 
 
-def drop_of(target: Target, of_state: Iterable[Path] = ()) -> dict[str, Any]:
+def drop_of(target: Target, of_state: Iterable[Path] = ()) -> caches.Dropped:
     """Make a client's caches of a target that several share cold; caches.drop's answer."""
     lustre = target.spec["lustre"]
     files = [*measured_files(target.mounts), *of_state]

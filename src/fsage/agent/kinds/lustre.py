@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import privilege
 from fsage.agent.claims import Claim
 from fsage.agent.declaration import LustreSpec, Spec, known_keys, positive
 from fsage.agent.errors import Failure, Refusal
@@ -60,8 +60,8 @@ class Lustre(Directory):
         room_bytes: dict[str, int] = {}
         lacking = [f"{tool}: install the Lustre client" for tool in PROGRAMS if not shutil.which(tool)]
         missing = list(lacking)
-        if os.geteuid() != 0:
-            missing.append("root: lctl set_param needs it")
+        if why := privilege.why_not():
+            missing.append(f"root, or its helper, for lctl set_param and caches: {why}")
         if not lacking:
             try:
                 mount = lustre.mount_of(spec).point

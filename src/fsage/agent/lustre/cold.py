@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 from fsage.agent import caches
 from fsage.agent.errors import Failure
-from fsage.agent.lustre import params
+from fsage.agent.lustre import granted, params
 
 PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.05
 
 
-def drop(fsname: str, files: list[Path]) -> dict[str, Any]:
+def drop(fsname: str, files: list[Path]) -> caches.Dropped:
     """Give back every lock that nobody uses, then drop the caches; caches.drop's answer, with `locks` cancelled.
 
     To count the files' pages takes locks again, under which names and attributes live: these are given back last.
@@ -39,7 +38,7 @@ def give_back(fsname: str) -> int:
     """
     began, before = time.monotonic(), unused(fsname)
     if before:
-        params.put({name.rpartition(".")[0] + ".lru_size": "clear" for name in before})
+        granted.cancel_locks([name.rpartition(".")[0] for name in before])
     while left := [name for name, count in unused(fsname).items() if count]:
         if time.monotonic() - began > PATIENCE_S:
             raise Failure(f"unused locks stayed {PATIENCE_S:.0f} s after lru_size=clear: {params.names(left)}")
