@@ -26,8 +26,8 @@ def main() -> None:
             }
             state.scrub(spec, request, False)
             state.begin("populate", spec, request, False)
-            state.work("populate", spec, request, request["steps"][0], state.ALL)
-            state.end("populate", spec, request, request["steps"][0])
+            state.work(spec, request, request["steps"][0], state.ALL)
+            state.end(spec, request, request["steps"][0])
             target = open_target(spec)
             warm, cold = [], []
             for _ in range(9):

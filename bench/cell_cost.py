@@ -40,8 +40,8 @@ def main() -> None:
         state.scrub(spec, request([]), False)
         for step in STEPS:
             state.begin(step["kind"], spec, request([]), False)
-            state.work(step["kind"], spec, request([]), step, state.ALL)
-            state.end(step["kind"], spec, request([]), step)
+            state.work(spec, request([]), step, state.ALL)
+            state.end(spec, request([]), step)
         target = open_target(spec)
         phases = sequential.commands({"transfer_size": 1 << 20, "iteration": 1}, target.claim)
         ours, theirs, own = [], [], []

@@ -94,8 +94,8 @@ def of_target() -> None:
         state.scrub(spec, request, False)
         for step in request["steps"]:
             state.begin(step["kind"], spec, request, False)
-            state.work(step["kind"], spec, request, step, state.ALL)
-            state.end(step["kind"], spec, request, step)
+            state.work(spec, request, step, state.ALL)
+            state.end(spec, request, step)
         layouts = [state.evidence(spec, request, False)["evidence"]["layout"] for _ in range(REPEATS)]
     files = layouts[0]["stores"][0]["files"]["filler"]["files"]
     times = [layout["seconds"] for layout in layouts]

@@ -42,6 +42,6 @@ def bring(spec: dict, *steps: dict, reuse: str = "nested", shards: int = 1) -> d
         if begun["due"]:
             for index in range(shards):
                 shard = {"index": index, "count": shards, "threads": shards}
-                state.work(step["kind"], spec, request, begun["step"], shard)
-            state.end(step["kind"], spec, request, begun["step"])
+                state.work(spec, request, begun["step"], shard)
+            state.end(spec, request, begun["step"])
     return state.evidence(spec, request, False)["evidence"]["token"]

@@ -152,3 +152,21 @@ def test_the_amounts_of_all_clients_are_within_the_budget(directory_target: Spec
         calibrate.room(spec, GIB, 3)
     with pytest.raises(Refusal, match=r"amount_mib is 600 for each of 2 tasks, and target .* has 1024 MiB"):
         calibrate.room({**spec, "amount_mib": 600}, GIB, 2)
+
+
+def test_hosts_that_share_a_directory_probe_it_at_the_same_time(
+    directory_target: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with a process of the same number, as the first processes of containers have."""
+    place = space.existing(directory_target["directory"])
+    opened, found = os.open, list[str | None]()
+
+    def another_host_comes(path: Any, flags: int, *mode: int) -> int:
+        monkeypatch.setattr(os, "open", opened)
+        descriptor = opened(path, flags, *mode)
+        found.append(space.why_no_direct_io(place))
+        return descriptor
+
+    monkeypatch.setattr(os, "open", another_host_comes)
+    assert [space.why_no_direct_io(place), *found] == [None, None]
+    assert not list(place.glob(".fsage-direct-*"))

@@ -33,7 +33,7 @@ def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     first = claim.claim(local_target, {}, False)
     assert first["changed"] and not claim.claim(local_target, {}, False)["changed"]
     ours = first["claim"]
-    assert ours["phase"] == "claimed" and ours["amount_mib"] == 64 and ours["amount_source"] == "declared"
+    assert ours["status"] == "claimed" and ours["amount_mib"] == 64 and ours["amount_source"] == "declared"
     assert ours["calibration"]["write_mib_s"] > 0 and ours["calibration"]["pair_s"] > 0
     assert 0.85 * GIB < ours["capacity_bytes"] <= GIB and ours["filesystem_state_known"]
     assert ours["device_model"] == {"kind": "none", "label": "no device model", "why_none": "not declared"}

@@ -74,7 +74,7 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> N
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
         known = files.read_json(claim_file(local_target))
-        if known and known["phase"] != "claimed":
+        if known and known["status"] != "claimed":
             with pytest.raises(Refusal, match="interrupted"):
                 open_target(local_target)
         if tenths % 3 == 0:
@@ -93,7 +93,7 @@ def test_a_creation_that_was_killed_is_made_anew(local_target: Spec) -> None:
     known = files.read_json(journal)
     image = known["images"][0]
     loops.detach(image)
-    half = {key: image[key] for key in ("image", "bytes")} | {"phase": "planned"}
+    half = {key: image[key] for key in ("image", "bytes")} | {"status": "planned"}
     files.write_json(journal, {**known, "images": [half]})
     os.truncate(image["image"], MIB)
     with pytest.raises(Refusal, match="has not been created"):

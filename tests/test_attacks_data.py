@@ -58,7 +58,7 @@ def test_an_observation_makes_no_file_elsewhere(plan: Plan, tmp_path: Path, key:
     record.unpack(path, root, "here")
     new = {one for one in files(tmp_path) - before}
     raw = f"{plan.target.name}/tiny/{STATE}/{good['cell']}"
-    assert new == {f"results/raw/{raw}.1.json", f"results/store/{raw}.json"}, "the good one alone"
+    assert new == {f"results/raw/{raw}.1.json", f"results/pending/{raw}.json"}, "the good one alone"
     (kept,) = (root / "refused/here").iterdir()
     assert json.loads(kept.read_text()) == evil
 
@@ -91,7 +91,7 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     obeyed = {"ansible_facts": {"a": jinja}, "add_host": {"host_name": jinja}, "warnings": [jinja]}
     lost = {"lost": jinja, "kinds": ["populate"], "undone": jinja, "remaining": jinja, "cells": [everywhere]}
     answers = {
-        "begin_populate": {**begun, **obeyed},
+        "begin_step": {**begun, **obeyed},
         "measure": {**lost, **obeyed},
         "scrub": obeyed,
         "osts": {"osts": [everywhere]},

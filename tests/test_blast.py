@@ -18,7 +18,7 @@ from fsage.agent import claim, images, striping
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import measure
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.structure import database
+from fsage.agent.steps import database
 from fsage.agent.target import open_target
 from fsage.matrix import patterns
 from fsage.parse import BadOutput, blastn

@@ -22,17 +22,18 @@ from states import bring, populate
 
 from fsage.agent import claim, images, room, structure
 from fsage.agent.blast import blastdb
-from fsage.agent.cells import measure, unrelated
+from fsage.agent.cells import eviction, measure
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import space, stripes
 from fsage.agent.room import Room
-from fsage.agent.structure import database, files, readers
+from fsage.agent.steps import contended_files, database
+from fsage.agent.structure import files
 from fsage.agent.target import Target
 from fsage.records.record import make_record
 
 MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]
-MAKE_NOTHING = {"fragment", "thin", "vacate", "defragment"}
+MAKE_NOTHING = {"fragment", "delete_files", "free_reserved_run", "defragment"}
 OSTS_MIB = (60, 90, 120)
 SEGMENTS = [[8 * MIB, 1, MIB], [None, 2, MIB]]
 
@@ -43,14 +44,14 @@ STEPS: dict[str, Any] = {
         | {"method": st.sampled_from(["fallocate", "write", "buffered"]), "request_bytes": st.just(MIB)}
         | {"files_at_once": st.integers(1, 4)}
     ),
-    "intermingle": st.fixed_dictionaries(
+    "interleave": st.fixed_dictionaries(
         {"files": st.integers(1, 5), "granularity_bytes": st.sampled_from([64 << 10, MIB])}
         | {"method": st.sampled_from(["fallocate", "together"])}
     ),
-    "readers": st.fixed_dictionaries({"percent": st.integers(1, 40), "piece_bytes": st.just(256 << 10)}),
-    "pieces": st.fixed_dictionaries({"percent": st.integers(1, 50), "extents": st.integers(1, 40)}),
+    "contended_files": st.fixed_dictionaries({"percent": st.integers(1, 40), "piece_bytes": st.just(256 << 10)}),
+    "fragmented_file": st.fixed_dictionaries({"percent": st.integers(1, 50), "extents": st.integers(1, 40)}),
     "sqlite": st.fixed_dictionaries({"percent": st.integers(20, 130), "seed": st.just(1)}),
-    "stripe": st.fixed_dictionaries({"unrelated": st.one_of(st.none(), percents)}),
+    "stripe": st.fixed_dictionaries({"eviction_file": st.one_of(st.none(), percents)}),
     "database": st.fixed_dictionaries({"percent": st.integers(50, 400), "volumes": st.integers(2, 4)}),
 }
 LAYOUT = {"realisation": "segments", "segments": SEGMENTS, "nominal_bytes": 32 * MIB, "largest_count": 2}
@@ -60,7 +61,7 @@ def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> N
     assert set(structure.kinds()) == MAKE_NOTHING | set(STEPS)
 
 
-@pytest.mark.parametrize("module", [*map(structure.of, ({"kind": kind} for kind in structure.kinds())), unrelated])
+@pytest.mark.parametrize("module", [*map(structure.of, ({"kind": kind} for kind in structure.kinds())), eviction])
 def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
     """Nothing of a step gives a file bytes but Room, which counts them; a punched hole is none."""
     tree = ast.parse(Path(str(module.__file__)).read_text())
@@ -71,9 +72,9 @@ def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
         and node.attr in ("posix_fallocate", "fallocate", "allocate", "write", "write_bytes", "copyfileobj", "copy")
     }
     given_by_room = {name for name in named if name.startswith("room.")}
-    punches = {"files.allocate"} if module is readers else set()
+    punches = {"files.allocate"} if module is contended_files else set()
     assert named - given_by_room == punches
-    if module is readers:
+    if module is contended_files:
         assert "files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE" in Path(str(module.__file__)).read_text()
 
 
@@ -131,7 +132,7 @@ class Place:
             for number, total in enumerate(OSTS_MIB)
         ]
 
-    def made(self, target: Target, seed: int, volumes: int, each: int, go_on: Any) -> dict:
+    def made(self, target: Target, seed: int, volumes: int, each: int, check_lease: Any) -> dict:
         """Files as large as makeblastdb's."""
         place = target.home / blastdb.PLACE
         place.mkdir(parents=True, exist_ok=True)
@@ -167,7 +168,7 @@ def enough_if(own: bool) -> Iterator[None]:
 
 
 def steps_of(kind: str) -> st.SearchStrategy[dict]:
-    more = {"kind": kind, "generation": 1, "pattern": "two", "seed": 1, "queries": 1, "unrelated": None}
+    more = {"kind": kind, "generation": 1, "pattern": "two", "seed": 1, "queries": 1, "eviction_file": None}
     return STEPS[kind].map(lambda drawn: {**more, **LAYOUT, **drawn})
 
 

@@ -18,7 +18,7 @@ from local_targets import claimed
 
 from fsage.agent import caches, filesystems
 from fsage.agent.cells.phases import Phases
-from fsage.agent.hosts.attend import measured_files
+from fsage.agent.hosts.attendant import measured_files
 from fsage.agent.hosts.others import Hosts, of
 from fsage.agent.state import remove_measured
 from fsage.agent.target import Target

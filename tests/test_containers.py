@@ -53,8 +53,9 @@ def test_on_several_clients_the_tools_of_all_are_in_containers():
     phase = workloads.load("sequential").commands(SEQUENTIAL | {"tool": "fio"}, claim_of_two)[0]
     assert phase["argv"] == [*FIO, "--output-format=json", "--eta=never", "-"]
     ior = workloads.load("sequential").commands(SEQUENTIAL | {"tool": "ior"}, claim_of_two)[0]
-    launched = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--host", "n1:2,n2:2", "-np", "4"]
-    assert ior["argv"][:16] == [*launched, *IOR, "ior", "-v"]
+    where = ["--host", "n1:2,n2:2", "--map-by", "slot"]
+    launched = ["mpirun", "--allow-run-as-root", "--oversubscribe", *where, "-np", "4"]
+    assert ior["argv"][:18] == [*launched, *IOR, "ior", "-v"]
 
 
 @pytest.fixture

@@ -122,6 +122,8 @@ def test_preallocation_and_defragmentation(tmp_path):
     """Their counts, on the targets that they name themselves."""
     said, jobs = dry_run(tmp_path, "prealloc", target=None)
     assert "plan prealloc: 420 cells, 84 states, 4 populates, 0 extra cells" in said
-    assert jobs["thin"] == 80 and jobs["measure"] == 84
+    assert jobs["delete_files"] == 80 and jobs["measure"] == 84
     said, jobs = dry_run(tmp_path, "defrag", target=None)
-    assert "plan defrag: 20 cells, 2 states, 1 populates" in said and jobs["defragment"] == jobs["vacate"] == 1
+    assert (
+        "plan defrag: 20 cells, 2 states, 1 populates" in said and jobs["defragment"] == jobs["free_reserved_run"] == 1
+    )

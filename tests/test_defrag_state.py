@@ -18,9 +18,9 @@ from fsage.agent.target import open_target
 
 pytestmark = pytest.mark.root
 EXTENTS = 150
-PIECES = {"kind": "pieces", "generation": 1, "percent": 4, "extents": EXTENTS}
+PIECES = {"kind": "fragmented_file", "generation": 1, "percent": 4, "extents": EXTENTS}
 OTHERS = populate(84, 2, (MIB,))
-VACATE = {"kind": "vacate", "generation": 1}
+VACATE = {"kind": "free_reserved_run", "generation": 1}
 DEFRAGMENT = {"kind": "defragment", "generation": 1, "scope": "file", "time_limit_s": 60}
 
 
@@ -36,7 +36,7 @@ def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, f
     images.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     before = bring(local_target, PIECES, OTHERS, VACATE)
-    assert EXTENTS <= before["notes"]["pieces"]["extents"] <= 1.05 * EXTENTS
+    assert EXTENTS <= before["notes"]["fragmented_file"]["extents"] <= 1.05 * EXTENTS
     target = open_target(local_target)
     request = {"study": "test", "state": "wanted", "steps": [PIECES, OTHERS, VACATE], "reuse": "nested"}
     request["cells"] = [cell(target.claim, "cold", 2), cell(target.claim, "warm", 3)]
@@ -54,7 +54,7 @@ def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, f
     after = bring(local_target, PIECES, OTHERS, VACATE, DEFRAGMENT)
     assert after["instance"] == before["instance"], "the very file that was measured is defragmented"
     found = after["notes"]["defragment"]
-    assert found["before"]["extents"] == before["notes"]["pieces"]["extents"]
+    assert found["before"]["extents"] == before["notes"]["fragmented_file"]["extents"]
     assert found["after"]["extents"] <= 3, found["left"]
     assert found["moved_bytes"] > 0.9 * size and len(found["sha256"]) == 64
 

@@ -18,7 +18,7 @@ from fsage.agent.fingerprint import layout_of
 from fsage.agent.structure import fillers
 from fsage.agent.target import Target, open_target
 from fsage.evidence import texts
-from fsage.evidence.look import look
+from fsage.evidence.inspect import inspect
 from fsage.records.messages import StoresLayout as Layout
 
 MIB = 1 << 20
@@ -120,8 +120,8 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
     state.settle(aged)
     (device,), (mount,) = aged.devices, aged.mounts
     before = sectors_written(device)
-    of_device, of_mount = look(device, 0)["stores"][0], look(str(mount), 1_000_000)["stores"][0]
-    of_part = look(str(mount / "filler"), 5)["stores"][0]
+    of_device, of_mount = inspect(device, 0)["stores"][0], inspect(str(mount), 1_000_000)["stores"][0]
+    of_part = inspect(str(mount / "filler"), 5)["stores"][0]
     assert sectors_written(device) == before
     check_sums(of_mount)
     assert of_device["absent"]["files"].startswith("of a device or an image no files are asked")
@@ -134,7 +134,7 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
 
     image = aged.claim["stores"][0]["image"]
     with pytest.raises(ValueError, match=f"attached to {device}, which may know it better"):
-        look(image, 0)
+        inspect(image, 0)
 
 
 @pytest.mark.root
@@ -152,7 +152,7 @@ def test_a_file_system_in_use_is_read_all_the_same(aged):
     user.start()
     try:
         for what in [device, str(mount)] * 10:
-            (store,) = look(what, 0)["stores"]
+            (store,) = inspect(what, 0)["stores"]
             check_sums(store)
     finally:
         over.set()
@@ -179,7 +179,7 @@ def test_ext4_images_of_any_make(tmp_path, options):
     image = str(tmp_path / "image")
     os.truncate(os.open(image, os.O_CREAT | os.O_WRONLY), 200 * MIB + 12345)
     said("mke2fs", "-q", "-t", *options.split(), image)
-    store = look(image, 0)["stores"][0]
+    store = inspect(image, 0)["stores"][0]
     check_sums(store)
     header = said("dumpe2fs", "-h", image)
     assert store["free_bytes"] == read(header)["free_bytes"], "not mounted: the superblock's count is right"
@@ -192,7 +192,7 @@ def test_an_xfs_image_that_is_not_mounted(tmp_path):
     image = str(tmp_path / "image")
     os.truncate(os.open(image, os.O_CREAT | os.O_WRONLY), 512 * MIB)
     said("mkfs.xfs", "-q", "-d", "agcount=5", image)
-    store = look(image, 0)["stores"][0]
+    store = inspect(image, 0)["stores"][0]
     check_sums(store)
     assert store["groups"]["count"] == 5
     free_blocks = int(said("xfs_db", "-r", "-c", "sb 0", "-c", "print fdblocks", image).split()[-1])
@@ -204,13 +204,13 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
     os.truncate(os.open(image, os.O_CREAT | os.O_WRONLY), 256 * MIB)
     said("mkfs.btrfs", "-q", image)
     with pytest.raises(ValueError, match=f"{image}: btrfs can be read through its mount only"):
-        look(image, 0)
+        inspect(image, 0)
     said("mke2fs", "-q", "-t", "ext4", f"{image}.ext4", "64M")
     os.truncate(f"{image}.ext4", 1 << 16)
     with pytest.raises(ValueError, match=r"`dumpe2fs .*\.ext4` ended with status 1: dumpe2fs: .* short read"):
-        look(f"{image}.ext4", 0)
+        inspect(f"{image}.ext4", 0)
     said("mkswap", image)
     with pytest.raises(ValueError, match="swap is on it; ext4"):
-        look(image, 0)
-    found = look("/proc/self", 10)["stores"][0]
+        inspect(image, 0)
+    found = inspect("/proc/self", 10)["stores"][0]
     assert found["absent"]["free_bytes"] == "of proc no free space is read; only of ext4 (ldiskfs), XFS and btrfs"

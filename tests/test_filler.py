@@ -9,7 +9,8 @@ from small_filesystems import MIB, small
 
 from fsage.agent import filesystems
 from fsage.agent.evidence import fiemap
-from fsage.agent.structure import files, populate
+from fsage.agent.steps import populate
+from fsage.agent.structure import files
 
 pytestmark = pytest.mark.root
 COUNT, SIZE = 4, 16 * MIB

@@ -12,7 +12,7 @@ import pytest
 from fsage.agent import claim, images
 from fsage.agent.declaration import complete
 from fsage.agent.errors import Refusal
-from fsage.agent.hosts import alike, attend, others
+from fsage.agent.hosts import alike, attendant, others
 from fsage.agent.hosts.others import Hosts
 
 # Another host is a Python of this machine that was told something else than the truth.
@@ -82,7 +82,7 @@ def test_what_srun_starts_would_not_see_a_loop_target(tmp_path, monkeypatch):
 
 def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_path, monkeypatch):
     """An agent that hears nothing for an hour ends; what it hears meanwhile is answered by nothing."""
-    assert others.SAY_EVERY_S < attend.SILENCE_S / 2
+    assert others.SAY_EVERY_S < attendant.SILENCE_S / 2
     monkeypatch.setattr(others, "SAY_EVERY_S", 0.0)
     spec = {"name": "t", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
     clients = [{"name": "n1"}, another(tmp_path, "n2", TRUTH)]

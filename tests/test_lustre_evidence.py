@@ -50,7 +50,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def test_the_device_that_lustre_names_is_read_and_nothing_else(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
-    first, second = osts.look(spec, {}, False)["osts"]
+    first, second = osts.inspect(spec, {}, False)["osts"]
     assert (first["ost"], first["store"], first["filesystem"]) == ("lustre-OST0000", 0, "ldiskfs")
     assert first["source"]["free"].startswith("dumpe2fs")
     assert first["groups"]["count"] == 64
@@ -63,7 +63,7 @@ def test_the_device_that_lustre_names_is_read_and_nothing_else(site: Site, tmp_p
 def test_zfs_is_recognised_and_unsupported(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, parameters("zfs"))
-    stores = osts.look(spec, {}, False)["osts"]
+    stores = osts.inspect(spec, {}, False)["osts"]
     assert [one["filesystem"] for one in stores] == ["zfs", "zfs"]
     assert stores[0]["absent"]["groups"] == "unsupported: the layout of zfs OSTs is not read, only of ldiskfs"
     assert site.commands("dumpe2fs") == []
@@ -73,7 +73,7 @@ def test_a_server_without_osts_has_none(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
     missing = "error: get_param: param_path 'osd-*/lustre-OST*/fstype': No such file or directory\n"
     site.answer(ASKED, stderr=missing, rc=2)
-    assert osts.look(spec, {}, False)["osts"] == []
+    assert osts.inspect(spec, {}, False)["osts"] == []
 
 
 @pytest.mark.root

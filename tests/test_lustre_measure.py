@@ -73,8 +73,8 @@ def spec(tmp_path: Path, site: Site) -> dict:
     request = {"state": "1.00", "steps": STEPS, "study": "test"}
     state.scrub(spec, request, False)
     begun = state.begin("populate", spec, request, False)
-    state.work("populate", spec, request, begun["step"], state.ALL)
-    state.end("populate", spec, request, begun["step"])
+    state.work(spec, request, begun["step"], state.ALL)
+    state.end(spec, request, begun["step"])
     return spec
 
 
@@ -219,22 +219,22 @@ def test_a_table_that_an_ost_lost_stops_the_visit_and_fails_the_cell(
 def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
     spec: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = {"kind": "intermingle", "generation": 1, "files": 2, "granularity_bytes": MIB, "method": "together"}
+    step = {"kind": "interleave", "generation": 1, "files": 2, "granularity_bytes": MIB, "method": "together"}
     request = {"state": "1M.clean", "steps": [step], "study": "test"}
     state.scrub(spec, request, False)
     with pytest.raises(
         Refusal, match=r"in pieces of 1MiB, and tune_prealloc.yml set nothing: run it with tune_prealloc_size=1"
     ):
-        state.begin("intermingle", spec, request, False)
+        state.begin("interleave", spec, request, False)
     now = {f"lustre-OST000{number}": {"prealloc_table": "32 64 128"} for number in (0, 1)}
     path = Path(spec["home"]) / "scratch" / "tunables.json"
     path.write_text(json.dumps({"preallocation": {"asked": {"size": "8MiB"}, "now": now}}))
     with pytest.raises(Refusal, match=r"set {'size': '8MiB'}: run it with tune_prealloc_size=1MiB first"):
-        state.begin("intermingle", spec, request, False)
+        state.begin("interleave", spec, request, False)
     path.write_text(json.dumps({"preallocation": {"asked": {"size": "1MiB"}, "now": now}}))
     tables = {"oss1": {"tables": dict.fromkeys(now, "256 512 1024 2048")}}
     monkeypatch.setattr(Hosts, "ask_servers", lambda self, **what: tables)
     with pytest.raises(Refusal, match=r"OST0000 has prealloc_table '256 512 1024 2048'; lustre-OST0001 has"):
-        state.begin("intermingle", spec, request, False)
+        state.begin("interleave", spec, request, False)
     tables["oss1"]["tables"] = dict.fromkeys(now, "32 64 128")
-    assert state.begin("intermingle", spec, request, False)["due"]
+    assert state.begin("interleave", spec, request, False)["due"]

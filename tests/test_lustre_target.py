@@ -104,10 +104,10 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
     begun = state.begin("populate", spec, request, False)
     shares = [{"index": index, "count": 2, "threads": 1} for index in (0, 1)]
     for where, share in ((spec, shares[0]), (there, shares[1])):
-        assert state.work("populate", where, request, begun["step"], share)["files"]
+        assert state.work(where, request, begun["step"], share)["files"]
     with pytest.raises(Refusal, match="here its files are only populated"):
         state.scrub(there, request, False)  # the lease that guards the target is on the other host
-    state.end("populate", spec, request, begun["step"])
+    state.end(spec, request, begun["step"])
 
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:
@@ -116,9 +116,9 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
     state.scrub(spec, request, False)
     for step in STEPS:
         begun = state.begin(step["kind"], spec, request, False)
-        state.work(step["kind"], spec, request, begun["step"], state.ALL)
+        state.work(spec, request, begun["step"], state.ALL)
         assert begun["due"]
-        state.end(step["kind"], spec, request, begun["step"])
+        state.end(spec, request, begun["step"])
     left = list(structure.fillers(Path(spec["directory"])))
     assert 0 < len(left) < (4 << 30) // 100 // (4 * MIB)
     site.commands()
@@ -141,9 +141,9 @@ def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) 
     request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
     state.scrub(spec, request, False)
     begun = state.begin("populate", spec, request, False)
-    state.work("populate", spec, request, begun["step"], state.ALL)
+    state.work(spec, request, begun["step"], state.ALL)
     with pytest.raises(Failure, match=r"lie elsewhere: .*/g1/0000000 begins on OST 1, asked was 0"):
-        state.end("populate", spec, request, begun["step"])
+        state.end(spec, request, begun["step"])
     assert state.diagnose(spec, request, False)["todo"] == ["scrub", "populate"]
 
 

@@ -42,8 +42,8 @@ def spec(local_target: dict) -> dict:
     request = asked([])
     state.scrub(local_target, request, False)
     state.begin("populate", local_target, request, False)
-    state.work("populate", local_target, request, STEPS[0], state.ALL)
-    state.end("populate", local_target, request, STEPS[0])
+    state.work(local_target, request, STEPS[0], state.ALL)
+    state.end(local_target, request, STEPS[0])
     return local_target
 
 
@@ -168,7 +168,7 @@ def test_a_phase_may_take_as_long_as_its_estimate_wants(spec, monkeypatch):
     hours, quick = {**cell(spec, "hours"), "estimate_s": 5000.0}, {**cell(spec, "quick"), "estimate_s": 1.0}
     given = []
 
-    def run(commands, attend, timeout_s, **how):
+    def run(commands, check_alive, timeout_s, **how):
         given.append(timeout_s)
         return [{"argv": list(argv), "rc": 0, "line_s": [], "timed_out": False, "wall_s": 0.0} for argv in commands]
 
@@ -319,20 +319,20 @@ def test_a_command_that_works_long_renews_the_lease(tmp_path, monkeypatch):
 def test_a_pass_reads_the_device_and_a_traced_cell_keeps_its_requests(spec, tmp_path):
     claimed = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
     params = {"workload": "device_range", "position": 0.5, "iteration": 1}
-    one = {"name": "pass_before", "kind": "pass", "order": 1, "attempt": 1, "params": params}
+    one = {"name": "reference_before", "kind": "reference", "order": 1, "attempt": 1, "params": params}
     traced = {**cell(spec, "traced_1"), "kind": "traced", "trace": True}
     cells = [{**one, "phases": device_range.commands(params, claimed)}, traced]
     assert measure.measure(spec, asked(cells), False)["measured"] == 2
     records = {}
-    for name in ("pass_before", "traced_1"):
+    for name in ("reference_before", "traced_1"):
         seen, path = observed(spec, name)
         raw = tmp_path / path.name
         raw.write_text(path.read_text())
         records[name] = make_record(seen, raw, tmp_path)
         assert records[name]["status"] == "valid", records[name]["why"]
-    argv = records["pass_before"]["phases"][0]["argv"]
+    argv = records["reference_before"]["phases"][0]["argv"]
     assert f"--filename={open_target(spec).devices[0]}" in argv and "--readonly" in argv
-    assert records["pass_before"]["metrics"]["read_bytes"] == 64 * MIB
+    assert records["reference_before"]["metrics"]["read_bytes"] == 64 * MIB
     write, read = (phase["trace"] for phase in records["traced_1"]["phases"])
     if "why_none" not in write:
         assert sum(write["columns"]["bytes"]) >= 64 * MIB and any(write["columns"]["write"])

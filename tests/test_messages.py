@@ -36,7 +36,7 @@ from fsage.records import messages, record
 from fsage.report import evidence
 from fsage.run import request
 from fsage.site import findings, page
-from fsage.site.look import Host, Site
+from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -132,7 +132,7 @@ def test_an_observation_is_taken_as_what_was_asked_for_or_kept_aside(plan: Plan,
     _, refused = record.unpack(path, root, "here")
     assert all(one.isprintable() for one in refused)
     where = f"here/tiny/{state}"
-    mine = (f"results/raw/{where}/", f"results/store/{where}/", "results/refused/here/")
+    mine = (f"results/raw/{where}/", f"results/pending/{where}/", "results/refused/here/")
     added = files(root.parent) - before
     assert all(one.startswith(mine) and one.count("/") == mine[one.startswith(mine[2]) * 2].count("/") for one in added)
     assert len(refused) <= 1, "the good one is always taken"
@@ -218,7 +218,7 @@ def test_a_claim_a_states_evidence_and_a_probe_are_saved_as_what_they_are(
     probe = {
         **{"able": True, "missing": [], "root": True, "host": "n1", "kernel": "6", "memory_bytes": 1 << 34},
         **{"network_mbit_s": [1000], "time": 1.0e9, "tools": {"fio": "3.33", "ior": None}, "images": {}},
-        **{"places": [{"directory": "/d", "free_gib": 1.0}], "claim": {"id": "c", "created": "t", "phase": "claimed"}},
+        **{"places": [{"directory": "/d", "free_gib": 1.0}], "claim": {"id": "c", "created": "t", "status": "claimed"}},
     }
     samples = {"claim": claim, "evidence": of_state, "probe": probe}
     key = data.draw(st.sampled_from(sorted(samples)))
@@ -250,7 +250,7 @@ def test_a_request_is_refused_by_the_agent_or_of_its_types(plan: Plan, data: st.
     made = json.loads(json.dumps(request.make(plan, STATE, plan.cells[STATE])))
     question = {"target": {"name": "here"}, "request": made, "hosts": {"clients": [{"name": "n1"}], "servers": []}}
     text = data.draw(st.one_of(spoiled(question).map(sent), st.binary(max_size=20), st.just(b"[" * 100_000)))
-    verb = data.draw(st.sampled_from(["scrub", "measure", "evidence", "begin_populate", "end_fragment", "hold"]))
+    verb = data.draw(st.sampled_from(["scrub", "measure", "evidence", "begin_step", "end_step", "hold"]))
 
     def read() -> dict[str, Any]:
         given_ = agent.question(text)

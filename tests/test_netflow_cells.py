@@ -80,7 +80,8 @@ LUSTRE = {
     [
         (
             "openmpi",
-            "mpirun --allow-run-as-root --oversubscribe --host c1:8,c2:8 --mca x y -np 16 -x FSAGE_NETFLOW_KEY",
+            "mpirun --allow-run-as-root --oversubscribe --host c1:8,c2:8 --map-by slot --mca x y -np 16 "
+            "-x FSAGE_NETFLOW_KEY",
         ),
         ("mpich", "mpirun -hosts c1,c2 -ppn 8 --mca x y -np 16"),
     ],

@@ -241,7 +241,7 @@ def test_a_user_without_rights_uses_his_own_places_and_no_other_users(directory_
 def test_a_forged_list_of_images_deletes_nothing(local_target: Spec, precious: Path) -> None:
     home = Path(local_target["home"]) / local_target["name"]
     home.mkdir(parents=True)
-    forged = {"image": str(precious / "file"), "phase": "planned", "bytes": 1}
+    forged = {"image": str(precious / "file"), "status": "planned", "bytes": 1}
     (home / "images.json").write_text(json.dumps({"declared": {"stores": 1, "size_gib": 1}, "images": [forged]}))
     for path in (home / "images.json", home, home.parent):  # the file alone, then what it lies in too
         os.chown(path, NOBODY, NOBODY)

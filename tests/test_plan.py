@@ -95,7 +95,7 @@ def test_records_are_handed_over_when_all_are_there(plan):
     assert record.hand_over(again(plan), state) == []
     made = results.read(plan.results.record(state, plan.cells[state][0].name))
     assert made["status"] == "failed" and made["metrics"] == {} and made["structure"].startswith("PAF:30.00:")
-    assert not list((plan.results.root / "store").rglob("*.json"))
+    assert not list((plan.results.root / "pending").rglob("*.json"))
     assert state not in again(plan).missing
 
 

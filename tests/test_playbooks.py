@@ -345,7 +345,7 @@ def test_two_clients_with_two_threads_make_the_same_files(claimed: dict[str, Any
     again = request(tmp_path / "again.json", [POPULATE, FRAGMENT, {**POPULATE, "generation": 2, "percent": 10}])
     done(ansible(both, "scrub.yml", "-e", request(tmp_path / "empty.json", [], reuse="fresh", state="empty")))
     assert filler(claimed["mount"]) == {}
-    ran = ansible(both, *books[1:], "-e", again, bring_about_threads=2)
+    ran = ansible(both, *books[1:], "-e", again, apply_step_threads=2)
     done(ran)
     assert all(re.search(rf"^{host}: populate: \d+ files", ran.stdout, re.M) for host in ("one", "two"))
     assert filler(claimed["mount"]) == alone

@@ -16,7 +16,7 @@ from small_filesystems import MIB, fragmented, small
 from fsage.agent import filesystems, ranges
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.structure.defragment import checksum
+from fsage.agent.steps.defragment import checksum
 
 pytestmark = pytest.mark.root
 PIECE = 1 << 12

@@ -447,10 +447,10 @@ def test_a_single_cell_makes_a_report_that_says_how_little_it_is(quickstart, tmp
     assert "No state has evidence of its layout." in text
 
 
-def test_kinds_of_cells_and_spared_ones_are_counted_apart(quickstart, tmp_path):
+def test_kinds_of_cells_and_skipped_ones_are_counted_apart(quickstart, tmp_path):
     records = make_records(quickstart)
-    spared = next(record for record in records if record["kind"] == "planned")
-    spared.update(status="spared", why="the interval is narrow enough", metrics={})
+    skipped = next(record for record in records if record["kind"] == "planned")
+    skipped.update(status="skipped", why="the interval is narrow enough", metrics={})
     text = words(build(quickstart, records, tmp_path))
-    assert "19 of 20 planned cells measured, 1 spared ; apart from these 2 traced" in text
+    assert "19 of 20 planned cells measured, 1 skipped ; apart from these 2 traced" in text
     assert "Every planned cell has a valid record." in text

@@ -15,7 +15,7 @@ import yaml
 from fsage.plan.target import Target, load_target
 from fsage.site import page
 from fsage.site.findings import findings
-from fsage.site.look import Host, Site, _groups, look
+from fsage.site.inspect import Host, Site, _groups, inspect
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Target(name="here", kind="directory", directory="/data/fsage")
@@ -145,7 +145,7 @@ def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_pat
     gone = {"ansible_host": "127.0.0.1", "ansible_port": 1}
     groups = {"clients": {"hosts": {"me": here}}, "servers": {"hosts": {"gone": gone}}, "launcher": {"hosts": {}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
-    site = look(inventory)
+    site = inspect(inventory)
     me, lost = site.of("clients")[0], site.of("servers")[0]
     assert me.answer and me.answer["root"] and me.answer["claim"] is None and me.why is None
     assert lost.answer is None and "refused" in str(lost.why) and "launcher" in site.groups

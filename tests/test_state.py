@@ -12,8 +12,8 @@ from states import bring, fragment, populate
 from fsage.agent import claim, images, state, structure, token
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import digest
+from fsage.agent.steps.fragment import doomed
 from fsage.agent.structure import files
-from fsage.agent.structure.fragment import doomed
 from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
@@ -94,7 +94,7 @@ def test_files_that_do_not_fit_end_the_step_at_one_that_is_named(spec):
     target = open_target(spec)
     files.fallocate(target.mounts[0] / "somebody_elses", target.capacity_bytes // 2)
     with pytest.raises(Failure, match=r"populating stopped at file \d+ of \d+ \(.*: No space left.*asked were 90% of"):
-        state.work("populate", spec, request, begun["step"], {"index": 0, "count": 1})
+        state.work(spec, request, begun["step"], {"index": 0, "count": 1})
 
 
 def test_fresh_never_goes_on_from_another_state(spec):
@@ -160,7 +160,7 @@ def test_a_torn_or_foreign_token_counts_as_none(spec):
     mount = open_target(spec).mounts[0]
     path = token.path_of(mount)
     whole = path.read_bytes()
-    assert token.read(mount)["phase"] == "ready"
+    assert token.read(mount)["status"] == "ready"
     path.write_bytes(whole[:40] + b"X" + whole[41:])
     assert token.read(mount) is None
     with pytest.raises(Refusal, match=r"no readable state token; run scrub\.yml"):
@@ -214,5 +214,5 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
 
     monkeypatch.setattr(files, "path_of", third_is_late)
     with pytest.raises(Failure, match=f"another run has taken target .* over while {kind} was at work"):
-        state.work(kind, spec, request, begun["step"], state.ALL)
+        state.work(spec, request, begun["step"], state.ALL)
     assert len(touched) == 3

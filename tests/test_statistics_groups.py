@@ -172,7 +172,7 @@ def test_a_table_made_before_these_columns_is_one_layout_under_one_setting():
     assert conditions(old) == []
 
 
-@pytest.mark.parametrize("kind", ["sentinel", "traced", "pass"])
+@pytest.mark.parametrize("kind", ["sentinel", "traced", "reference"])
 def test_extras_enter_no_group(kind):
     extras = [record("10.00@264M", i, 1.0, 50 + i, kind=kind, kernel="6.19.1") for i in range(3)]
     pd.testing.assert_frame_equal(summarise(table_of(taken() + extras)), summarise(table_of(taken())))
@@ -226,9 +226,9 @@ def drifting(rise, passes_fall=0.0, states=8, seed=3):
     rows = []
     for number in range(states):
         state = f"{number + 1}0.00@264M"
-        for kind, order, lost in (("pass_before", 0, 0.0), ("pass_after", 31, 0.5)):
+        for kind, order, lost in (("reference_before", 0, 0.0), ("reference_after", 31, 0.5)):
             speed = 350 * (1 - passes_fall * (number + lost)) * rng.normal(1, 0.001)
-            rows.append(record(state, 1, None, order, kind="pass", cell=kind, read_bw_mib_s=speed, params="{}"))
+            rows.append(record(state, 1, None, order, kind="reference", cell=kind, read_bw_mib_s=speed, params="{}"))
         for order, place in enumerate(rng.permutation(30), 1):
             group = int(place) // 5
             rate = 100 * (group + 1) * rng.normal(1, 0.01) * (1 + (number == states - 1) * rise * order / 30)

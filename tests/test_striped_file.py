@@ -33,16 +33,18 @@ def cell(claimed: dict, steps: list[dict], **more: object) -> dict:
 
 @pytest.mark.root
 def test_a_file_is_written_and_read_in_its_layout(osts):
-    steps = [{**step("IOR.6"), "unrelated": 2}]
+    steps = [{**step("IOR.6"), "eviction_file": 2}]
     ready = bring(osts, *steps)
-    assert ready["files"] == 16 and ready["bytes"] == ready["notes"]["stripe"]["unrelated_bytes"] >= 16 * MIB
+    assert ready["files"] == 16 and ready["bytes"] == ready["notes"]["stripe"]["eviction_bytes"] >= 16 * MIB
     noted = ready["notes"]["stripe"]
     assert noted["osts"] == STORES and [one[2] for one in noted["segments"]] == [1, 2, 4], "4, 8, 16 on 4 of 16 OSTs"
     assert [one[1] // MIB for one in noted["segments"]] == [16, 32, 64], "1, 2 and 4 of 4 TB"
     target = open_target(osts)
     request = {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested"}
     assert (
-        measure.measure(osts, {**request, "cells": [cell(target.claim, steps, unrelated_read=True)]}, False)["measured"]
+        measure.measure(osts, {**request, "cells": [cell(target.claim, steps, read_eviction_file=True)]}, False)[
+            "measured"
+        ]
         == 1
     )
     (path,) = (target.home / "outbox").rglob("one.1.json")
@@ -52,7 +54,7 @@ def test_a_file_is_written_and_read_in_its_layout(osts):
     assert outcome.metrics["write_bytes"] == outcome.metrics["read_bytes"] == 64 * MIB
     write, read = observation["phases"]
     assert (write["extents"]["files"], write["extents"]["bytes"], read["cached_pages"]) == (7, 64 * MIB, 0)
-    assert write["cache_drop"] == read["cache_drop"] == "umount and mount, then read the unrelated file"
+    assert write["cache_drop"] == read["cache_drop"] == "umount and mount, then read the cache-eviction file"
     # object 0 holds segment 1, objects 1 and 2 lie on the next OSTs, 3 goes on from there: all by number mod 4
     named = [word for word in write["argv"] if word.startswith("--filename=")]
     assert [Path(word).parts[-3:] for word in named] == [(str(n % 4), "measured", f"object{n}") for n in range(7)]
@@ -109,12 +111,12 @@ def test_what_no_cell_can_be_made_of_is_said():
     for ask in (workloads.load("striped_file").commands, workloads.load("striped_file").seconds):
         with pytest.raises(ValueError, match=r"nodes: 16 are more than target osts was claimed with: 1 \(the launcher"):
             ask(many, CLAIM)
-    with pytest.raises(ValueError, match="unrelated_read: the states have no `unrelated_file`"):
-        cell(CLAIM, layout, unrelated_read=True)
+    with pytest.raises(ValueError, match="read_eviction_file: the states have no `eviction_file`"):
+        cell(CLAIM, layout, read_eviction_file=True)
     with pytest.raises(workloads.Unsupported, match="server_cache none: a target of kind loop has no servers"):
         cell(CLAIM, layout, server_cache="none")
-    asked = {**many, "nodes": None, "unrelated_read": True}
-    beside = [{**layout[0], "unrelated": 5}]
+    asked = {**many, "nodes": None, "read_eviction_file": True}
+    beside = [{**layout[0], "eviction_file": 5}]
     known = {**CLAIM, "calibration": calibration, "capacity_bytes": 80 * MIB}
     assert workloads.load("striped_file").seconds(asked, known, beside) == seconds + 2 * 4 / 4, (
         "4 MiB before each phase"

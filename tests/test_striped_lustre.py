@@ -18,7 +18,7 @@ from states import bring
 
 from fsage import workloads
 from fsage.agent import caches, claim
-from fsage.agent.cells import measure, unrelated
+from fsage.agent.cells import eviction, measure
 from fsage.agent.errors import Failure
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.others import Hosts
@@ -29,7 +29,7 @@ from fsage.agent.target import open_target
 MIB = 1 << 20
 TYPES = [[64 * MIB, 1, 4 * MIB], [None, 2, 4 * MIB]]  # as recorded
 STEP = {"kind": "stripe", "generation": 1, "pattern": "own", "nominal_bytes": 128 * MIB, "largest_count": 2}
-STEPS = [{**STEP, "realisation": "pfl", "unrelated": None, "segments": TYPES}]
+STEPS = [{**STEP, "realisation": "pfl", "eviction_file": None, "segments": TYPES}]
 SET = "lfs setstripe -E 64M -c 1 -S 4M -E -1 -c 2 -S 4M"
 
 
@@ -187,7 +187,10 @@ def test_a_segment_whose_directory_comes_otherwise_fails_the_step(segments: dict
     [
         (
             "openmpi",
-            [f"mpirun --allow-run-as-root --oversubscribe --host c1:{n},c2:{n} -np {2 * n}" for n in (2, 4)],
+            [
+                f"mpirun --allow-run-as-root --oversubscribe --host c1:{n},c2:{n} --map-by slot -np {2 * n}"
+                for n in (2, 4)
+            ],
         ),
         ("mpich", [f"mpirun -hosts c1,c2 -ppn {n} -np {2 * n}" for n in (2, 4)]),
         (
@@ -217,7 +220,7 @@ def test_each_clients_tasks_are_shared_out(launcher: str, starts: list[str]) -> 
 
 
 @pytest.mark.root
-def test_the_unrelated_file_lies_on_all_osts_and_every_client_reads_it(spec: dict, site: Site, monkeypatch) -> None:
+def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict, site: Site, monkeypatch) -> None:
     filler = f"{spec['directory']}/filler/g1"
     site.answer(f"lfs setstripe -c -1 -S 1M -i -1 {filler}")
     everywhere = (
@@ -226,19 +229,19 @@ def test_the_unrelated_file_lies_on_all_osts_and_every_client_reads_it(spec: dic
     site.answer(f"lfs getstripe -y -d {filler}", everywhere)
     with monkeypatch.context() as small:
         small.setattr(alike, "memory_bytes", lambda: 40 * MIB)
-        state = bring(spec, {**STEPS[0], "unrelated": "memory"})
-    assert state["notes"]["stripe"]["unrelated_bytes"] == state["bytes"] == 32 * MIB, "16 files of whole MiB"
+        state = bring(spec, {**STEPS[0], "eviction_file": "memory"})
+    assert state["notes"]["stripe"]["eviction_bytes"] == state["bytes"] == 32 * MIB, "16 files of whole MiB"
     target = open_target(spec)
-    paths = unrelated.paths_of(target.mounts)
+    paths = eviction.paths_of(target.mounts)
     for path in paths:
         caches.give_up(path)
     client = {"python": sys.executable, "local": True, "name": "c2"}
     with contextlib.closing(
         Hosts(target.spec, target.claim, {"clients": [{"name": "c1"}, client], "servers": []})
     ) as two:
-        two.read_unrelated(target)
+        two.read_eviction_file(target)
         assert caches.cached_pages(paths) * mmap.PAGESIZE == 32 * MIB
         for path in paths:
             path.unlink()
-        with pytest.raises(Failure, match=r"the state has no unrelated file below .*/filler to be read"):
-            two.read_unrelated(target)
+        with pytest.raises(Failure, match=r"the state has no cache-eviction file below .*/filler to be read"):
+            two.read_eviction_file(target)

@@ -75,9 +75,9 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("striping", "realisation: segments", "realisation: plf", "states.realisation: 'plf' is not allowed"),
         (
             "striping_scaling",
-            "unrelated_file: memory",
-            "unrelated_file: 60",
-            "unrelated_file: 60 is not allowed: percent of",
+            "eviction_file: memory",
+            "eviction_file: 60",
+            "eviction_file: 60 is not allowed: percent of",
         ),
         ("striping", "server_cache: kept", "server_cache: off", "cells.server_cache: false is not allowed"),
         ("striping_scaling", "", "", "are more than target osts was claimed with: 2 (n1, n2); leave such cells out"),

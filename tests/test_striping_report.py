@@ -23,7 +23,7 @@ from fsage.report.striping.server_cache import server_cache
 from fsage.report.striping.times import phase_times, scaling
 from fsage.run import conclusion
 from fsage.site import page
-from fsage.site.look import Host, Site
+from fsage.site.inspect import Host, Site
 from fsage.study.study import load_study
 
 TAKEN = (Path(__file__).parent / "data" / "studies" / "striping.jsonl").read_text().splitlines()

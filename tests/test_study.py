@@ -19,8 +19,8 @@ STUDIES = ("quickstart", "series1", "series2")
 @pytest.mark.parametrize(
     ("name", "states", "populates", "kinds"),
     [
-        ("series1", 64, 8, {"planned": 2240, "sentinel": 128, "pass": 128, "traced": 2}),
-        ("series2", 7, 1, {"planned": 70, "sentinel": 14, "pass": 14, "traced": 2}),
+        ("series1", 64, 8, {"planned": 2240, "sentinel": 128, "reference": 128, "traced": 2}),
+        ("series2", 7, 1, {"planned": 70, "sentinel": 14, "reference": 14, "traced": 2}),
         ("quickstart", 4, 3, {"planned": 20, "traced": 2}),
     ],
 )
@@ -39,7 +39,7 @@ def test_passes_are_first_and_last_and_traced_cells_in_their_states_only():
     for state in recipes.expand(study):
         cells = study.cells_of(state)
         traced = [cell for cell in cells if cell.kind == "traced"]
-        assert [cells[0].name, cells[-1].name] == ["pass_before", "pass_after"]
+        assert [cells[0].name, cells[-1].name] == ["reference_before", "reference_after"]
         assert [cell.name for cell in traced] == ["traced_1"] * (state.name in ("80.00@264M", "80.50@264M"))
         assert all(cell is cells[-2] and cell.params["transfer_size"] == 64 << 20 for cell in traced)
 
@@ -61,7 +61,7 @@ def test_series1_is_the_published_matrix():
 
 def test_series2_only_writes_and_stands_beside_series1():
     study, other = (load_study(CONFIG / f"{name}.yaml") for name in ("series2", "series1"))
-    cells = [cell for state in recipes.expand(study) for cell in study.cells_of(state) if cell.kind != "pass"]
+    cells = [cell for state in recipes.expand(study) for cell in study.cells_of(state) if cell.kind != "reference"]
     assert {tuple(cell.params["phases"]) for cell in cells} == {("write",)}
     pairs = study.counterparts(other)
     assert len(pairs) == 70

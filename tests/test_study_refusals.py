@@ -11,8 +11,8 @@ from fsage import workloads
 from fsage.study.study import StudyError, load_study
 
 TOP = (
-    "name, title, question, target, states, cells, also, sentinels, passes, traces, only, exclude, tuning, order_seed, "
-    "headline, compare"
+    "name, title, question, target, states, cells, also, sentinels, reference_reads, traces, only, exclude, tuning, "
+    "order_seed, headline, compare"
 )
 STATES = (
     "recipe, capacity, fragmentation, file_size, seed, reuse, filler, request_size, files_at_once, notation, structures"
@@ -232,7 +232,7 @@ def test_a_study_of_io_control_that_does_not_hold_together_is_refused(refused, n
 
 def test_what_reads_what_the_state_has_not_is_refused():
     one = {"pattern": "P4", "scheduler": "bfq", "iteration": 1}
-    readers = {"kind": "readers", "generation": 1, "percent": 6, "piece_bytes": 4096}
+    readers = {"kind": "contended_files", "generation": 1, "percent": 6, "piece_bytes": 4096}
     claimed = {"kind": "loop", "stores": [{"mount": "/mnt"}]}
     with pytest.raises(ValueError, match="an SQLite query needs a state with a database: `sqlite: true`"):
         workloads.load("sqlite").commands(one, claimed, [readers])

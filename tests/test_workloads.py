@@ -103,11 +103,15 @@ IB = {"launcher_options": ["--mca", "btl_tcp_if_include", "ib0"]}
         ({}, "mpirun --allow-run-as-root --oversubscribe -np 2"),
         ({"launcher": "mpich"}, "mpirun -np 2"),
         ({"launcher": "srun"}, "srun --mpi=pmix --overlap --ntasks=2"),
-        (FOUR, "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 -np 64"),
+        (FOUR, "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 --map-by slot -np 64"),
         (
             {**FOUR, **IB},
-            "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 "
+            "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 --map-by slot "
             "--mca btl_tcp_if_include ib0 -np 64",
+        ),
+        (
+            {**FOUR, "launcher_options": ["--map-by", "ppr:16:node"]},
+            "mpirun --allow-run-as-root --oversubscribe --host c2:16,c1:16,c3:16,c4:16 --map-by ppr:16:node -np 64",
         ),
         ({**FOUR, "launcher": "mpich"}, "mpirun -hosts c2,c1,c3,c4 -ppn 16 -np 64"),
         (

@@ -8,9 +8,9 @@ from project import Project
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize(("interval_percent", "spared"), [(200, 2), pytest.param(0.001, 0, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("interval_percent", "skipped"), [(200, 2), pytest.param(0.001, 0, marks=pytest.mark.long)])
 def test_iterations_stop_when_the_interval_is_narrow_and_at_the_budget_at_the_latest(
-    project: Project, interval_percent: float, spared: int
+    project: Project, interval_percent: float, skipped: int
 ) -> None:
     project.write_study(
         states__capacity=30,
@@ -19,14 +19,14 @@ def test_iterations_stop_when_the_interval_is_narrow_and_at_the_budget_at_the_la
         cells__transfer_size="4M",
         cells__iterations=5,
         cells__stop={"interval_percent": interval_percent, "iterations_at_most": 7},
-        passes={"position": 0.5},
+        reference_reads={"position": 0.5},
         traces={"states": ["30.50"]},
         headline=[],
     )
     ran = project.measure()
     assert ran.returncode == 0, ran.stderr
     assert "plan small: 14 cells, 2 states, 2 populates, 6 extra cells, 20 cells to measure, " in ran.stdout
-    assert "at most (the stop rule spares what is not needed after 5 iterations)" in ran.stdout
+    assert "at most (the stop rule skips what is not needed after 5 iterations)" in ran.stdout
     records = project.records()
     by_state = {
         state: [record for record in records.values() if record["state"] == state]
@@ -35,11 +35,11 @@ def test_iterations_stop_when_the_interval_is_narrow_and_at_the_budget_at_the_la
     assert sum(map(len, by_state.values())) == len(records) == 20
     for number, mine in enumerate(by_state.values(), 1):
         planned = [record for record in mine if record["kind"] == "planned"]
-        assert sorted(record["status"] for record in planned) == ["spared"] * spared + ["valid"] * (7 - spared)
-        assert {record["params"]["iteration"] for record in planned if record["status"] == "spared"} <= {6, 7}
+        assert sorted(record["status"] for record in planned) == ["skipped"] * skipped + ["valid"] * (7 - skipped)
+        assert {record["params"]["iteration"] for record in planned if record["status"] == "skipped"} <= {6, 7}
         assert all(f"narrower than {interval_percent}%" in record["why"] for record in planned if record["why"])
         in_time = [r["cell"] for r in sorted(mine, key=lambda record: record["began"]) if r["status"] == "valid"]
-        assert [in_time[0], *in_time[-2:]] == ["pass_before", "traced_1", "pass_after"]
+        assert [in_time[0], *in_time[-2:]] == ["reference_before", "traced_1", "reference_after"]
         assert {record["nominal"]["structure"] for record in mine} == {number}
         [traced] = [record for record in mine if record["kind"] == "traced"]
         assert all("columns" in phase["trace"] or "why_none" in phase["trace"] for phase in traced["phases"])

@@ -25,7 +25,7 @@ from fsage.agent.lustre import brw, mounts, params, space, stripes
 from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
-from fsage.evidence import look, page, tables
+from fsage.evidence import inspect, page, tables
 from fsage.matrix import notation, patterns
 from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
 from fsage.plan import results
@@ -92,13 +92,13 @@ def _target(text: bytes) -> None:
 
 
 def _evidence(text: bytes) -> None:
-    found = look.look(str(_file("evidence.txt", text)), 1000)
+    found = inspect.inspect(str(_file("evidence.txt", text)), 1000)
     list(tables.tables(found["stores"][0]))
     json.dumps(found)
 
 
 def _evidence_page(text: bytes) -> None:
-    page.page(look.look(str(_file("evidence.txt", text)), 1000)).encode()
+    page.page(inspect.inspect(str(_file("evidence.txt", text)), 1000)).encode()
 
 
 def _sizes(name: str) -> Callable[[bytes], None]:

@@ -23,6 +23,7 @@ ip link set {NAME} up
 ip -n {NAME} link set lo up
 ip -n {NAME} addr add {THERE}/24 dev eth0
 ip -n {NAME} link set eth0 up
+ip -n {NAME} route add default via {HERE}
 grep -q ' {NAME}$' /etc/hosts || echo '{THERE} {NAME}' >>/etc/hosts
 grep -q '^{NAME},' /root/.ssh/known_hosts ||
     awk '{{ print "{NAME},{THERE}", $1, $2 }}' /etc/ssh/ssh_host_ed25519_key.pub >>/root/.ssh/known_hosts

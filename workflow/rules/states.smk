@@ -10,7 +10,7 @@ for number, plan in enumerate(PLANS.values()):
 
         rule:
             name:
-                f"{Path(state.playbooks[-1]).stem}_{plan.study.name}_{name}"
+                f"{state.last_step}_{plan.study.name}_{name}"
             input:
                 ancient(rules.claim_target.output),
             output:

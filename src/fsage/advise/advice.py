@@ -112,7 +112,7 @@ def _doubts(evidence: Evidence) -> list[str]:
     ours = records[records["state"].isin(list(evidence.seconds_per_mib))]
     taken = samples(ours[ours["params"] == evidence.rows["params"].iloc[0]])  # those left out of the rows among them
     drifting = drifts(taken).found
-    passes = records[(records["status"] == "valid") & (records["kind"] == "pass")].sort_values("began")
+    passes = records[(records["status"] == "valid") & (records["kind"] == "reference")].sort_values("began")
     between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])
     said = [f"Drift within a state: {one}." for one in drifting]
     if between.p is None:

@@ -32,7 +32,7 @@ def options(evidence: Evidence, cold_reads: float | None) -> Options:
     if before is None:
         raise ValueError("no valid sample of the file before it is defragmented is there")
     notes, states = evidence.notes, list(axes)
-    piece_bytes = notes[before]["pieces"]["piece_bytes"]
+    piece_bytes = notes[before]["fragmented_file"]["piece_bytes"]
     work = {state: _work(notes.get(state, {})) for state in states}
     untimed = [state for state in states if state != before and work[state] is None]
     if cold_reads is not None:

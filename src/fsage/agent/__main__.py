@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from fsage.agent import (
@@ -32,7 +31,7 @@ from fsage.agent import (
     structure,
     tune,
 )
-from fsage.agent.cells import measure, outbox, shares
+from fsage.agent.cells import io_groups, measure, outbox
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.leave import leave
@@ -49,7 +48,7 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
     if check:
         return {"changed": False, "msg": "the lease is taken only in earnest"}
     if request.get("release"):
-        if shares.left_over(home):  # as it was found, at the end of each run
+        if io_groups.left_over(home):  # as it was found, at the end of each run
             with lease.held(home, request):
                 recover.put_back(home)
         changed = lease.drop(home, request)
@@ -61,16 +60,20 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
 
 
 def of_step(verb: str, given: dict, request: dict, check: bool) -> dict:
-    """A verb on a step that `begin_…` announced."""
-    stage, _, kind = verb.partition("_")
-    spec, step = given["target"], given.get("step", {})
+    """A verb on the next step (of one kind, if asked so), or on the one that `begin_step` announced."""
+    spec = given["target"]
+    if verb == "begin_step":
+        if (kind := given.get("kind") or None) not in (None, *structure.kinds()):
+            raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
+        return state.begin(kind, spec, request, check)
+    step = given.get("step", {})
     if step not in request["steps"]:
         raise Refusal(f"{verb} is asked for with the step {shown(step)}, which is none of the request's")
     if check:
-        return {"changed": True, "msg": f"would {kind or verb}"}
-    if stage == "end":
-        return state.end(kind, spec, request, step)
-    return state.work(verb, spec, request, step, given.get("shard", state.ALL))
+        return {"changed": True, "msg": f"would {step['kind']}"}
+    if verb == "end_step":
+        return state.end(spec, request, step)
+    return state.work(spec, request, step, given.get("shard", state.ALL))
 
 
 def question(text: bytes) -> dict[str, Any]:
@@ -101,8 +104,7 @@ VERBS: dict[str, Verb] = {
     "prealloc_osts": prealloc.prealloc_osts,
     "prealloc": prealloc.prealloc,
     "scrub": state.scrub,
-    **{f"begin_{kind}": partial(state.begin, kind) for kind in structure.kinds()},
-    "osts": osts.look,
+    "osts": osts.inspect,
     "format_osts": format_osts,
     "evidence": state.evidence,
     "measure": measure.measure,
@@ -111,7 +113,7 @@ VERBS: dict[str, Verb] = {
 }
 QUESTION_BYTES = 128 * message.MIB
 PR_SET_PDEATHSIG = 1  # prctl(2)
-ON_STEPS = [f"{stage}{kind}" for kind in structure.kinds() for stage in ("", "end_")]
+ON_STEPS = ("begin_step", "work_on_step", "end_step")
 
 
 def among_mounts(spec: dict) -> contextlib.AbstractContextManager[None]:

@@ -41,9 +41,7 @@ def checked(request: Any, hosts: Any) -> dict[str, Any]:
 
 def needed(verb: str, request: dict[str, Any]) -> None:
     """Raise Refusal when the request is without a key that the verb works with."""
-    stage, _, kind = verb.partition("_")
-    of_step = verb in structure.kinds() or (stage in ("begin", "end") and kind in structure.kinds())
-    for key in ("state", "steps") if of_step else NEEDED.get(verb, ()):
+    for key in NEEDED.get(verb, ()):
         if key not in request:
             raise Refusal(
                 f"the request is without {key!r}; nothing was touched. `fsage request STUDY STATE > request.json` "
@@ -94,7 +92,7 @@ def _or_none(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 NEEDED: dict[str, tuple[str, ...]] = {
-    "scrub": ("state", "steps"),
+    **dict.fromkeys(("scrub", "begin_step", "work_on_step", "end_step"), ("state", "steps")),
     "evidence": ("study", "state", "steps"),
     "measure": ("study", "state", "steps", "cells"),
     "prealloc": ("prealloc",),

@@ -69,7 +69,7 @@ def _holding(spec: dict[str, Any], request: dict[str, Any], check: bool) -> cont
 def _claim(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     home = declaration.home_of(spec)
     known = claims.read(home)
-    if known and known["phase"] == "claimed":
+    if known and known["status"] == "claimed":
         if check:
             frozen.refuse(known, spec)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
@@ -110,7 +110,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         }
     with files.locked(home / "open.lock"):
         if known:
-            known["phase"] = "releasing"
+            known["status"] = "releasing"
             files.write_json(home / "claim.json", known)
         proof: list[str] = []
         groups.end_readers(home)  # of a command that was killed; they have the target's files open
@@ -148,7 +148,7 @@ def give_back(spec: dict[str, Any], check: bool) -> dict[str, Any]:
 def forget(spec: dict[str, Any]) -> None:
     """Remove what the host keeps of a target that is released; what other commands have put there stays."""
     home = declaration.home_of(spec)
-    for name in ("released", "phase"):
+    for name in ("released", "status"):
         places.remove(home / name)
     for folder in sorted(home.glob("outbox/**/"), reverse=True):
         with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
@@ -162,7 +162,7 @@ def forget(spec: dict[str, Any]) -> None:
 def _claim_loop(spec: dict[str, Any], home: Path, check: bool, hosts: list[str]) -> dict[str, Any]:
     privilege.need(spec["name"])
     images = _images(spec, None)
-    if not images or any(image["phase"] != "written" for image in images):
+    if not images or any(image["status"] != "written" for image in images):
         raise Refusal(
             f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
             "ansible-playbook local_target.yml"
@@ -245,7 +245,7 @@ def _calibrate(target: Target, raw: dict[str, Any], guess_mib_s: float) -> None:
     }
     target.claim.update(found)
     target.remount()  # XFS frees deleted space in the background; an unmount waits for it
-    target.claim["phase"] = "claimed"
+    target.claim["status"] = "claimed"
     target.save()
 
 
@@ -266,7 +266,7 @@ def _claim_directory(spec: dict[str, Any], home: Path, check: bool, hosts: list[
     directories.create(spec, check=True)  # refuses what is not ours to take
     if not place.is_dir():
         raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
-    found = lustre.look(spec) if spec["kind"] == "lustre" else None
+    found = lustre.inspect(spec) if spec["kind"] == "lustre" else None
     capacity_bytes = found.capacity_bytes if found else directories.budget_bytes(spec)
     calibrate.room(spec, capacity_bytes, len(hosts))
     if check:
@@ -310,7 +310,7 @@ def _new(spec: dict[str, Any], hosts: list[str], stores: list[dict[str, Any]]) -
         "target": spec["name"],
         "kind": spec["kind"],
         "id": str(uuid.uuid4()),
-        "phase": "claiming",
+        "status": "claiming",
         "created": files.utc_now(),
         **claims.here(),
         "kernel": uname.release,
@@ -333,7 +333,7 @@ def _images(spec: dict[str, Any], known: dict[str, Any] | None) -> list[dict[str
     images = {image["image"]: image for image in created["images"]}
     for store in (known or {}).get("stores", []):
         if "image" in store:
-            images.setdefault(store["image"], {**store["image_id"], "image": store["image"], "phase": "written"})
+            images.setdefault(store["image"], {**store["image_id"], "image": store["image"], "status": "written"})
     return list(images.values())
 
 

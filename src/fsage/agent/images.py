@@ -68,7 +68,7 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
             f"target {spec['name']} was created as {known['declared']}, and {wanted} is declared now; "
             f"remove it first: {CLEAR}"
         )
-    if known and all(image["phase"] == "written" for image in known["images"]):
+    if known and all(image["status"] == "written" for image in known["images"]):
         for image in known["images"]:
             loops.verify(image)
         if claims.read(declaration.home_of(spec)):
@@ -99,7 +99,7 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
             "images": [
                 {
                     "image": str(place / f"fsage-{spec['name']}-{store}.{uuid.uuid4().hex[:8]}.img"),
-                    "phase": "planned",
+                    "status": "planned",
                     "bytes": each_bytes,
                 }
                 for store in range(spec["stores"])
@@ -107,12 +107,12 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         }
         files.write_json(_journal(spec), known)
     for image in known["images"]:
-        if image["phase"] == "written":
+        if image["status"] == "written":
             loops.verify(image)
             continue
         # A kill while writing leaves a file under a name that only this journal knows: it is made anew.
         files.remove(image["image"])
-        image.update(_write(image["image"], image["bytes"]), phase="written")
+        image.update(_write(image["image"], image["bytes"]), status="written")
         files.write_json(_journal(spec), known)
     devices = [loops.attach(image) for image in known["images"]]
     nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in known["images"]) else ""
@@ -130,7 +130,7 @@ def _of_a_claim(spec: dict[str, Any], known: dict[str, Any], check: bool) -> dic
     target = Target(spec, claims.read(home) or {})
     frozen.refuse(target.claim, spec)
     attached = sum(len(loops.devices_of(disk)) for disk in [*known["images"], *seek.disks(home)])
-    if target.claim["phase"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
+    if target.claim["status"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
         return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}
     if not check:
         target.attach()
@@ -175,7 +175,7 @@ def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         path = image["image"]
         if not os.path.lexists(path):
             continue
-        if image["phase"] == "written" and loops.identity(path) != {k: image[k] for k in ("dev", "ino", "bytes")}:
+        if image["status"] == "written" and loops.identity(path) != {k: image[k] for k in ("dev", "ino", "bytes")}:
             left.append(path)
             continue
         files.remove(path)

@@ -99,7 +99,7 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
         "io_controller": {"usable": model is None, "why_not": model},
         "places": [{"directory": place, "free_gib": round(free / GIB, 1)} for place, free in room_bytes.items()],
         "unreached": unreached(request.get("hosts") or {}) if request.get("launches") else {},
-        "claim": claim and {key: claim[key] for key in ("id", "created", "phase")},
+        "claim": claim and {key: claim[key] for key in ("id", "created", "status")},
     }
     return {
         "changed": False,

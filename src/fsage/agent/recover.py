@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import claims, declaration, files, filesystems, journal, lease
-from fsage.agent.cells import groups, shares
+from fsage.agent.cells import groups, io_groups
 from fsage.agent.device import loops, seek
 from fsage.agent.undo import left_over, undo
 
@@ -39,7 +39,7 @@ def put_back(home: Path) -> list[str]:
     """The same for whoever holds the target."""
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
-        proof = undo(home, shares.OF_A_CELL)
+        proof = undo(home, io_groups.OF_A_CELL)
         stores = (claims.read(home) or {}).get("stores", [])
         images = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
         for image in [*images, *seek.disks(home)]:

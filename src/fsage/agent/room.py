@@ -41,9 +41,9 @@ class Room:
         self.target, self.lock = target, threading.Lock()
         self.osts = _Osts(target) if target.kind == "lustre" else None
         self.left_bytes = 0
-        self.look(making, held)
+        self.inspect(making, held)
 
-    def look(self, making: Collection[int] = (), held: int | None = None) -> None:
+    def inspect(self, making: Collection[int] = (), held: int | None = None) -> None:
         """Count anew what the target's files hold."""
         if held is None:
             held = sum(held_bytes(mount, making) for mount in self.target.mounts)
@@ -75,12 +75,17 @@ class Room:
         files.write(path, size)
 
     def in_turns(
-        self, paths: Sequence[Path], sizes: Sequence[int], request_bytes: int, method: str, go_on: Callable[[], None]
+        self,
+        paths: Sequence[Path],
+        sizes: Sequence[int],
+        request_bytes: int,
+        method: str,
+        check_lease: Callable[[], None],
     ) -> None:
         """Make files that grow at once, as files.in_turns does."""
         for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
             self._take(size, path)
-        files.in_turns(paths, sizes, request_bytes, method, go_on)
+        files.in_turns(paths, sizes, request_bytes, method, check_lease)
 
     def extend(self, descriptor: int, path: Path, offset: int, size: int) -> None:
         """Give a file that is open so many blocks more."""
@@ -178,7 +183,7 @@ class _Osts:
         self.stripe_bytes: int = target.spec["lustre"]["stripe_size_mib"] * MIB
         self.good_bytes, self.known = 0, dict[int, space.Ost]()
 
-    def look(self) -> None:
+    def inspect(self) -> None:
         """Ask anew; what a client was told counts as long as it believes it, so wait for that."""
         if self.known:
             time.sleep(space.LOOK_EVERY_S)
@@ -188,7 +193,7 @@ class _Osts:
     def left(self) -> int:
         """What of all of them together is the target's, when last looked at."""
         if not self.known:
-            self.look()
+            self.inspect()
         return sum(max(0, self.left_on(number)) for number in self.known)
 
     def left_on(self, number: int) -> int:
@@ -202,7 +207,7 @@ class _Osts:
         self.left()
         each = size if count == 1 else -(-size // (len(self.known) if count < 1 else count)) + self.stripe_bytes
         if each > self.good_bytes:
-            self.look()
+            self.inspect()
         if each > self.good_bytes:
             path.touch()
             tightest = min((index for one in stripes.of(path) for index in one.osts), key=self.left_on)
@@ -217,7 +222,7 @@ class _Osts:
 
     def all_for(self, path: Path) -> int:
         """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""
-        self.look()
+        self.inspect()
         on = {index for one in stripes.of(path) for index in one.osts}
         return len(on) * max(0, min(map(self.left_on, on)) - (self.stripe_bytes if len(on) > 1 else 0))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import uuid
 from pathlib import Path
 
 from fsage.agent import filesystems
@@ -20,7 +21,7 @@ def why_no_direct_io(directory: Path) -> str | None:
     """Why files here cannot be written with O_DIRECT to a disk, found by trying; None when they can."""
     if why := why_memory(directory):
         return why
-    probe = directory / f".fsage-direct-{os.getpid()}"
+    probe = directory / f".fsage-direct-{uuid.uuid4().hex}"  # hosts that share it have processes of the same number
     buffer = mmap.mmap(-1, 4096)
     try:
         descriptor = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)

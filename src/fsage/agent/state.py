@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 from fsage.agent import caches, filesystems, places, structure, token
-from fsage.agent.cells import shares
+from fsage.agent.cells import io_groups
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout, why_no_extents
 from fsage.agent.fingerprint import digest, fingerprint
@@ -57,7 +57,7 @@ def rest_of(done: list[dict], steps: list[dict]) -> list[dict] | None:
     return steps[here:]
 
 
-def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
+def inspect(target: Target, whole: bool = False) -> tuple[dict, str | None]:
     """The target's token (empty where there is none) and, if its state cannot be believed, why.
 
     A measurement that was killed leaves measured files behind: they are removed and the layout is compared
@@ -69,10 +69,10 @@ def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
         return {}, "the target carries no readable state token"
     if now["claim"] != target.claim["id"]:
         return {}, f"the token belongs to another claim ({now['claim']})"
-    if now["phase"] == token.BUILDING:
+    if now["status"] == token.BUILDING:
         return now, f"building its state was interrupted at epoch {now['epoch']}"
-    interrupted = now["phase"] == token.MEASURING
-    shares.put_back(target)
+    interrupted = now["status"] == token.MEASURING
+    io_groups.put_back(target)
     if interrupted:
         try:
             remove_measured(target, now)
@@ -84,7 +84,7 @@ def look(target: Target, whole: bool = False) -> tuple[dict, str | None]:
     if (whole or interrupted) and digest(target.mounts)["hash"] != now["digest"]:
         return now, f"the files lie elsewhere than at epoch {now['epoch']} (extent digest)"
     if interrupted:
-        now = token.changed(mount, now, phase=token.READY)
+        now = token.changed(mount, now, status=token.READY)
     return now, None
 
 
@@ -127,20 +127,21 @@ def settle(target: Target, wrong: space.Wrong = space.nothing) -> None:
             space.await_frees(mount, target.sync_servers, wrong)
 
 
-def due(target: Target, request: dict, kind: str) -> tuple[dict, dict | None]:
+def due(target: Target, request: dict, kind: str | None) -> tuple[dict, dict | None]:
     """The token, and the next step when it is of `kind`. Raises Refusal when there is no way on from where it is."""
-    now, why = look(target)
+    now, why = inspect(target)
     if goes_on(now, request):
-        return now, now["step"] if now["step"]["kind"] == kind else None
+        return now, now["step"] if kind in (None, now["step"]["kind"]) else None
+    what = kind or "apply a step to"
     if why:
-        raise Refusal(f"cannot {kind} target {target.name}: {why}; run scrub.yml with the same request first")
+        raise Refusal(f"cannot {what} target {target.name}: {why}; run scrub.yml with the same request first")
     rest = rest_of(now["done"], request["steps"])
     if rest is None:
         raise Refusal(
-            f"cannot {kind} target {target.name}: from its state {now['state']!r} the state {request['state']!r} is "
+            f"cannot {what} target {target.name}: from its state {now['state']!r} the state {request['state']!r} is "
             "reached only by way of an empty target; run scrub.yml with the same request first"
         )
-    return now, rest[0] if rest and rest[0]["kind"] == kind else None
+    return now, rest[0] if rest and kind in (None, rest[0]["kind"]) else None
 
 
 def goes_on(now: dict, request: dict) -> bool:
@@ -150,7 +151,7 @@ def goes_on(now: dict, request: dict) -> bool:
     files at the same time, so that the layout is another each time; what one client alone makes is always the same,
     and would not be if it were made in two goes.
     """
-    if now.get("phase") != token.BUILDING or now.get("clients", 1) < 2 or request.get("reuse", "nested") != "nested":
+    if now.get("status") != token.BUILDING or now.get("clients", 1) < 2 or request.get("reuse", "nested") != "nested":
         return False
     rest = rest_of(now["done"], request["steps"])
     return bool(rest and rest[0] == now["step"])
@@ -160,7 +161,7 @@ def scrub(spec: dict, request: dict, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
     target = opened(spec, request)
     with held(target.home, request):
-        now, why = look(target, whole=True)
+        now, why = inspect(target, whole=True)
         if goes_on(now, request):
             return {"changed": False, "msg": f"target {target.name}: {now['step']['kind']} goes on"}
         rest = None if why else rest_of(now["done"], request["steps"])
@@ -190,7 +191,7 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
     """Take the target's evidence and write the token that says it is in state `name`."""
     mount = target.mounts[0]
     if not token.path_of(mount).exists():  # its blocks belong to the empty state
-        token.write(mount, {"claim": target.claim["id"], "phase": token.BUILDING, **now})
+        token.write(mount, {"claim": target.claim["id"], "status": token.BUILDING, **now})
     settle(target, _accounted(target, now))
     lie, books = digest(target.mounts), _books(target)
     if target.kind != "loop" and books["held_bytes"] > target.capacity_bytes:
@@ -210,7 +211,7 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
             "instance": now["instance"],
             "emptied_because": now["emptied_because"],
             "epoch": now["epoch"] + 1,
-            "phase": token.READY,
+            "status": token.READY,
             "state": name,
             "done": done,
             "digest": lie["hash"],
@@ -237,43 +238,47 @@ def _books(target: Target) -> dict:
     return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
 
 
-def begin(kind: str, spec: dict, request: dict, check: bool) -> Result:
-    """Announce the next step on the target when it is of `kind`; {"due": False} when there is nothing to do."""
+def begin(kind: str | None, spec: dict, request: dict, check: bool) -> Result:
+    """Announce the next step on the target, when it is of `kind`; {"due": False} when there is nothing to do."""
     target = opened(spec, request)
     with held(target.home, request):
         now, step = due(target, request, kind)
         if step is None:
-            return {"changed": False, "due": False, "msg": f"nothing to {kind} on target {target.name}"}
+            return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
         tuned.verify_step(target, request, step)
-        said, sharded = f"{structure.of(step).said(step)} on target {target.name}", structure.of(step).SHARDED
+        described, sharded = f"{structure.of(step).describe(step)} on target {target.name}", structure.of(step).SHARDED
         if not check:
             clients = len((request.get("hosts") or {}).get("clients", ["alone"])) if sharded else 1
-            token.changed(target.mounts[0], now, phase=token.BUILDING, step=step, clients=clients)
-        return {"changed": True, "due": True, "step": step, "sharded": sharded, "msg": said}
+            token.changed(target.mounts[0], now, status=token.BUILDING, step=step, clients=clients)
+        return {"changed": True, "due": True, "step": step, "sharded": sharded, "msg": described}
 
 
-def work(kind: str, spec: dict, request: dict, step: dict, shard: dict) -> Result:
+def work(spec: dict, request: dict, step: dict, shard: dict) -> Result:
     """Do one host's shard of the announced step. Raises Failure as soon as another run has taken the target over."""
+    kind = step["kind"]
     target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
-        if not now or now.get("step") != step or now["phase"] != token.BUILDING:
-            raise Refusal(f"target {target.name} does not expect this {kind} step; run {kind}.yml again from its start")
+        if not now or now.get("step") != step or now["status"] != token.BUILDING:
+            raise Refusal(
+                f"target {target.name} does not expect this {kind} step; run its playbook again from the start"
+            )
 
-        def go_on() -> None:
+        def check_lease() -> None:
             # the token tells it to the shards on all hosts, the lease to the one on the launcher before it is changed
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
 
-        notes = structure.of(step).work(target, step, now["done"], shard, go_on)
+        notes = structure.of(step).work(target, step, now["done"], shard, check_lease)
         count = notes.pop("files")
         if notes:  # of a step that is not sharded, so that nobody else looks at the token now
             token.changed(target.mounts[0], now, notes={**now.get("notes", {}), kind: notes})
         return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count, **notes}
 
 
-def end(kind: str, spec: dict, request: dict, step: dict) -> Result:
+def end(spec: dict, request: dict, step: dict) -> Result:
     """Verify what the shards did and declare the target ready."""
+    kind = step["kind"]
     target = opened(spec, request)
     with held(target.home, request):
         now = token.read(target.mounts[0])
@@ -303,7 +308,7 @@ def diagnose(spec: dict, request: dict, check: bool) -> Result:
     """What the target is and what the request's state still needs; changes nothing of its structure."""
     target = opened(spec, request)
     with held(target.home, request):
-        now, why = look(target, whole=True)
+        now, why = inspect(target, whole=True)
         steps = request.get("steps", [])
         rest = None if why else rest_of(now["done"], steps)
         todo = [step["kind"] for step in (steps if rest is None else rest)]
@@ -325,7 +330,7 @@ def evidence(spec: dict, request: dict, check: bool) -> Result:
     """
     target = opened(spec, request)
     with held(target.home, request):
-        now, why = look(target)
+        now, why = inspect(target)
         if why or now["done"] != request["steps"]:
             raise Refusal(f"target {target.name} is not in state {request['state']!r}: {why or now['state']}")
         settle(target)

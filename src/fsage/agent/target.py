@@ -262,7 +262,7 @@ def open_target(spec: dict[str, Any]) -> Target:
             "ansible-playbook claim.yml"
             + ("; of several clients all share fsage_target.home" if spec["kind"] == "directory" else "")
         )
-    if claim["phase"] != "claimed":
+    if claim["status"] != "claimed":
         raise Refusal(
             f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} "
             f"{where}: its command was interrupted; run that command again"

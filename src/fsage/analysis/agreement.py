@@ -13,7 +13,7 @@ HOW = (
     "nodes",
     "distribution",
     "processes",
-    "unrelated_read",
+    "read_eviction_file",
     "server_cache",
     "transfer_size",
     "direct",

@@ -10,8 +10,8 @@ from fsage.analysis.groups import samples
 
 SHORT_SAMPLE_S = 1.0
 SHOWN = 20
-STATUSES = ("valid", "spared", "failed", "unsupported", "unreadable")
-WITHOUT_GAP = ("valid", "spared")
+STATUSES = ("valid", "skipped", "failed", "unsupported", "unreadable")
+WITHOUT_GAP = ("valid", "skipped")
 
 PlannedCell = tuple[str, str, str]
 """State, cell, kind."""

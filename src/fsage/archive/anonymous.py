@@ -91,17 +91,17 @@ class StandIns:
                 stand_in = f"{WORDS[kind]}{number}"
         self.found[kind][name] = stand_in
 
-    def look(self, value: Any, key: str = "") -> None:
+    def collect(self, value: Any, key: str = "") -> None:
         """Learn from a value of JSON or YAML; `key` says under which it stands."""
         if isinstance(value, dict):
             for name, one in value.items():
-                self.look(one, str(name))
+                self.collect(one, str(name))
             if key in OF_HOSTS and all(isinstance(one, int | dict) for one in value.values()):
                 for name in value:
                     self._host(str(name))
         elif isinstance(value, list):
             for one in value:
-                self.look(one, key)
+                self.collect(one, key)
         elif isinstance(value, str):
             self._look_at(value, key)
 
@@ -213,7 +213,7 @@ def stand_ins(plan: Plan, study_file: Path, inventory: Path) -> StandIns:
         found.learn("users", name)
     found.choose(_places(plan))
     for path in _files(plan, study_file, inventory):
-        found.look(_read(path))
+        found.collect(_read(path))
     return found.freeze()
 
 

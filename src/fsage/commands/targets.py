@@ -30,7 +30,7 @@ def site(
     helper: Annotated[bool, typer.Option("--helper", help="print the program that these rules allow")] = False,
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
-    from fsage.site import findings, look, page
+    from fsage.site import findings, inspect, page
     from fsage.site import sudoers as allowed
 
     where_: Where = context.obj.of(None)
@@ -38,10 +38,10 @@ def site(
         sys.stdout.buffer.write(allowed.program())
         return
     if sudoers:
-        print(allowed.rules(look.user_of(where_.inventory)), end="")
+        print(allowed.rules(inspect.user_of(where_.inventory)), end="")
         return
     target, plans = where_.target(), where_.plans(studies or [])
-    found_site = look.look(where_.inventory)
+    found_site = inspect.inspect(where_.inventory)
     found = findings.findings(found_site, target, where_.other_targets())
     page.show(found_site, target, plans, found)
     if html:

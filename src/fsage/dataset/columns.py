@@ -30,7 +30,7 @@ COLUMNS = {
     "kind": Column("str", "planned; or sentinel, pass, traced: counted apart, never pooled; unknown: not readable"),
     "order": Column("Int64", "place among the cells of its state, from 1"),
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
-    "status": Column("str", "valid, failed, unsupported, spared (by the stop rule) or unreadable"),
+    "status": Column("str", "valid, failed, unsupported, skipped (by the stop rule) or unreadable"),
     "why": Column("str", "the reason, unless valid"),
     # what was asked
     "recipe": Column("str", "what made the state, e.g. paf"),

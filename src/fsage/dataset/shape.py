@@ -72,10 +72,10 @@ class Record(_Part):
     target: Name
     state: Name
     cell: Name
-    kind: Literal["planned", "sentinel", "pass", "traced"]
+    kind: Literal["planned", "sentinel", "reference", "traced"]
     order: Count
     attempt: Count
-    status: Literal["valid", "failed", "unsupported", "spared"]
+    status: Literal["valid", "failed", "unsupported", "skipped"]
     why: Text | None
     began: Text | None
     host: Text | None

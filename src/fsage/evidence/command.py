@@ -6,14 +6,14 @@ import json
 import sys
 from pathlib import Path
 
-from fsage.evidence.look import look
+from fsage.evidence.inspect import inspect
 from fsage.evidence.terminal import show
 from fsage.text.printable import Terminal, printable
 
 
 def run(what: str, as_json: bool, html: Path | None, files_at_most: int) -> None:
     """Look at `what`, print it, and write the page if one is wanted. Raises ValueError."""
-    layout = look(what, files_at_most)
+    layout = inspect(what, files_at_most)
     if html:
         from fsage.evidence.page import page  # what draws takes a second to load
 

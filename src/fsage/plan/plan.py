@@ -164,7 +164,7 @@ class Plan:
             f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
             + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
             + (
-                f", at most (the stop rule spares what is not needed after {axes.iterations} iterations)"
+                f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"
                 if axes.stop
                 else ""
             )

@@ -52,9 +52,9 @@ class Results:
             number += 1
         return number
 
-    def stored(self, state: str, cell: str) -> Path:
+    def pending(self, state: str, cell: str) -> Path:
         """Link to an observation that came home but is not yet handed over as a record."""
-        return self.root / "store" / self.target / self.study / state / f"{cell}.json"
+        return self.root / "pending" / self.target / self.study / state / f"{cell}.json"
 
     def bundle(self, state: str) -> Path:
         """Where a play leaves what it fetched."""

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 BLOCK_BYTES = 4096
+TYPED = ("populate", "fragment", "defragment")
 
 
 class State(NamedTuple):
@@ -24,7 +25,7 @@ class State(NamedTuple):
     `name` is safe as a file name. States of one `population` share its populate and come one after the other,
     each reached by deleting more. `axes` are the levels that `only`, `exclude` and `compare` speak of;
     `nominal` goes into the records: of it `axes` are numbers for figures, `reference` names the state to compare with.
-    `parts` are the steps at nominal file sizes (`steps()` gives those of a target), `playbooks` what brings them about.
+    `parts` are the steps at nominal file sizes (`steps()` gives those of a target).
     """
 
     name: str
@@ -32,7 +33,17 @@ class State(NamedTuple):
     axes: dict[str, Any]
     nominal: dict[str, Any]
     parts: tuple[dict[str, Any], ...]
-    playbooks: tuple[str, ...]
+
+    @property
+    def playbooks(self) -> tuple[str, ...]:
+        """What brings it about, in order: one for each step, its own where people type it."""
+        of_steps = (f"{part['kind']}.yml" if part["kind"] in TYPED else "apply_step.yml" for part in self.parts)
+        return "tune_clients.yml", "scrub.yml", *of_steps
+
+    @property
+    def last_step(self) -> str:
+        """The kind of the step that reaches it; "scrub" where there is none."""
+        return self.parts[-1]["kind"] if self.parts else "scrub"
 
     def steps(self, scale_file_size: float, seed: int) -> list[dict[str, Any]]:
         """Return the steps of a request: file sizes scaled to whole 4 KiB, `seed` where none is named."""

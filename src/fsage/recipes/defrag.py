@@ -53,7 +53,7 @@ def expand(states: States) -> list[State]:
 
 
 def _state(states: States, extents: int, scope: str) -> State:
-    pieces = {"kind": "pieces", "generation": 1, "percent": states.file_percent, "extents": extents}
+    pieces = {"kind": "fragmented_file", "generation": 1, "percent": states.file_percent, "extents": extents}
     populate = {
         "kind": "populate",
         "generation": 2,
@@ -63,7 +63,7 @@ def _state(states: States, extents: int, scope: str) -> State:
         **Filler(states.filler, states.request_size, states.files_at_once).step(),
     }
     defragment = {"kind": "defragment", "generation": 1, "scope": scope, "time_limit_s": states.time_limit_s}
-    vacate = {"kind": "vacate", "generation": 1}
+    vacate = {"kind": "free_reserved_run", "generation": 1}
     parts = (pieces, populate, vacate) if scope == BEFORE else (pieces, populate, vacate, defragment)
     nominal = {
         "recipe": "defrag",
@@ -73,8 +73,7 @@ def _state(states: States, extents: int, scope: str) -> State:
         "axes": {"extents": extents, "scope": scope},
     }
     axes: dict[str, Any] = {"extents": extents, "scope": scope}
-    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
-    return State(f"{extents}.{scope}", f"{extents}", axes, nominal, parts, playbooks)
+    return State(f"{extents}.{scope}", f"{extents}", axes, nominal, parts)
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:

@@ -71,7 +71,7 @@ def expand(states: States) -> list[State]:
 def _state(states: States, piece_bytes: int, stage: str) -> State:
     size, percent = format_size(piece_bytes), states.file_percent
     parts: list[dict[str, Any]] = [
-        {"kind": "readers", "generation": 1, "percent": percent, "piece_bytes": piece_bytes, **states.hot}
+        {"kind": "contended_files", "generation": 1, "percent": percent, "piece_bytes": piece_bytes, **states.hot}
     ]
     if states.sqlite:
         parts.append({"kind": "sqlite", "generation": 2, "percent": percent, "seed": states.seed})
@@ -87,8 +87,7 @@ def _state(states: States, piece_bytes: int, stage: str) -> State:
         "axes": {"piece_bytes": piece_bytes, "stage": stage},
     }
     axes: dict[str, Any] = {"piece_size": piece_bytes, "stage": stage}
-    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
-    return State(f"{size}.{stage}", size, axes, nominal, tuple(parts), playbooks)
+    return State(f"{size}.{stage}", size, axes, nominal, tuple(parts))
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:

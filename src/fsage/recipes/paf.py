@@ -145,8 +145,7 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
         ],
     }
     parts = [part for number in range(len(generations)) for part in _parts(structure, number, filler)]
-    playbooks = ["tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts)]
-    return State(name, population, axes, nominal, tuple(parts), tuple(playbooks))
+    return State(name, population, axes, nominal, tuple(parts))
 
 
 def _against_equally_full(made: list[State]) -> list[State]:

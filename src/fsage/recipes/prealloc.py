@@ -60,18 +60,17 @@ def _state(states: States, size_bytes: int, deleted: int) -> State:
         "fullness_percent": 100 - free_percent,
     }
     intermingle = {
-        "kind": "intermingle",
+        "kind": "interleave",
         "generation": 1,
         "files": states.files,
         "granularity_bytes": size_bytes,
         "method": states.filler,
     }
-    thin = {"kind": "thin", "generation": 1, "deleted": deleted, "seed": states.seed}
+    thin = {"kind": "delete_files", "generation": 1, "deleted": deleted, "seed": states.seed}
     parts = (intermingle, thin) if deleted else ()
     axes: dict[str, Any] = {"preallocation_size": size_bytes, "deleted": deleted}
-    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
     name = f"{size}.{f'{deleted:02d}' if deleted else CLEAN}"
-    return State(name, size if deleted else name, axes, nominal, parts, playbooks)
+    return State(name, size if deleted else name, axes, nominal, parts)
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:

@@ -15,7 +15,7 @@ MOST_PERCENT = 50
 MEMORY = "memory"
 
 
-def _unrelated(value: Any) -> float | str:
+def _eviction_file(value: Any) -> float | str:
     if value == MEMORY or (type(value) in (int, float) and 0 < value <= MOST_PERCENT):
         return value
     raise ValueError(
@@ -23,10 +23,10 @@ def _unrelated(value: Any) -> float | str:
     )
 
 
-Unrelated = Annotated[
+EvictionFile = Annotated[
     Any,
     PlainValidator(
-        _unrelated,
+        _eviction_file,
         json_schema_input_type=Annotated[float, Field(gt=0, le=MOST_PERCENT)] | Literal["memory"],
     ),
 ]
@@ -62,7 +62,7 @@ class States(Strict):
     )
     file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
     database: Database | None = Field(None, description="what workload blast searches; null: none")
-    unrelated_file: Unrelated | None = Field(
+    eviction_file: EvictionFile | None = Field(
         None,
         description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
         "client's memory; null: none",
@@ -128,7 +128,7 @@ def _state(states: States, name: str, pattern: Pattern) -> State:
         "generation": 1,
         "pattern": name,
         "realisation": states.realisation,
-        "unrelated": states.unrelated_file,
+        "eviction_file": states.eviction_file,
         "nominal_bytes": pattern.file_bytes,
         "largest_count": pattern.largest_count,
         "segments": [list(segment) for segment in pattern.segments],
@@ -143,8 +143,7 @@ def _state(states: States, name: str, pattern: Pattern) -> State:
     parts: tuple[dict[str, Any], ...] = (stripe,)
     if states.database:
         parts += ({**stripe, "kind": "database", **states.database.model_dump(), "seed": states.seed},)
-    playbooks = ("tune_clients.yml", "scrub.yml", *(f"{part['kind']}.yml" for part in parts))
-    return State(name, name, axes, nominal, parts, playbooks)
+    return State(name, name, axes, nominal, parts)
 
 
 def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:

@@ -283,7 +283,7 @@ class KnownClaim(Message):
 
     id: Name
     created: Word
-    phase: Word
+    status: Word
 
 
 class Place(Message):

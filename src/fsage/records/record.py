@@ -163,7 +163,7 @@ def keep(observation: dict[str, Any], root: Path, target: str) -> bool:
             return False
         attempt += 1
     results.write(raw, {**observation, "attempt": attempt})
-    stored = where.stored(state, cell)
+    stored = where.pending(state, cell)
     stored.parent.mkdir(parents=True, exist_ok=True)
     stored.unlink(missing_ok=True)
     os.link(raw, stored)
@@ -177,16 +177,16 @@ def hand_over(plan: Plan, state: str) -> list[Cell]:
     failed job declares; the store keeps what was measured for the next run.
     """
     waiting = plan.missing.get(state, ())
-    lacking = [cell for cell in waiting if not plan.results.stored(state, cell.name).exists()]
+    lacking = [cell for cell in waiting if not plan.results.pending(state, cell.name).exists()]
     if lacking:
         return lacking
     for cell in waiting:
-        stored = plan.results.stored(state, cell.name)
+        stored = plan.results.pending(state, cell.name)
         observation = results.read(stored)
         raw = plan.results.raw(state, cell.name, observation["attempt"])
         results.write(plan.results.record(state, cell.name), make_record(observation, raw, plan.results.root))
     for cell in waiting:
-        plan.results.stored(state, cell.name).unlink()
+        plan.results.pending(state, cell.name).unlink()
     return []
 
 
@@ -194,4 +194,4 @@ def forget_handed_over(plan: Plan, state: str) -> None:
     """Remove links in the store whose cell has its record (a run was killed between the two)."""
     for cell in plan.cells[state]:
         if plan.results.record(state, cell.name).exists():
-            plan.results.stored(state, cell.name).unlink(missing_ok=True)
+            plan.results.pending(state, cell.name).unlink(missing_ok=True)

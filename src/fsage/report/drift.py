@@ -10,7 +10,7 @@ from fsage.figures import Axis, Cloud, Course
 from fsage.report.section import Section
 from fsage.statistics import ALPHA, median_interval, trend
 
-PASS = "read_bw_mib_s"
+REFERENCE = "read_bw_mib_s"
 SHOWN = 3
 
 
@@ -63,15 +63,15 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[Course]]:
 
 def _passes(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     """The reads of one fixed range of the device, first and last in each state: what the layout cannot change."""
-    taken = frame[(frame["status"] == "valid") & (frame["kind"] == "pass") & frame[PASS].notna()]
+    taken = frame[(frame["status"] == "valid") & (frame["kind"] == "reference") & frame[REFERENCE].notna()]
     taken = taken.sort_values(["began", "state", "order"], kind="stable")
     if taken.empty:
         return "", []
-    points = taken.assign(x=range(1, len(taken) + 1), y=taken[PASS] / taken[PASS].median())
+    points = taken.assign(x=range(1, len(taken) + 1), y=taken[REFERENCE] / taken[REFERENCE].median())
     points["kind"] = points["cell"].str.replace("_", " ")
-    pairs = taken.pivot_table(index="state", columns="cell", values=PASS, sort=False, aggfunc="last")
-    pairs = pairs.reindex(columns=["pass_before", "pass_after"]).dropna()
-    ratios = (pairs["pass_after"] / pairs["pass_before"]).tolist()
+    pairs = taken.pivot_table(index="state", columns="cell", values=REFERENCE, sort=False, aggfunc="last")
+    pairs = pairs.reindex(columns=["reference_before", "reference_after"]).dropna()
+    ratios = (pairs["reference_after"] / pairs["reference_before"]).tolist()
     words = [
         f"Between states: one fixed range of the device was read before and after {len(pairs)} states, "
         f"from {points['y'].min():.3f}x to {points['y'].max():.3f}x of the median of these {len(points)} passes."

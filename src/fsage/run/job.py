@@ -52,7 +52,7 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
         refused = _take(plan, bundle) or refused
     runs.check()
     if not failed:
-        stopping.spare(plan, state)
+        stopping.skip(plan, state)
     if lacking := record.hand_over(plan, state):
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         why = failed or next(iter(refused), "no reason")

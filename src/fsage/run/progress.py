@@ -29,7 +29,7 @@ class Progress:
         self.left_s += STATE_S * len(self.missing)
 
     def _stored(self, state: str, cell: str) -> bool:
-        return self.plan.results.stored(state, cell).exists()
+        return self.plan.results.pending(state, cell).exists()
 
     def _waiting(self) -> int:
         return sum(1 for _ in self.folder.glob("*.json"))

@@ -62,7 +62,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
 def to_measure(plan: Plan, state_name: str) -> list[Cell]:
     """Cells of a state with neither a record nor an observation in the store, in planned order."""
     return [
-        cell for cell in plan.missing.get(state_name, ()) if not plan.results.stored(state_name, cell.name).exists()
+        cell for cell in plan.missing.get(state_name, ()) if not plan.results.pending(state_name, cell.name).exists()
     ]
 
 

@@ -137,7 +137,7 @@ def supersede(killed: dict[str, Path], root: Path, target: str) -> None:
         where = Results(root, target, study)
         for state, cells in states.items():
             for cell in cells:
-                record, stored = results.read(where.record(state, cell)), where.stored(state, cell)
+                record, stored = results.read(where.record(state, cell)), where.pending(state, cell)
                 if record and not stored.exists():
                     stored.parent.mkdir(parents=True, exist_ok=True)
                     os.link(root / record["raw"]["path"], stored)

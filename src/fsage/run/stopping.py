@@ -1,4 +1,4 @@
-"""The stop rule: which cells of a state are to be measured next, and which may be spared."""
+"""The stop rule: which cells of a state are to be measured next, and which may be skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fsage.study.study import Cell
 
 
 def due(plan: Plan, state: str) -> list[Cell]:
-    """Cells to measure in the next visit, in planned order; none when all is measured or may be spared.
+    """Cells to measure in the next visit, in planned order; none when all is measured or may be skipped.
 
     Without a stop rule: all. With one: first the least number of iterations; then, visit by visit, one iteration
     more of each group whose interval is not narrow enough; in the end what stands behind the planned cells.
@@ -38,13 +38,13 @@ def due(plan: Plan, state: str) -> list[Cell]:
     return more or [cell for cell in todo if cell.kind != "planned"]
 
 
-def spare(plan: Plan, state: str) -> None:
-    """Say of each planned cell that is left, in its observation, that the stop rule spared it."""
+def skip(plan: Plan, state: str) -> None:
+    """Say of each planned cell that is left, in its observation, that the stop rule skipped it."""
     stop = plan.study.cells.stop
     if stop is None:
         return
     for key, cells in _groups(request.to_measure(plan, state)).items():
-        measured = [one for one in _observations(plan, state, key) if one["status"] != "spared"]
+        measured = [one for one in _observations(plan, state, key) if one["status"] != "skipped"]
         enough = f"narrower than {stop.interval_percent:g}% of it after {len(measured)} iterations"
         why = f"not needed: the interval of the median was {enough}"
         for cell in cells:
@@ -52,7 +52,7 @@ def spare(plan: Plan, state: str) -> None:
                 {
                     **measured[-1],
                     **{"id": str(uuid.uuid4()), "cell": cell.name, "order": cell.order, "params": cell.params},
-                    **{"status": "spared", "why": why, "phases": [], "check": {}, "attempt": 1},
+                    **{"status": "skipped", "why": why, "phases": [], "check": {}, "attempt": 1},
                 },
                 plan.results.root,
                 plan.target.name,
@@ -91,7 +91,7 @@ def _observations(plan: Plan, state: str, key: str) -> list[dict[str, Any]]:
     """What was observed of a group: in the store, or behind a record that was handed over before."""
     found = []
     for cell in _groups(plan.cells[state]).get(key, ()):
-        stored = results.read(plan.results.stored(state, cell.name))
+        stored = results.read(plan.results.pending(state, cell.name))
         handed = None if stored else results.read(plan.results.record(state, cell.name))
         if handed:
             stored = results.read(plan.results.root / handed["raw"]["path"])

@@ -9,7 +9,7 @@ from typing import Any
 from fsage.agent import containers
 from fsage.agent.hosts import alike
 from fsage.plan.target import Target
-from fsage.site.look import Host, Site
+from fsage.site.inspect import Host, Site
 
 MUST_HAVE_HOSTS = ("clients",)
 

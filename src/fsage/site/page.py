@@ -13,7 +13,7 @@ from fsage.agent.lustre.servercache import KEPT
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.run.play import duration
-from fsage.site.look import Host, Site
+from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
 from fsage.text.printable import Terminal
 

@@ -116,7 +116,7 @@ class CellAxes:
 
     @property
     def budget(self) -> int:
-        """Iterations that are planned: with a stop rule, those that it may spare too."""
+        """Iterations that are planned: with a stop rule, those that it may skip too."""
         return self.stop.iterations_at_most if self.stop else self.iterations
 
     @property

@@ -22,8 +22,8 @@ from fsage.study.cells import (
 from fsage.text.strict import Problem, Strict, block_of, count_of, names_of, noting, refuse, unknown_key
 
 
-class Passes(Strict):
-    """Block `passes:`: one range of the device, read before and after each state: drift between states.
+class ReferenceReads(Strict):
+    """Block `reference_reads:`: one range of the device, read before and after each state: drift between states.
 
     Nothing that a study does changes what it reads, so whatever changes is the device or the machine.
     """
@@ -35,7 +35,7 @@ class Passes(Strict):
     def cell(self, which: int) -> tuple[str, str, dict[str, Any]]:
         """Return name, kind and parameters of the pass before (1) or after (2) a state."""
         params = of_workload("device_range", position=self.position, iteration=which)
-        return ("pass_before", "pass_after")[which - 1], "pass", params
+        return ("reference_before", "reference_after")[which - 1], "reference", params
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Extras:
     """All that a state has beside its planned cells; None: nothing of that kind."""
 
     sentinels: Sentinels | None
-    passes: Passes | None
+    reference_reads: ReferenceReads | None
     traces: Traces | None
 
     def among(self, combinations: Iterable[Combination], order_seed: int, state: str, traced: bool) -> list[Cell]:
@@ -100,8 +100,8 @@ class Extras:
             cells += [(one.name, "planned", one.params) for one in planned[done : done + 1]]
         if self.traces and traced:
             cells.append(self.traces.cell())
-        if self.passes:
-            cells = [self.passes.cell(1), *cells, self.passes.cell(2)]
+        if self.reference_reads:
+            cells = [self.reference_reads.cell(1), *cells, self.reference_reads.cell(2)]
         return [Cell(*cell, order) for order, cell in enumerate(cells, 1)]
 
 

@@ -21,7 +21,7 @@ from fsage.study.additional_cells import Also
 from fsage.study.additional_cells import schema as additional_schema
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
-from fsage.study.diagnostic_cells import Extras, Passes, Sentinels, Traces, schemas
+from fsage.study.diagnostic_cells import Extras, ReferenceReads, Sentinels, Traces, schemas
 from fsage.study.filters import Axes, Filter, any_matches, levels_of_states, of_cells, read_axis
 from fsage.text import untrusted, yaml_text
 from fsage.text.strict import (
@@ -129,7 +129,7 @@ class Study(Strict):
         [], description="more planned cells, of another workload, in all states or in those named"
     )
     sentinels: Any = Field(None, description="one cell again and again in each state: drift within it; null: none")
-    passes: Passes | None = Field(
+    reference_reads: ReferenceReads | None = Field(
         None, description="one range of the device, read before and after each state; null: none"
     )
     traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
@@ -240,7 +240,7 @@ class Study(Strict):
 
     def cells_of(self, state: State) -> list[Cell]:
         """Return the cells of a state in the order of measuring, extras among them."""
-        extras = Extras(self.sentinels, self.passes, self.traces)
+        extras = Extras(self.sentinels, self.reference_reads, self.traces)
         traced = bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
         return extras.among(self.combinations(state), self.order_seed, state.name, traced)
 

@@ -1,8 +1,8 @@
 """What workloads of groups that share a device by weight share: the patterns, the schedulers, how a reader is counted.
 
 The patterns are those of Park and Eom, File Fragmentation from the Perspective of I/O Control: a group's weight, and
-whether it reads the file in pieces or a whole one (step `readers`). What each group read, and in how many I/Os, is what
-the kernel counted for its control group over the same span of time.
+whether it reads the file in pieces or a whole one (step `contended_files`). What each group read, and in how many
+I/Os, is what the kernel counted for its control group over the same span of time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import containers
-from fsage.agent.structure import files, readers
+from fsage.agent.steps import contended_files
+from fsage.agent.structure import files
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Unsupported, _shared
 
@@ -25,14 +26,14 @@ RUN_ON_S = 3600  # a reader is stopped before
 
 
 class Reader(NamedTuple):
-    """What a group does in a pattern: `file` is one of step `readers`."""
+    """What a group does in a pattern: `file` is one of step `contended_files`."""
 
     weight: int
     file: int
 
 
-FRAGMENTED, WHOLE = readers.IN_PIECES, readers.WHOLE
-SECOND = Reader(100, readers.OTHER_WHOLE)
+FRAGMENTED, WHOLE = contended_files.IN_PIECES, contended_files.WHOLE
+SECOND = Reader(100, contended_files.OTHER_WHOLE)
 PATTERNS: dict[str, dict[str, Reader]] = {
     "P1": {"2": SECOND},
     "P2": {"1": Reader(100, WHOLE), "2": SECOND},
@@ -70,7 +71,7 @@ def path_of(claim: Mapping, generation: int, file: int) -> Path:
 
 
 def fio(claim: Mapping, name: str, file: int, options: Sequence[str]) -> list[str]:
-    """The command that reads a file of step `readers` past the cache until it is stopped."""
+    """The command that reads a file of step `contended_files` past the cache until it is stopped."""
     return [
         *containers.start(claim, "fio"),
         *_shared.FIO,
@@ -98,7 +99,7 @@ def phase(params: Params, claim: Mapping, groups: list[dict]) -> dict:
         "groups": groups,
     }
     argv: list[str] = next((one["argv"] for one in groups if "argv" in one), [])
-    return {"name": "share", "argv": argv, "reads": True, "shares": shares}
+    return {"name": "share", "argv": argv, "reads": True, "io_groups": shares}
 
 
 def seconds(params: Params, claim: Mapping) -> float:

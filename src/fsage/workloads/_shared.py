@@ -93,6 +93,9 @@ def mpirun(claim: Mapping, named: bool = False) -> list[str]:
         return ["mpirun", *(where if several else []), *site, "-np", str(count)]
     where = ["--host", ",".join(f"{name}:{each}" for name in names)]
     as_root = [] if claim.get("uid") else ["--allow-run-as-root"]
+    # Open MPI 5 puts all tasks on the first host where it may oversubscribe and is not told how to go on.
+    if not any("map-by" in word or "rmaps" in word for word in site):
+        where += ["--map-by", "slot"]
     return ["mpirun", *as_root, "--oversubscribe", *(where if several else []), *site, "-np", str(count)]
 
 
@@ -260,7 +263,7 @@ def judge(
     An observation that failed on its host stays failed; the reason is what the tool says, if it says any.
     """
     status, why = observation["status"], observation.get("why")
-    if status in ("unsupported", "spared"):  # nothing was run
+    if status in ("unsupported", "skipped"):  # nothing was run
         return Outcome(status, why)
     metrics: Metrics = {}
     try:

@@ -21,14 +21,14 @@ class Params(BaseModel):
     """Parameters that they share.
 
     `nodes`: how many of the target's clients work at the file, which is of the same size for any number; null: all.
-    `unrelated_read`: every client reads the states' `unrelated_file` after caches were dropped. `server_cache`: what
+    `read_eviction_file`: every client reads the states' `eviction_file` after caches were dropped. `server_cache`: what
     the servers may cache while a cell runs, kept as it is or ZFS's `primarycache` set to metadata or none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     nodes: int | None = Field(default=None, ge=1)
-    unrelated_read: bool = False
+    read_eviction_file: bool = False
     server_cache: Literal["kept", "metadata", "none"] = "kept"
     iteration: int = Field(ge=1)
 
@@ -36,30 +36,30 @@ class Params(BaseModel):
 def controlled(params: Params, phases: list[dict], steps: Sequence[Mapping], claim: Mapping) -> list[dict]:
     """The phases of a cell with the caches under control as its parameters ask.
 
-    `ValueError` for reading an unrelated file that the states have not, `Unsupported` without servers.
+    `ValueError` for reading an cache-eviction file that the states have not, `Unsupported` without servers.
     """
     more: dict[str, Any] = {}
     if params.server_cache != servercache.KEPT:
         if claim["kind"] != "lustre":
             raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
         more["server_cache"] = params.server_cache
-    if params.unrelated_read:
-        if _unrelated(steps) is None:
-            raise ValueError("unrelated_read: the states have no `unrelated_file` to be read")
-        more["unrelated"] = True
+    if params.read_eviction_file:
+        if _eviction_file(steps) is None:
+            raise ValueError("read_eviction_file: the states have no `eviction_file` to be read")
+        more["eviction_file"] = True
     return [{**phase, **more} for phase in phases]
 
 
-def unrelated_seconds(params: Params, phases: int, steps: Sequence[Mapping], claim: Mapping) -> float:
+def eviction_seconds(params: Params, phases: int, steps: Sequence[Mapping], claim: Mapping) -> float:
     """How long that takes before so many phases; 0 where only the target knows the size."""
-    size = _unrelated(steps)
-    if not params.unrelated_read or not isinstance(size, (int, float)):
+    size = _eviction_file(steps)
+    if not params.read_eviction_file or not isinstance(size, (int, float)):
         return 0.0
     return phases * claim["capacity_bytes"] * size / PERCENT / MIB / claim["calibration"]["read_mib_s"]
 
 
-def _unrelated(steps: Sequence[Mapping]) -> float | str | None:
-    return next((one["unrelated"] for one in steps if one["kind"] == "stripe"), None)
+def _eviction_file(steps: Sequence[Mapping]) -> float | str | None:
+    return next((one["eviction_file"] for one in steps if one["kind"] == "stripe"), None)
 
 
 def clients(nodes: int | None, claim: Mapping) -> list[str]:

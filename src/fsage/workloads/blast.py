@@ -19,7 +19,7 @@ from pydantic import Field
 from fsage.agent import containers, striping
 from fsage.agent.blast import blastdb, sequences
 from fsage.agent.errors import Refusal
-from fsage.agent.structure import database
+from fsage.agent.steps import database
 from fsage.parse import MIB, BadOutput, blastn
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 
@@ -96,7 +96,7 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
         osts[one.ost] += one.end_bytes - one.start_bytes
     mib = max(osts) / MIB if claim["kind"] == "loop" else volumes[-1].end_bytes / MIB
     computing = PROCESS_S * len(_shares(params, claim, len(volumes)))
-    rest = calibration["cell_overhead_s"] + _striped.unrelated_seconds(params, 1, steps, claim)
+    rest = calibration["cell_overhead_s"] + _striped.eviction_seconds(params, 1, steps, claim)
     return rest + computing + mib / (MAPPED * calibration["read_mib_s"])
 
 

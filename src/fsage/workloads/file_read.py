@@ -1,4 +1,4 @@
-"""A file of the state itself, the one that step `pieces` made, read from its beginning to its end through the cache.
+"""A file of the state itself, that of step `fragmented_file`, read from its beginning to its end through the cache.
 
 Cold: what is in memory is dropped, and that verified, before each read. Warm: it is read once, and then from memory,
 which is verified too. Nothing is written.
@@ -14,7 +14,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import containers
-from fsage.agent.structure import files, pieces
+from fsage.agent.steps import fragmented_file
+from fsage.agent.structure import files
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, _shared
 
@@ -80,10 +81,10 @@ def rates(params: Params | dict) -> list[str]:
 def read(observation: Mapping) -> Outcome:
     """`read_bw_mib_s`, `read_seconds` (by fio's own clock, all reads), `read_bytes`; or why not."""
     layout = observation["layout"]
-    step = next((one for one in layout["steps"] if one["kind"] == "pieces"), None)
+    step = next((one for one in layout["steps"] if one["kind"] == "fragmented_file"), None)
     if step is None:
-        return Outcome("failed", "the state has no file in pieces to read: its steps have no `pieces`")
-    whole = pieces.file_bytes(step, layout["capacity_bytes"])
+        return Outcome("failed", "the state has no file in pieces to read: its steps have no `fragmented_file`")
+    whole = fragmented_file.file_bytes(step, layout["capacity_bytes"])
     outcome = _shared.judge(observation, Params, _all_steps, partial(_judge, whole))
     if outcome.status != "valid":
         return outcome

@@ -108,7 +108,7 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     reads = size_bytes / RECORD_BYTES * params.models_read / params.models
     around = len(PHASES) * (calibration["cell_overhead_s"] + REMOUNT_S * len(claim["stores"]))
     around += size_bytes / MIB / GENERATE_MIB_S
-    around += _striped.unrelated_seconds(params, len(PHASES), steps, claim)
+    around += _striped.eviction_seconds(params, len(PHASES), steps, claim)
     if claim["kind"] != "loop":
         read_s = params.block_size / MIB / calibration["read_mib_s"]
         return around + size_bytes / MIB / calibration["read_mib_s"] + reads * read_s

@@ -82,7 +82,7 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     mib, calibration = bytes_written(params, claim) / MIB, claim["calibration"]
     if claim["kind"] == "loop":
         mib = max(_striped.ost_bytes(layout, claim)) / MIB
-    rest = calibration["cell_overhead_s"] + _striped.unrelated_seconds(params, len(PHASES), steps, claim)
+    rest = calibration["cell_overhead_s"] + _striped.eviction_seconds(params, len(PHASES), steps, claim)
     return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
 
 

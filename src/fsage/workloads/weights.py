@@ -1,7 +1,7 @@
 """Two groups that share a device by weight, each reading a file of the state from end to end again and again.
 
 Reads go past the cache. Of the file in pieces the whole is read, or only what is hot in it: the ranges that step
-`readers` names.
+`contended_files` names.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
 
 def _hot(params: Params, steps: Sequence[Mapping]) -> list[str]:
     """fio's words for the ranges that are hot."""
-    made = next((one for one in steps if one["kind"] == "readers"), {})
+    made = next((one for one in steps if one["kind"] == "contended_files"), {})
     if "hot_bytes" not in made:
         raise ValueError("reads: hot needs a state with hot ranges: `hot_percent` in a study with `recipe: iocontrol`")
     hot, every = made["hot_bytes"], made["every_bytes"]

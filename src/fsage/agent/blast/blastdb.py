@@ -29,11 +29,11 @@ def name_of(number: int) -> str:
     return f"volume{number:04d}"
 
 
-def made(target: Target, seed: int, volumes: int, each: int, go_on: Callable[[], None]) -> dict[str, Any]:
+def made(target: Target, seed: int, volumes: int, each: int, check_lease: Callable[[], None]) -> dict[str, Any]:
     """Have so many volumes of `each` sequences in the target's home, made now or before.
 
-    Returns what was asked, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `go_on` is called before
-    each volume. Raises Failure.
+    Returns what was asked, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called
+    before each volume. Raises Failure.
     """
     place, version = target.home / PLACE, target.claim["tools"].get("makeblastdb")
     asked = {"seed": seed, "sequences": each, "count": volumes, "makeblastdb": version}
@@ -49,7 +49,7 @@ def made(target: Target, seed: int, volumes: int, each: int, go_on: Callable[[],
         making = [pool.submit(_make, target, seed, number, each) for number in range(volumes)]
         try:
             for one in making:
-                go_on()
+                check_lease()
                 one.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)

@@ -50,16 +50,16 @@ class Command:
 
 def run(
     commands: Sequence[Sequence[str]],
-    attend: Callable[[], None],
+    check_alive: Callable[[], None],
     timeout_s: float,
     front: Sequence[str] = (),
     **how: Any,
 ) -> list[dict[str, Any]]:
     """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
 
-    `line_s` are the seconds, since the first was started, at which each line of stdout came. `attend` is called often;
-    what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the others are
-    stopped. `front` stands before each command, but not in its `argv`; `how` goes to subprocess.Popen.
+    `line_s` are the seconds, since the first was started, at which each line of stdout came. `check_alive` is called
+    often; what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the
+    others are stopped. `front` stands before each command, but not in its `argv`; `how` goes to subprocess.Popen.
     """
     began, running, why = time.monotonic(), list[Command](), ""
     try:
@@ -73,7 +73,7 @@ def run(
             why = str(error)
             for one in running:
                 stop(one.process)
-        late = wait(running, attend, began + timeout_s)
+        late = wait(running, check_alive, began + timeout_s)
     except BaseException:  # Ctrl-C too: nobody else knows the commands' sessions
         for one in running:
             stop(one.process)
@@ -92,7 +92,7 @@ def too_late(began: float) -> str:
     return f"\nfsage: stopped after {time.monotonic() - began:.0f} s"
 
 
-def wait(running: list[Command], attend: Callable[[], None], end: float) -> bool:
+def wait(running: list[Command], check_alive: Callable[[], None], end: float) -> bool:
     """Hear them until all have ended; whether that was because of the time."""
     looked, late = 0.0, False
     with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:
@@ -113,7 +113,7 @@ def wait(running: list[Command], attend: Callable[[], None], end: float) -> bool
                     next(one for one in running if one.process.poll() is None).process.wait(LOOK_EVERY_S)
             if (now := time.monotonic()) - looked > LOOK_EVERY_S:
                 looked = now
-                attend()
+                check_alive()
                 if now > end and not late:
                     late = True
                     for one in running:

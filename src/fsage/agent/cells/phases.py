@@ -12,11 +12,11 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from fsage.agent import caches
-from fsage.agent.cells import commands, leftover, shares
+from fsage.agent.cells import commands, io_groups, leftover
 from fsage.agent.cells.trace import tracing
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.fingerprint import layout_of
-from fsage.agent.hosts.attend import measured_files
+from fsage.agent.hosts.attendant import measured_files
 from fsage.agent.hosts.library import in_memory, packed, path_of
 from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import placement, servercache
@@ -28,10 +28,10 @@ WARM_ATTEMPTS = 3
 
 
 class Phases:
-    """What runs the phases of cells on a target. `attend` is called often; what it raises ends a command."""
+    """What runs the phases of cells on a target. `check_alive` is called often; what it raises ends a command."""
 
-    def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, attend: Callable[[], None]) -> None:
-        self.target, self.hosts, self.slurm_job, self.attend = target, hosts, slurm_job, attend
+    def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, check_alive: Callable[[], None]) -> None:
+        self.target, self.hosts, self.slurm_job, self.check_alive = target, hosts, slurm_job, check_alive
 
     def run(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
         """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell.
@@ -152,9 +152,9 @@ class Phases:
             files = [*measured_files(self.target.mounts), *of_state]
             self.target.remount()
             dropped = {**caches.left_of(files), "method": "umount and mount"}
-        if phase.get("unrelated"):
-            self.hosts.read_unrelated(self.target)
-            dropped["method"] += ", then read the unrelated file"
+        if phase.get("eviction_file"):
+            self.hosts.read_eviction_file(self.target)
+            dropped["method"] += ", then read the cache-eviction file"
         return {**dropped, "seconds": time.monotonic() - began}
 
     def served(self, phase: dict) -> dict:
@@ -172,11 +172,11 @@ class Phases:
                 for name, content in texts.items():
                     numbers.append(opened.enter_context(in_memory(content)))
                     argv = [word.replace(name, path_of(numbers[-1])) for word in argv]
-                if "shares" in phase:
-                    return shares.run(self.target, phase, self.attend)
+                if "io_groups" in phase:
+                    return io_groups.run(self.target, phase, self.check_alive)
                 if "jobs" in phase:
                     timeout_s = phase["timeout_s"]
-                    return self.hosts.together(argv, phase["jobs"], self.target, self.attend, timeout_s)
+                    return self.hosts.together(argv, phase["jobs"], self.target, self.check_alive, timeout_s)
                 return self.call({**phase, "argv": argv}, numbers)
         except Lost:
             raise
@@ -197,7 +197,7 @@ class Phases:
         with self.target.charged():
             first, *others = commands.run(
                 [phase["argv"], *phase.get("beside", ())],
-                self.attend,
+                self.check_alive,
                 phase["timeout_s"],
                 cwd=self.target.mounts[0] / "measured",
                 env={**env, **self.allocation(phase["argv"])},

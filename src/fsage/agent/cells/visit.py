@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import frozen, structure, token
-from fsage.agent.cells import leftover, outbox, shares
+from fsage.agent.cells import io_groups, leftover, outbox
 from fsage.agent.cells.phases import Phases
 from fsage.agent.errors import Failure
 from fsage.agent.files import read_json, utc_now
@@ -20,7 +20,7 @@ from fsage.agent.hosts.others import Hosts
 from fsage.agent.lease import Orphaned, Watch
 from fsage.agent.lustre import servercache, servers, tuned
 from fsage.agent.room import Room
-from fsage.agent.state import differs, layout_record, look, remove_measured
+from fsage.agent.state import differs, inspect, layout_record, remove_measured
 from fsage.agent.target import Target
 
 
@@ -31,7 +31,7 @@ class Visit:
         self.target, self.request, self.watch, self.hosts = target, request, watch, hosts
         self.mount = target.mounts[0]
         self.lustre: dict[str, Any] = target.spec["lustre"] or {}
-        self.phases = Phases(target, hosts, request.get("slurm_job"), self.attend)
+        self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
         self.now: dict = {}
         self.differs: str | None = None  # what the last check found
         self.conditions: dict = {}
@@ -41,7 +41,7 @@ class Visit:
 
         Raises Failure where the servers are not tuned as was noted: no state that is made anew would mend that.
         """
-        now, why = look(self.target, whole=True)
+        now, why = inspect(self.target, whole=True)
         if why:
             return why
         if now["done"] != self.request["steps"]:
@@ -80,7 +80,7 @@ class Visit:
         return {
             "state": self.now["state"],
             "epoch": self.now["epoch"],
-            "phase": now["phase"] if now else None,
+            "status": now["status"] if now else None,
             "fingerprint": prints["hash"],
             "agreed": self.differs is None,
             "instance": self.now["instance"],
@@ -102,7 +102,7 @@ class Visit:
         elif full := self.no_room(cell):
             observation = self.observation(cell, began, seen, [], "failed", full)
         else:
-            self.now = token.changed(self.mount, self.now, phase=token.MEASURING, cell=cell["name"])
+            self.now = token.changed(self.mount, self.now, status=token.MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
             phases, why = self.phases.run(cell, self.now)
             counted = osts.ended() if osts else None
@@ -128,7 +128,9 @@ class Visit:
         """Why a cell cannot be run as asked in this state, on this machine or this site; None when it can."""
         of_state = structure.unsupported(self.now) if cell["kind"] == "planned" else None
         return (
-            of_state or shares.why_not(self.target, cell["phases"]) or servercache.why_not(self.hosts, cell["phases"])
+            of_state
+            or io_groups.why_not(self.target, cell["phases"])
+            or servercache.why_not(self.hosts, cell["phases"])
         )
 
     def no_room(self, cell: dict) -> str | None:
@@ -145,7 +147,7 @@ class Visit:
             return str(why)
         return None
 
-    def attend(self) -> None:
+    def check_alive(self) -> None:
         """While a command runs: raise Orphaned when the run has gone, Lost when a host has."""
         if self.watch.orphaned():
             raise Orphaned
@@ -169,7 +171,7 @@ class Visit:
                 remove_measured(self.target, self.now)
             except (OSError, Failure) as error:
                 return f"cleaning up failed: {error}"
-        self.now = token.changed(self.mount, self.now, phase=token.READY, cell=None)
+        self.now = token.changed(self.mount, self.now, status=token.READY, cell=None)
         return None
 
     def observation(

@@ -1,4 +1,4 @@
-"""What another host answers (fsage.agent.hosts.attend): bounded, typed, and no more than what it was told to do."""
+"""What another host answers (fsage.agent.hosts.attendant): bounded, typed, and no more than what it was told to do."""
 
 from __future__ import annotations
 

@@ -51,14 +51,14 @@ class Armed:
                 raise Failure(f"`{' '.join(argv)}` reads no job on {here}: {said or 'it said nothing'}")
             time.sleep(LOOK_EVERY_S)
 
-    def run(self, job: str, attend: Callable[[], None], timeout_s: float) -> dict[str, Any]:
+    def run(self, job: str, check_alive: Callable[[], None], timeout_s: float) -> dict[str, Any]:
         """Tell it its job, and wait; what fsage.agent.cells.commands.run gives of a command."""
         self.command.began = time.monotonic()
         try:
             with contextlib.suppress(BrokenPipeError), os.fdopen(self.ours, "wb") as told:  # its code tells why
                 self.ours = CLOSED
                 told.write(job.encode())
-            late = wait([self.command], attend, self.command.began + timeout_s)
+            late = wait([self.command], check_alive, self.command.began + timeout_s)
         except BaseException:  # nobody else knows its session
             self.end()
             raise

@@ -1,7 +1,7 @@
 """The other hosts of a measurement: an agent on each while the visit lasts, which does what the launcher says.
 
 The launcher starts it over SSH, as its own user, as MPI does; the agent itself comes over the connection, so that it is
-the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.agent.hosts.attend.
+the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.agent.hosts.attendant.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import caches, probe
-from fsage.agent.cells import unrelated
+from fsage.agent.cells import eviction
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.answers import ANSWER_BYTES, checked
 from fsage.agent.hosts.armed import Armed
-from fsage.agent.hosts.attend import drop_of
+from fsage.agent.hosts.attendant import drop_of
 from fsage.agent.hosts.library import BOOT, packed, sent
 from fsage.agent.message import Unacceptable
 from fsage.agent.shell import SSH
@@ -33,7 +33,7 @@ from fsage.agent.target import Target
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-ATTEND = BOOT + "from fsage.agent.hosts import attend; attend.main()"
+ATTEND = BOOT + "from fsage.agent.hosts import attendant; attendant.main()"
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
 SAY_EVERY_S = 600.0  # a phase may last for days; an agent that hears nothing for an hour ends
 READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
@@ -74,13 +74,13 @@ class Host:
         self.told.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
 
-    def answer(self, patience_s: float = PATIENCE_S, attend: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """The answer to what was told first of all that is not yet answered; `attend` is called often. Raises Lost."""
+    def answer(self, patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """The answer to what was told first and is not yet answered; `check_alive` is called often. Raises Lost."""
         assert self.process.stdout
         deadline = time.monotonic() + patience_s
         while b"\n" not in self.pending:
             ready, _, _ = select.select([self.process.stdout], [], [], LOOK_EVERY_S)
-            attend()
+            check_alive()
             if not ready and time.monotonic() < deadline:
                 continue
             # type: a pipe's reader has it, and its declared type has not
@@ -212,11 +212,11 @@ class Hosts:
         every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
         return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
 
-    def read_unrelated(self, target: Target) -> None:
-        """Read the unrelated file on every client."""
+    def read_eviction_file(self, target: Target) -> None:
+        """Read the cache-eviction file on every client."""
         for host in self.clients:
             host.tell({"do": "read"})
-        unrelated.read(target)
+        eviction.read(target)
         self._answers(self.clients, READ_PATIENCE_S)
 
     def ask_servers(self, **what: Any) -> dict[str, dict]:
@@ -224,7 +224,12 @@ class Hosts:
         return self._all(self.servers, lambda _: what)
 
     def together(
-        self, argv: Sequence[str], jobs: Mapping[str, str], target: Target, attend: Callable[[], None], timeout_s: float
+        self,
+        argv: Sequence[str],
+        jobs: Mapping[str, str],
+        target: Target,
+        check_alive: Callable[[], None],
+        timeout_s: float,
     ) -> dict[str, Any]:
         """Run a fio on each client, this one too, that all begin at once; `argv` reads its host's job of `jobs`.
 
@@ -251,8 +256,8 @@ class Hosts:
         told, arm_s = time.time(), time.monotonic() - began
         for host in self.clients:
             host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s})
-        by_host = {first: {**here.run(jobs[first], attend, timeout_s), "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
-        for name, answer in self._answers(self.clients, timeout_s + PATIENCE_S, attend).items():
+        by_host = {first: {**here.run(jobs[first], check_alive, timeout_s), "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
+        for name, answer in self._answers(self.clients, timeout_s + PATIENCE_S, check_alive).items():
             by_host[name] = {**answer, **clocks[name]}
         return {
             "rc": next((one["rc"] for one in by_host.values() if one["rc"]), 0),
@@ -272,9 +277,9 @@ class Hosts:
         return self._answers(hosts)
 
     def _answers(
-        self, hosts: Iterable[Host], patience_s: float = PATIENCE_S, attend: Callable[[], None] = lambda: None
+        self, hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
     ) -> dict[str, dict]:
-        answers = {host.name: host.answer(patience_s, attend) for host in hosts}
+        answers = {host.name: host.answer(patience_s, check_alive) for host in hosts}
         for name, answer in answers.items():
             if "failed" in answer:
                 raise Failure(f"{name}: {answer['failed']}")

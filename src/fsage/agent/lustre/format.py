@@ -36,7 +36,7 @@ def parse(text: str) -> dict[str, str]:
     return found
 
 
-def look(device: str) -> dict[str, str]:
+def inspect(device: str) -> dict[str, str]:
     """What is on a device. `Refusal` if it holds no Lustre target: then nobody knows whose it is."""
     try:
         found = parse(run(["tunefs.lustre", "--dryrun", device]).stdout)
@@ -98,7 +98,7 @@ def format_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) -> d
         declaration.path("format_osts_devices", path)
     plan = []
     for ost in asked:
-        found = look(ost["device"])
+        found = inspect(ost["device"])
         number = rf"{re.escape(lustre['fsname'])}[-:]OST[0-9a-f]{{4}}"  # a colon before it was ever mounted
         if found["Lustre FS"] != lustre["fsname"] or not re.fullmatch(number, found["Target"]):
             raise Refusal(
@@ -129,7 +129,7 @@ def _format(device: str, point: Path, found: dict[str, str], made: dict[str, str
     # --replace: the MGS knows this number already, and would refuse a new OST that claims it.
     head = ["mkfs.lustre", "--reformat", "--replace", "--ost", f"--fsname={lustre['fsname']}"]
     run([*head, f"--index={found['Index']}", *nodes, *kept, device], timeout=LUSTRE_PATIENCE_S)
-    now = look(device)
+    now = inspect(device)
     if (now["Index"], now["Lustre FS"]) != (found["Index"], lustre["fsname"]):
         raise Failure(f"{device} was formatted as {now['Target']}, number {now['Index']}, not as {found['Target']}")
     others = {**geometry(device), **{key: now.get(key, "") for key in ("Persistent mount opts", "Parameters")}}

@@ -23,7 +23,7 @@ NO_FILES = "files are asked for through a client: the last store"
 NOT_SEEN = "no host of the inventory's group `servers` serves it"
 
 
-def look(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def inspect(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """The verb `osts`: Store.summary, with `ost` and `host`, of each OST of the target that this host serves."""
     spec = complete(spec)
     if spec["kind"] != "lustre":

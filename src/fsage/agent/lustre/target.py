@@ -35,7 +35,7 @@ class Found(NamedTuple):
     noted: dict[str, Any]
 
 
-def look(spec: dict[str, Any]) -> Found:
+def inspect(spec: dict[str, Any]) -> Found:
     """The declared file system, as it is before it is claimed. `Refusal` if it is another, or not to be had."""
     lustre, place = spec["lustre"], Path(spec["directory"])
     if os.geteuid() != 0:

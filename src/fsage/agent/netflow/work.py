@@ -15,10 +15,10 @@ from fsage.agent.netflow.striped import AGAIN, StripedFile
 
 
 class Work(ABC):
-    """A phase's work on the file. `attend` is called between I/Os, and raises when nobody waits for the result."""
+    """A phase's work on the file. `check_alive` is called between I/Os, and raises when nobody waits for the result."""
 
-    def __init__(self, asked: dict[str, Any], number: int, attend: Callable[[], None]) -> None:
-        self.asked, self.number, self.attend = asked, number, attend
+    def __init__(self, asked: dict[str, Any], number: int, check_alive: Callable[[], None]) -> None:
+        self.asked, self.number, self.check_alive = asked, number, check_alive
         self.seed, self.block_bytes = asked["seed"], asked["block_bytes"]
         segments = [striping.Segment(*one) for one in asked["segments"]]
         self.file = StripedFile(segments, asked["paths"], asked["transfer_bytes"], asked["direct"])
@@ -35,7 +35,7 @@ class Work(ABC):
     def transfers(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Offset and length of each transfer of a share of the file."""
         for offset in range(begin, end, self.asked["transfer_bytes"]):
-            self.attend()
+            self.check_alive()
             yield offset, min(self.asked["transfer_bytes"], end - offset)
 
     def corrupt(self, why: Corrupt, block: int) -> Corrupt:
@@ -46,8 +46,8 @@ class Work(ABC):
 class Generate(Work):
     """Writes the file; its share is a span of it. Its result has what reading must give."""
 
-    def __init__(self, asked: dict[str, Any], number: int, attend: Callable[[], None]) -> None:
-        super().__init__(asked, number, attend)
+    def __init__(self, asked: dict[str, Any], number: int, check_alive: Callable[[], None]) -> None:
+        super().__init__(asked, number, check_alive)
         self.maker = Maker(self.seed, self.block_bytes, asked["models"], asked["models_read"])
 
     def do(self, share: list) -> None:
@@ -64,8 +64,8 @@ class Generate(Work):
 class Index(Work):
     """Scans its spans of the file, and writes its part of the index when all is read."""
 
-    def __init__(self, asked: dict[str, Any], number: int, attend: Callable[[], None]) -> None:
-        super().__init__(asked, number, attend)
+    def __init__(self, asked: dict[str, Any], number: int, check_alive: Callable[[], None]) -> None:
+        super().__init__(asked, number, check_alive)
         self.entries: list[bytes] = []
 
     def do(self, share: list) -> None:
@@ -92,7 +92,7 @@ class Models(Work):
 
     def do(self, share: list) -> None:
         for model, offset, length in share:
-            self.attend()
+            self.check_alive()
             block, at = divmod(offset, self.block_bytes)
             data = self.file.read(block * self.block_bytes, self.block_bytes)
             try:

@@ -111,11 +111,11 @@ def _attending(there: Connection) -> Any:
     """What raises Gone once the coordinator has; while a task is at work nobody tells it anything, so it is an end."""
     looked = time.monotonic()
 
-    def attend() -> None:
+    def check_alive() -> None:
         nonlocal looked
         if (now := time.monotonic()) > looked + LOOK_EVERY_S:
             looked = now
             if select.select([there], [], [], 0)[0]:
                 raise Gone
 
-    return attend
+    return check_alive

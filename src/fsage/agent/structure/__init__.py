@@ -1,11 +1,11 @@
 """What a state is made of: which files a structure has, and the kinds of step that bring it about.
 
 Everything follows from the steps, their seeds and the capacity, so any host can work on its shard alone and anyone can
-compute afterwards what must be there. One module a kind of step, named after it; each offers
-- `said(step) -> str`: the step in words;
-- `work(target, step, done, shard, go_on) -> dict`: do one shard of it and return `files`, how many changed, and what
-  else should be noted with the state, or `unsupported`, why this machine cannot. `go_on` is called before each file;
-  what it raises ends the step. Raises Failure;
+compute afterwards what must be there. One module a kind of step, fsage.agent.steps.<kind>; each offers
+- `describe(step) -> str`: the step in words;
+- `work(target, step, done, shard, check_lease) -> dict`: do one shard of it and return `files`, how many changed, and
+  what else should be noted with the state, or `unsupported`, why this machine cannot. `check_lease` is called before
+  each file; what it raises ends the step. Raises Failure;
 - `expect(files, step, capacity_bytes)`: change {(generation, index): bytes} into what must be there after the step;
 - `achieve(shares, step, done, capacity_bytes)`: add to what the steps before, `done`, achieved: a dict a generation;
 - `SHARDED`: whether several hosts may share the work.
@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fsage.agent import steps
 from fsage.agent.errors import Failure
 from fsage.agent.structure.files import path_of
 
@@ -32,14 +33,14 @@ Step = dict[str, Any]
 @cache
 def kinds() -> list[str]:
     """Names of the kinds of step there are."""
-    return sorted(found.name for found in pkgutil.iter_modules(__path__) if found.name != "files")
+    return sorted(found.name for found in pkgutil.iter_modules(steps.__path__))
 
 
 def of(step: Step) -> ModuleType:
     """The module of a step. Raises Failure for a kind that there is not."""
     if step["kind"] not in kinds():
         raise Failure(f"unknown kind of step {step['kind']!r}: there are {', '.join(kinds())}")
-    return importlib.import_module(f"{__name__}.{step['kind']}")
+    return importlib.import_module(f"{steps.__name__}.{step['kind']}")
 
 
 def continues(last: Step, step: Step) -> bool:

@@ -48,7 +48,7 @@ def in_turns(
     sizes: Sequence[int],
     request_bytes: int,
     method: str,
-    go_on: Callable[[], None] = lambda: None,
+    check_lease: Callable[[], None] = lambda: None,
 ) -> None:
     """Make files that grow at once: each gets a request, then each the next, until all have their sizes.
 
@@ -67,7 +67,7 @@ def in_turns(
                 growing.append((path, size, os.open(path, flags, 0o600)))
             stack.callback(os.close, growing[-1][-1])
         for offset in range(0, max(sizes, default=0), request_bytes):
-            go_on()
+            check_lease()
             for path, size, descriptor in growing:
                 part = min(request_bytes, size - offset)
                 with naming(path):
@@ -109,10 +109,10 @@ def fill(fd: int, size: int) -> None:
 @contextlib.contextmanager
 def noise(size: int) -> Iterator[memoryview]:
     """Random bytes in whole pages, as O_DIRECT asks."""
-    with mmap.mmap(-1, size) as buffer:
-        buffer.write((os.urandom(4096) * -(-size // 4096))[:size])
-        with memoryview(buffer) as view:
-            yield view
+    buffer = mmap.mmap(-1, size)
+    buffer.write((os.urandom(4096) * -(-size // 4096))[:size])
+    # Not closed: the traceback of a write that failed holds a part of it, and closing would then hide why it failed.
+    yield memoryview(buffer)
 
 
 def write_whole(fd: int, content: memoryview, offset: int) -> None:

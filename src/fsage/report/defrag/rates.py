@@ -80,7 +80,7 @@ def _heads(rows: pd.DataFrame) -> list[str]:
 
 def _row(state: str, notes: dict[str, Any], rows: pd.DataFrame) -> list[str]:
     done = notes.get("defragment", {})
-    extents = done["after"]["extents"] if done else notes.get("pieces", {}).get("extents")
+    extents = done["after"]["extents"] if done else notes.get("fragmented_file", {}).get("extents")
     factor = done["after"]["fragmentation_factor"] if done else (extents - 1) / extents if extents else None
     largest = rows.sort_values("transfer_size_bytes").drop_duplicates("cache", keep="last")
     medians = [f"{one.median:.4g}" + _held(one.low, one.high, 4) for one in largest.itertuples()]

@@ -43,7 +43,7 @@ class Site:
         return [host for host in self.hosts if group in host.groups]
 
 
-def look(inventory: Path) -> Site:
+def inspect(inventory: Path) -> Site:
     """Ask all hosts of an inventory. Raises StudyError when it cannot be read."""
     groups = _groups(inventory)
     names = sorted({name for members in groups.values() for name in members})

@@ -17,8 +17,9 @@ from fsage.agent.cells import query
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.room import Room
-from fsage.agent.structure import files, pieces, readers
-from fsage.agent.structure.populate import filled
+from fsage.agent.steps import contended_files, fragmented_file
+from fsage.agent.steps.populate import filled
+from fsage.agent.structure import files
 from fsage.agent.target import Target
 
 SHARDED = False
@@ -27,17 +28,17 @@ ROWS_A_PAGE = 4
 FILLING_BYTES = 960
 NUMBER_BITS = 24
 INNER = 200  # at least so many pages with rows are found through one page without
-GO_ON_EVERY = 4096  # rows
+CHECK_EVERY = 4096  # rows
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"make an SQLite database of {step['percent']}%"
 
 
 def rows(step: dict, capacity_bytes: int) -> int:
     """How many rows fit."""
-    pages = pieces.file_bytes(step, capacity_bytes) // PAGE_BYTES
+    pages = fragmented_file.file_bytes(step, capacity_bytes) // PAGE_BYTES
     return max(0, pages - pages // INNER - INNER) * ROWS_A_PAGE
 
 
@@ -47,13 +48,13 @@ def numbers(step: dict, count: int) -> Iterator[int]:
     return (drawn.getrandbits(NUMBER_BITS) for _ in range(count))
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Give the file its blocks at once, and have SQLite fill them; rows, sum and extents are noted."""
     if why := query.why_not():
         raise Failure(f"no database can be made: {why}")
     import sqlite3  # a Python may be built without
 
-    size, count = pieces.file_bytes(step, target.capacity_bytes), rows(step, target.capacity_bytes)
+    size, count = fragmented_file.file_bytes(step, target.capacity_bytes), rows(step, target.capacity_bytes)
     if not count:
         raise Failure(f"a database of {step['percent']}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
     room = Room(target)
@@ -63,8 +64,8 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
 
     def made() -> Iterator[tuple[int, bytes]]:
         for index, number in enumerate(numbers(step, count)):
-            if index % GO_ON_EVERY == 0:
-                go_on()
+            if index % CHECK_EVERY == 0:
+                check_lease()
             yield number, filling
 
     try:
@@ -85,7 +86,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     except (OSError, sqlite3.Error) as error:
         raise Failure(f"making the database {path} of {size} bytes: {error}") from error
     extents = fragmentation.of_file(fiemap.extents(path)).extents
-    if there > size or extents > readers.MOST_EXTENTS:
+    if there > size or extents > contended_files.MOST_EXTENTS:
         raise Failure(f"{path} has {there} bytes, of {size} that were kept for it, and lies in {extents} extents")
     return {
         "files": 1,
@@ -127,5 +128,5 @@ def expect(there: dict, step: dict, capacity_bytes: int) -> None:
 
 def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
     """A generation of one file."""
-    size = pieces.file_bytes(step, capacity_bytes)
+    size = fragmented_file.file_bytes(step, capacity_bytes)
     shares.append(filled(step["generation"], size, 1, capacity_bytes, step["percent"]))

@@ -1,4 +1,4 @@
-"""Step `vacate`: the run of blocks that `pieces` kept becomes free, one long enough for the file in pieces.
+"""Step `free_reserved_run`: the run of blocks that `fragmented_file` reserved becomes free, long enough for its file.
 
 Keys: generation.
 """
@@ -14,12 +14,12 @@ SHARDED = False
 KEPT = 2
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return "set a run of blocks free"
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Delete the file that kept it."""
     path = files.path_of(target.mounts, step["generation"], KEPT)
     gone = path.exists()

@@ -29,7 +29,7 @@ LUSTRE_CLIENT = (
 )
 
 
-def look(what: str, files_at_most: int) -> dict[str, Any]:
+def inspect(what: str, files_at_most: int) -> dict[str, Any]:
     """{"schema", "what", "seconds", "stores": [Store.summary]} of a device, an image, a directory, a text or `-`.
 
     Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of them.

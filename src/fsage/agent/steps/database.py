@@ -26,7 +26,7 @@ from fsage.agent.target import Target
 SHARDED = False
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"make a database of {step['volumes']} volumes, laid out as {step['pattern']}"
 
@@ -63,14 +63,14 @@ def queries_at(mounts: Sequence[Path]) -> Path:
     return mounts[0] / "filler" / "g1" / "queries.fa"
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Make the volumes if they are not there from before, copy each to its place, and note where that is."""
     try:
         volumes = lying(step, target.claim)
     except Refusal as why:
         return {"files": 0, "unsupported": str(why)}
     each = sequences_of(step, target.claim)
-    made = blastdb.made(target, step["seed"], step["volumes"], each, go_on)
+    made = blastdb.made(target, step["seed"], step["volumes"], each, check_lease)
     lustre = target.kind == "lustre"
     room = Room(target)
     for number in range(len(step["segments"])):
@@ -80,7 +80,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     noted: list[tuple[int, int | None]] = [(volume.segment, None if lustre else volume.ost) for volume in volumes]
     with filesystems.one_cpu():
         for number, (segment, ost) in enumerate(noted):
-            go_on()
+            check_lease()
             base = base_of(target.mounts, number, segment, ost)
             for suffix in blastdb.SUFFIXES:
                 source = target.home / blastdb.PLACE / f"{blastdb.name_of(number)}{suffix}"

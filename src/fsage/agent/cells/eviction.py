@@ -28,7 +28,7 @@ def paths_of(mounts: list[Path]) -> list[Path]:
     return [path for index in range(COUNT) if (path := files.path_of(mounts, GENERATION, index)).exists()]
 
 
-def make(target: Target, size: float | str, go_on: Callable[[], None]) -> int:
+def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> int:
     """Write them, `size` percent of the capacity together or as much as this host's memory; how many bytes they are.
 
     Raises Failure where they do not fit.
@@ -36,20 +36,20 @@ def make(target: Target, size: float | str, go_on: Callable[[], None]) -> int:
     whole = alike.memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
     each = max(1, whole // COUNT // MIB) * MIB
     room = Room(target)
-    room.must_hold(COUNT * each, "the unrelated file (unrelated_file can be less)")
+    room.must_hold(COUNT * each, "the cache-eviction file (eviction_file can be less)")
     files.make_room(target.mounts, GENERATION)
     if target.kind == "lustre":
         everywhere = {"stripe_count": stripes.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY}
         stripes.set_on(files.path_of(target.mounts, GENERATION, 0).parent, everywhere)
     for index in range(COUNT):
-        go_on()
+        check_lease()
         path = files.path_of(target.mounts, GENERATION, index)
         try:
             room.write(path, each, stripes.ALL)
         except OSError as error:
             raise Failure(
-                f"writing {path}, {each} bytes of the unrelated file ({COUNT * each} bytes in {COUNT} parts): "
-                f"{error.strerror}; unrelated_file can be less"
+                f"writing {path}, {each} bytes of the cache-eviction file ({COUNT * each} bytes in {COUNT} parts): "
+                f"{error.strerror}; eviction_file can be less"
             ) from error
     return COUNT * each
 
@@ -60,5 +60,5 @@ def read(target: Target) -> None:
     No file that is measured is touched: of these nothing comes into memory, and none is looked for there.
     """
     if not (found := paths_of(target.mounts)):
-        raise Failure(f"the state has no unrelated file below {target.mounts[0]}/filler to be read")
+        raise Failure(f"the state has no cache-eviction file below {target.mounts[0]}/filler to be read")
     caches.bring_in(found)

@@ -1,4 +1,4 @@
-"""Step `thin`: of a generation's files, some are deleted, one after the other in a seeded random order.
+"""Step `delete_files`: of a generation's files, some are deleted, one after the other in a seeded random order.
 
 Keys: generation, deleted (how many), seed. The target's allocator starts anew before each cell, as always.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fsage.agent.structure import files, intermingle
+from fsage.agent.steps import interleave
+from fsage.agent.structure import files
 from fsage.agent.target import Target
 
 SHARDED = False
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"thin out generation {step['generation']} by {step['deleted']} files"
 
@@ -28,12 +29,12 @@ def continues(last: dict, step: dict) -> bool:
     return {**last, "deleted": 0} == {**step, "deleted": 0} and step["deleted"] > last["deleted"]
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Delete the files that go."""
     gone = 0
     count = len(_sizes(done, step, target.capacity_bytes))
     for index in order(step["seed"], step["generation"], count)[: step["deleted"]]:
-        go_on()
+        check_lease()
         path = files.path_of(target.mounts, step["generation"], index)
         gone += path.exists()
         path.unlink(missing_ok=True)
@@ -60,5 +61,5 @@ def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: in
 
 
 def _sizes(done: list[dict], step: dict, capacity_bytes: int) -> list[int]:
-    made = next(one for one in done if one["kind"] == "intermingle" and one["generation"] == step["generation"])
-    return intermingle.file_sizes(made, capacity_bytes)
+    made = next(one for one in done if one["kind"] == "interleave" and one["generation"] == step["generation"])
+    return interleave.file_sizes(made, capacity_bytes)

@@ -21,7 +21,7 @@ from fsage.agent.target import Target
 SHARDED = True
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"populate generation {step['generation']} to {step['percent']}%"
 
@@ -53,12 +53,12 @@ def sizes_of(done: list[dict], generation: int, capacity_bytes: int) -> tuple[in
     return file_sizes(made["percent"], tuple(made["file_bytes"]), capacity_bytes)
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Make this shard's files."""
     generation, mounts = step["generation"], target.mounts
     sizes = file_sizes(step["percent"], tuple(step["file_bytes"]), target.capacity_bytes)
     room = Room(target, making=[generation])
-    room.must_hold(sum(sizes), said(step))
+    room.must_hold(sum(sizes), describe(step))
     files.make_room(mounts, generation)
     mine = range(shard["index"], len(sizes), shard["count"])
     threads = shard.get("threads", 1)
@@ -74,7 +74,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
                     [sizes[index] for index in missing],
                     step["request_bytes"],
                     step["method"],
-                    go_on,
+                    check_lease,
                 )
             except OSError as error:
                 index = int(Path(error.filename).name)

@@ -41,7 +41,7 @@ SPANS = 10
 
 def why_not(target: Target, phases: list[dict]) -> str | None:
     """Why this machine cannot run the phases as asked; None when it can."""
-    for asked in (phase["shares"] for phase in phases if "shares" in phase):
+    for asked in (phase["io_groups"] for phase in phases if "io_groups" in phase):
         if why := scheduler.why_not(target.devices[0], asked["queue"]):
             return why
         if asked["cgroup"] == "v1" and (why := groups.why_not_v1()):
@@ -53,18 +53,19 @@ def why_not(target: Target, phases: list[dict]) -> str | None:
     return None
 
 
-def run(target: Target, phase: dict, attend: Callable[[], None]) -> dict[str, Any]:
+def run(target: Target, phase: dict, check_alive: Callable[[], None]) -> dict[str, Any]:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
-    `attend` is called often; what it raises ends everything. Raises Failure for what cannot be set, ends or vanishes.
+    `check_alive` is called often; what it raises ends everything. Raises Failure for what cannot be set, ends or
+    vanishes.
     """
-    asked, began = phase["shares"], time.monotonic()
+    asked, began = phase["io_groups"], time.monotonic()
     running: list[subprocess.Popen] = []
     asking: query.Asked | None = None
 
     def wait(done: Callable[[], bool]) -> None:
         while True:
-            attend()
+            check_alive()
             for process in running:
                 if process.poll() is not None:
                     said = process.communicate()[0].strip()[-SAID:]

@@ -1,4 +1,4 @@
-"""Step `intermingle`: files that were written at the same time fill the target, their pieces in turns.
+"""Step `interleave`: files that were written at the same time fill the target, their pieces in turns.
 
 Keys: generation, files, granularity_bytes, method. With `fallocate` one process gives the files their pieces in turns,
 as a server does whose preallocation is of that size; with `together` all files are written at once and the server
@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from fsage.agent import filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.room import OWN_BYTES, Room
+from fsage.agent.steps.populate import filled
 from fsage.agent.structure import files
-from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target
 
 SHARDED = False
@@ -23,7 +23,7 @@ MAP_BYTES = 16  # a piece costs at most about that much in its file's extent tre
 RESERVE_BYTES = 256 * 1024  # of each file, and for directories
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"intermingle {step['files']} files in pieces of {step['granularity_bytes'] >> 10} KiB"
 
@@ -36,7 +36,7 @@ def file_sizes(step: dict, capacity_bytes: int) -> list[int]:
     return [(pieces // count + (index < pieces % count)) * piece for index in range(count)]
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Make the files, and one more of what is left."""
     generation, mounts = step["generation"], target.mounts
     if len(mounts) > 1:
@@ -45,7 +45,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
         )
     sizes = file_sizes(step, target.capacity_bytes)
     room = Room(target)
-    room.must_hold(sum(sizes), said(step))
+    room.must_hold(sum(sizes), describe(step))
     files.make_room(mounts, generation)
     paths = [files.path_of(mounts, generation, index) for index in range(len(sizes))]
     try:
@@ -54,7 +54,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
                 list(pool.map(room.write, paths, sizes))
         else:
             with filesystems.one_cpu():
-                room.in_turns(paths, sizes, step["granularity_bytes"], "fallocate", go_on)
+                room.in_turns(paths, sizes, step["granularity_bytes"], "fallocate", check_lease)
     except OSError as error:
         raise Failure(
             f"intermingling {len(sizes)} files of {sizes[0]} bytes in {mounts[0]}/filler: {error.strerror}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fsage.agent import caches, probe
-from fsage.agent.cells import unrelated
+from fsage.agent.cells import eviction
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.armed import Armed
@@ -67,9 +67,9 @@ class Attendant:
         return drop_of(self.target, map(Path, of_state)) if self.target else caches.drop_all()
 
     def read(self) -> dict[str, Any]:
-        """Read the target's unrelated file."""
+        """Read the target's cache-eviction file."""
         assert self.target  # clients only
-        unrelated.read(self.target)
+        eviction.read(self.target)
         return {}
 
     def server_cache(self, setting: str | None = None) -> dict[str, Any]:

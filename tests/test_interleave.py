@@ -11,7 +11,7 @@ from states import MIB, bring
 
 from fsage.agent import claim, images, state, structure
 from fsage.agent.evidence import fiemap
-from fsage.agent.structure import intermingle, thin
+from fsage.agent.steps import delete_files, interleave
 from fsage.agent.structure.files import path_of
 from fsage.agent.target import open_target
 
@@ -20,7 +20,7 @@ FILES = 5
 
 def mingled(piece_bytes: int, method: str = "fallocate") -> dict:
     return {
-        "kind": "intermingle",
+        "kind": "interleave",
         "generation": 1,
         "files": FILES,
         "granularity_bytes": piece_bytes,
@@ -29,22 +29,22 @@ def mingled(piece_bytes: int, method: str = "fallocate") -> dict:
 
 
 def thinned(deleted: int) -> dict:
-    return {"kind": "thin", "generation": 1, "deleted": deleted, "seed": 67005}
+    return {"kind": "delete_files", "generation": 1, "deleted": deleted, "seed": 67005}
 
 
 @given(st.integers(2, 40), st.sampled_from([MIB, 2 * MIB, 8 * MIB]), st.integers(1 << 30, 1 << 44))
 def test_sizes_are_whole_pieces_that_fill_the_target(count, piece, capacity):
-    sizes = intermingle.file_sizes({"files": count, "granularity_bytes": piece}, capacity)
+    sizes = interleave.file_sizes({"files": count, "granularity_bytes": piece}, capacity)
     assert len(sizes) == count and max(sizes) - min(sizes) in (0, piece)
     assert all(size % piece == 0 for size in sizes)
-    books = capacity // piece * intermingle.MAP_BYTES + (count + 2) * intermingle.RESERVE_BYTES + intermingle.OWN_BYTES
+    books = capacity // piece * interleave.MAP_BYTES + (count + 2) * interleave.RESERVE_BYTES + interleave.OWN_BYTES
     assert capacity - books - piece < sum(sizes) <= capacity - books
 
 
 @given(st.integers(0, 2**32), st.integers(1, 60))
 def test_every_file_goes_once_and_in_the_same_order(seed, count):
-    order = thin.order(seed, 1, count)
-    assert sorted(order) == list(range(count)) and order == thin.order(seed, 1, count)
+    order = delete_files.order(seed, 1, count)
+    assert sorted(order) == list(range(count)) and order == delete_files.order(seed, 1, count)
 
 
 @pytest.mark.root
@@ -55,15 +55,15 @@ def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
     claim.claim(local_target, {}, False)
     full = bring(local_target, mingled(MIB))
     target = open_target(local_target)
-    assert full["free_bytes"] < intermingle.OWN_BYTES, "slack hides what pieces cost; what it keeps for itself does not"
+    assert full["free_bytes"] < interleave.OWN_BYTES, "slack hides what pieces cost; what it keeps for itself does not"
     pieces = [extent for index in range(FILES) for extent in fiemap.extents(path_of(target.mounts, 1, index))]
     aligned = [length for _, _, length, *_ in pieces]
     assert sum(aligned) / len(aligned) < 1.3 * MIB, "a piece in its turn is an extent of its own"
 
     done = [bring(local_target, mingled(MIB), thinned(deleted)) for deleted in (1, 2, FILES)]
     assert len({one["instance"] for one in [full, *done]}) == 1, "each is reached from the one before"
-    sizes = intermingle.file_sizes(mingled(MIB), target.capacity_bytes)
-    order = thin.order(67005, 1, FILES)
+    sizes = interleave.file_sizes(mingled(MIB), target.capacity_bytes)
+    order = delete_files.order(67005, 1, FILES)
     for one, deleted in zip(done, (1, 2, FILES), strict=True):
         freed = one["free_bytes"] - full["free_bytes"]
         assert freed >= sum(sizes[index] for index in order[:deleted])
@@ -71,8 +71,8 @@ def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
     assert all(after["free_bytes"] > before["free_bytes"] for before, after in pairwise(done))
     assert state.diagnose(local_target, {"steps": [mingled(MIB), thinned(2)]}, False)["todo"] == [
         "scrub",
-        "intermingle",
-        "thin",
+        "interleave",
+        "delete_files",
     ]
     assert bring(local_target)["files"] == 0, "clean is a state as well"
 

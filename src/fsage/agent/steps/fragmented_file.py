@@ -1,8 +1,8 @@
-"""Step `pieces`: one file that lies in a given number of extents, another one's pieces between them.
+"""Step `fragmented_file`: one file that lies in a given number of extents, another one's pieces between them.
 
 Keys: generation, percent (the file's share of the capacity; each of the others takes as much), extents. File 0 is the
 one that is measured: it is written, for a read of blocks that were never written reads nothing. File 1 stays beside it.
-File 2 keeps a run of blocks, which step `vacate` sets free when all else is there.
+File 2 keeps a run of blocks, which step `free_reserved_run` sets free when all else is there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fsage.agent import filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.room import Room
+from fsage.agent.steps.populate import filled
 from fsage.agent.structure import files
-from fsage.agent.structure.populate import filled
 from fsage.agent.target import Target
 
 SHARDED = False
@@ -25,7 +25,7 @@ MORE_PERCENT = 5
 """An allocator may cut a piece, at the end of a block group for one: so many extents more than asked are taken."""
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"make a file of {step['percent']}% in {step['extents']} extents"
 
@@ -35,7 +35,7 @@ def file_bytes(step: dict, capacity_bytes: int) -> int:
     return capacity_bytes * step["percent"] // 100 // MIB * MIB
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Give the two files their blocks in turns, then write the first."""
     if len(target.mounts) > 1:
         raise Failure(f"target {target.name} has {len(target.mounts)} stores: a file in pieces needs one; see stores")
@@ -44,7 +44,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     if not piece:
         raise Failure(f"{step['extents']} extents of a file of {size} bytes would be less than a block each")
     room = Room(target)
-    room.must_hold(3 * size, said(step))
+    room.must_hold(3 * size, describe(step))
     files.make_room(target.mounts, generation)
     paths = [files.path_of(target.mounts, generation, index) for index in (0, 1)]
     cuts = [number * piece for number in range(step["extents"])] + [size]
@@ -54,7 +54,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
         ]
         try:
             for begin, end in zip(cuts, cuts[1:]):  # noqa: B905, RUF007 (hosts: Python 3.9)
-                go_on()
+                check_lease()
                 for descriptor, path in zip(descriptors, paths):  # noqa: B905 (hosts: Python 3.9)
                     room.extend(descriptor, path, begin, end - begin)
             room.fallocate(files.path_of(target.mounts, generation, 2), size)

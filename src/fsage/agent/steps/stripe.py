@@ -6,7 +6,7 @@ the map of fsage.agent.striping.
 
 Keys: generation, pattern (its name), realisation, segments (lists of the nominal end in bytes or null, the nominal
 stripe count and the stripe's bytes), nominal_bytes (of the file), largest_count (of the pattern's set), and
-unrelated (the size of the unrelated file that is made first, fsage.agent.cells.unrelated; null: none).
+eviction_file (its size: it is made first, fsage.agent.cells.eviction; null: none).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fsage.agent import striping
-from fsage.agent.cells import unrelated
+from fsage.agent.cells import eviction
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import stripes
 from fsage.agent.target import Target
@@ -23,21 +23,21 @@ from fsage.agent.target import Target
 SHARDED = False
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"lay out a file as {step['pattern']} ({step['realisation']})"
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Note the layout as this target has it, or why it has none: its cells are then unsupported."""
     noted: dict[str, Any] = {
         "files": 0,
         "osts": striping.osts_of(target.claim),
         "realisation": step["realisation"],
     }
-    if step["unrelated"] is not None:
-        noted["unrelated_bytes"] = unrelated.make(target, step["unrelated"], go_on)
-        noted["files"] = unrelated.COUNT
+    if step["eviction_file"] is not None:
+        noted["eviction_bytes"] = eviction.make(target, step["eviction_file"], check_lease)
+        noted["files"] = eviction.COUNT
     try:
         segments = striping.of_step(step, target.claim)
     except Refusal as why:
@@ -53,10 +53,10 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
 
 
 def expect(there: dict, step: dict, capacity_bytes: int) -> None:
-    """The unrelated file, if asked for; of a size that only the target knows."""
-    if step["unrelated"] is not None:
-        there.update({(step["generation"], index): None for index in range(unrelated.COUNT)})
+    """The cache-eviction file, if asked for; of a size that only the target knows."""
+    if step["eviction_file"] is not None:
+        there.update({(step["generation"], index): None for index in range(eviction.COUNT)})
 
 
 def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
-    """No generation: what is unrelated is there to be read."""
+    """No generation: the cache-eviction file is there to be read."""

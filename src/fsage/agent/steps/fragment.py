@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fsage.agent.steps.populate import sizes_of
 from fsage.agent.structure import files
-from fsage.agent.structure.populate import sizes_of
 from fsage.agent.target import Target
 
 SHARDED = True
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"fragment generation {step['generation']} by {step['percent']}%"
 
@@ -29,14 +29,14 @@ def continues(last: dict, step: dict) -> bool:
     return {**last, "percent": 0} == {**step, "percent": 0} and step["percent"] > last["percent"]
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Delete this shard's doomed files."""
     count = len(sizes_of(done, step["generation"], target.capacity_bytes))
     gone = 0
     for index in sorted(doomed(step["seed"], step["generation"], step["percent"], count)):
         if index % shard["count"] != shard["index"]:
             continue
-        go_on()
+        check_lease()
         try:
             files.path_of(target.mounts, step["generation"], index).unlink()
             gone += 1

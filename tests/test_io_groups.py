@@ -16,15 +16,15 @@ from states import bring
 
 from fsage import workloads
 from fsage.agent import claim, images, journal, recover, state
-from fsage.agent.cells import groups, measure, shares
+from fsage.agent.cells import groups, io_groups, measure
 from fsage.agent.device import cgroups, iocost, loops, scheduler
 from fsage.agent.files import read_json
-from fsage.agent.structure import sqlite
+from fsage.agent.steps import sqlite
 from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
-READERS = {"kind": "readers", "generation": 1, "percent": 8, "piece_bytes": 16384, **HOT}
+READERS = {"kind": "contended_files", "generation": 1, "percent": 8, "piece_bytes": 16384, **HOT}
 DATABASE = {"kind": "sqlite", "generation": 2, "percent": 8, "seed": 67005}
 WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
 
@@ -33,7 +33,7 @@ WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
 def target(module_target: dict, alone_with_controllers: None) -> Target:
     images.create(module_target, {}, False)
     claim.claim(module_target, {}, False)
-    made = bring(module_target, READERS, DATABASE)["notes"]["readers"]
+    made = bring(module_target, READERS, DATABASE)["notes"]["contended_files"]
     assert made["extents"] > 1000 and max(made["whole_extents"]) <= 4
     return open_target(module_target)
 
@@ -101,9 +101,9 @@ def test_weights_divide_the_device(target: Target, name: str, low: float, high: 
 
 def test_a_device_that_gives_less_than_its_model_fails_the_cell(target: Target, monkeypatch) -> None:
     """So it is too when somebody else uses the disk below."""
-    monkeypatch.setattr(shares, "SPANS", 2)
+    monkeypatch.setattr(io_groups, "SPANS", 2)
     one = cell(target, "P3", "iocost", seconds=0.5)
-    one["phases"][0]["shares"]["cost"] = {"bytes_per_s": 10**12, "sequential_iops": 10**9, "random_iops": 10**9}
+    one["phases"][0]["io_groups"]["cost"] = {"bytes_per_s": 10**12, "sequential_iops": 10**9, "random_iops": 10**9}
     found = outcome(target, one)
     assert found.status == "failed" and "in each of 2 spans the groups used less of the device" in str(found.why)
     assert queue(target) == "none" and not in_groups(target)
@@ -129,7 +129,7 @@ def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
 
 def test_a_query_that_ends_fails_the_cell(target: Target) -> None:
     one = cell(target, "P1", "none", workload="sqlite")
-    one["phases"][0]["shares"]["groups"][0]["query"]["path"] += ".gone"
+    one["phases"][0]["io_groups"]["groups"][0]["query"]["path"] += ".gone"
     found = outcome(target, one)
     assert found.status == "failed" and "the query ended with code 1: " in str(found.why) and not in_groups(target)
 
@@ -193,11 +193,11 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
     recover.put_back(target.home)
     now = open_target(target.spec)  # on another loop device than before
     scheduler.put(now, "bfq")
-    assert queue(target) == "bfq" and not groups.left_over(target.home) and shares.left_over(target.home)
+    assert queue(target) == "bfq" and not groups.left_over(target.home) and io_groups.left_over(target.home)
     scheduler.put(now, "bfq")
     assert len(journal.entries(journal.path_of(target.home))) == 1, "what was before is noted once"
     assert state.diagnose(target.spec, request([]), False)["todo"] == []
-    assert queue(target) == "none" and not shares.left_over(target.home)
+    assert queue(target) == "none" and not io_groups.left_over(target.home)
 
 
 def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -> None:
@@ -208,7 +208,7 @@ def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -
     assert switch.read_text() == "1\n"
     scheduler.put(now, "bfq")
     assert switch.read_text() == "0\n"
-    shares.put_back(now)
+    io_groups.put_back(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")
     path.write_text("none")
 

@@ -1,4 +1,4 @@
-"""Step `defragment`: the file that `pieces` made, or all files, by the file system's own tool, within a time limit.
+"""Step `defragment`: the file of `fragmented_file`, or all files, by the file system's own tool, within a time limit.
 
 Keys: generation (that of the file), scope (file, filesystem, hot), time_limit_s; of scope `hot` also hot_bytes and
 every_bytes: of the file only the first hot_bytes of each every_bytes, where they lie in pieces, by the file system's
@@ -21,14 +21,14 @@ SHARDED = False
 SHOWN = 5
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     if step["scope"] == "hot":
         return f"defragment the first {step['hot_bytes']} of each {step['every_bytes']} bytes of the file"
     return f"defragment the {step['scope']}"
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Defragment, and notes of it: tool, extents, bytes moved, what is left in pieces, a checksum of the file."""
     if not target.filesystem:
         raise Failure(f"target {target.name} is a directory: what its file system is, is not known")

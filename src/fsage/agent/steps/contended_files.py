@@ -1,4 +1,4 @@
-"""Step `readers`: a file in pieces and two whole ones of the same size, for those who share a device to read.
+"""Step `contended_files`: a file in pieces and two whole ones of the same size, for those who share a device to read.
 
 Keys: generation, percent (each file's share of the capacity; together they take four times that), piece_bytes. File 0
 lies in pieces, files 2 and 3 are whole. Of file 1 every other piece is a hole: while nothing else was free, file 0 got
@@ -16,8 +16,9 @@ from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.room import SLACK_BYTES, Room
-from fsage.agent.structure import files, intermingle, pieces
-from fsage.agent.structure.populate import filled
+from fsage.agent.steps import fragmented_file, interleave
+from fsage.agent.steps.populate import filled
+from fsage.agent.structure import files
 from fsage.agent.target import Target
 
 SHARDED = False
@@ -28,24 +29,24 @@ MOST_EXTENTS = 64
 """Of a whole file: an allocator that goes round metadata leaves a few, which is far from pieces of 64 KiB."""
 
 
-def said(step: dict) -> str:
+def describe(step: dict) -> str:
     """The step in words."""
     return f"make a file in pieces of {step['piece_bytes']} bytes and two whole ones, of {step['percent']}% each"
 
 
 def file_bytes(step: dict, capacity_bytes: int) -> int:
     """The size of each, whole MiB."""
-    return pieces.file_bytes(step, capacity_bytes)
+    return fragmented_file.file_bytes(step, capacity_bytes)
 
 
 def between_bytes(step: dict, size: int) -> int:
     """The length of file 1, whose holes hold file 0 and what the file system notes of both."""
     piece = step["piece_bytes"]
-    books = 2 * intermingle.MAP_BYTES * (size // piece) + SLACK_BYTES
+    books = 2 * interleave.MAP_BYTES * (size // piece) + SLACK_BYTES
     return 2 * (size + -(-books // piece) * piece)
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Callable[[], None]) -> dict:
+def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
     """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
     if len(target.mounts) > 1:
         raise Failure(f"target {target.name} has {len(target.mounts)} stores: its readers need one; see stores")
@@ -53,7 +54,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     if size <= step["piece_bytes"]:
         raise Failure(f"a file of {step['percent']}% has {size} bytes, not more than a piece of {step['piece_bytes']}")
     room = Room(target)
-    room.must_hold(2 * size + between_bytes(step, size), said(step))
+    room.must_hold(2 * size + between_bytes(step, size), describe(step))
     files.make_room(target.mounts, generation)
     paths = [files.path_of(target.mounts, generation, index) for index in range(4)]
     filler = files.path_of(target.mounts, generation, 4)
@@ -63,9 +64,9 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
                 room.fallocate(path, size)
             room.fallocate(paths[BETWEEN], between_bytes(step, size))
             room.rest(filler)
-            _punch(paths[BETWEEN], between_bytes(step, size), step["piece_bytes"], go_on)
+            _punch(paths[BETWEEN], between_bytes(step, size), step["piece_bytes"], check_lease)
             caches.flush(target.mounts[0])  # what was freed is free only then
-            room.look()
+            room.inspect()
             room.fallocate(paths[IN_PIECES], size)
             filler.unlink()
             for path in (paths[IN_PIECES], *paths[WHOLE:]):
@@ -74,7 +75,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
         raise Failure(f"making the readers' files of {size} bytes in {paths[0].parent}: {error.strerror}") from error
     extents = [fragmentation.of_file(fiemap.extents(paths[index])).extents for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
     wanted = size // step["piece_bytes"]
-    least, most = wanted * LEAST_PERCENT // 100, wanted * (100 + pieces.MORE_PERCENT) // 100
+    least, most = wanted * LEAST_PERCENT // 100, wanted * (100 + fragmented_file.MORE_PERCENT) // 100
     if not least <= extents[0] <= most or max(extents[1:]) > MOST_EXTENTS:
         raise Failure(
             f"{paths[0]} lies in {extents[0]} extents, asked were {wanted} of {step['piece_bytes']} bytes; the whole "
@@ -83,12 +84,12 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, go_on: Calla
     return {"files": 4, "extents": extents[0], "whole_extents": extents[1:], "piece_bytes": step["piece_bytes"]}
 
 
-def _punch(path: Path, size: int, piece_bytes: int, go_on: Callable[[], None]) -> None:
+def _punch(path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:
     """Make every other piece of a file a hole."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
         for offset in range(0, size, 2 * piece_bytes):
-            go_on()
+            check_lease()
             files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, piece_bytes)
         os.fsync(descriptor)
     finally:
