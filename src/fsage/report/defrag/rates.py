@@ -63,7 +63,7 @@ def extents_of(data: Data, state: str) -> int | None:
     """In how many extents the file lies in a state, as its steps noted."""
     notes = _notes(data).get(state, {})
     done = notes.get("defragment", {})
-    found: int | None = done["after"]["extents"] if done else notes.get("pieces", {}).get("extents")
+    found: int | None = done["after"]["extents"] if done else notes.get("fragmented_file", {}).get("extents")
     return found
 
 
