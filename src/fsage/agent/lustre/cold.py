@@ -8,7 +8,7 @@ from typing import Any
 
 from fsage.agent import caches
 from fsage.agent.errors import Failure
-from fsage.agent.lustre import params
+from fsage.agent.lustre import granted, params
 
 PATIENCE_S = 30.0
 LOOK_EVERY_S = 0.05
@@ -43,7 +43,7 @@ def give_back(fsname: str) -> int:
         if time.monotonic() - began > PATIENCE_S:
             raise Failure(f"unused locks stayed {PATIENCE_S:.0f} s after lru_size=clear: {params.names(list(left))}")
         # Again each time: what was in use at first, as by the client's own reading ahead, is unused later.
-        params.put({name.rpartition(".")[0] + ".lru_size": "clear" for name in left})
+        granted.cancel_locks([name.rpartition(".")[0] for name in left])
         if left := unused(fsname):
             time.sleep(LOOK_EVERY_S)
     return sum(before.values())
