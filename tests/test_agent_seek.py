@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec: Spec) -> None
     assert ours["label"].startswith("modelled device (a disk that charges for seeks, ") and ours["kind"] == "seek"
     assert ours["label"].endswith("4 ms a seek)") and ours["why_none"] is None
     placed = target.model_in_place()
-    assert placed == {**ours, "read_back": {device: {"bytes_per_s": ours["bytes_per_s"], "seek_s": SEEK_S}}}
+    charged = asdict(seekdisk.Costs(ours["bytes_per_s"], SEEK_S))
+    assert placed == {**ours, "read_back": {device: charged}}
     assert target.notes == [] and target.front() == []
     info = loops.loop_info(device)
     assert info and info.flags & loops.LO_FLAGS_DIRECT_IO and info.inode == seekdisk.DISK
@@ -158,7 +160,9 @@ def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec: Spec, tmp_p
         time.sleep(0.01)
     other = tmp_path / "other"
     other.mkdir()
-    for argv in ([image, str(point), "9e9", "0.001"], [image, str(other), "1e8", str(SEEK_S)]):
+    faster, elsewhere = seekdisk.Costs(9e9, 0.001), seekdisk.Costs(1e8, SEEK_S)
+    for where, costs in ((point, faster), (other, elsewhere)):
+        argv = [image, str(where), json.dumps(asdict(costs))]
         subprocess.run([sys.executable, "-m", seek.MODULE, *argv], check=True)
         with pytest.raises(Refusal, match=r"process \d+ \(.*\) holds .*, but is not the disk that the claim"):
             open_target(spec)

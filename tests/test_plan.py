@@ -14,7 +14,7 @@ from sent import CLAIM, STUDY, bundle, observation
 
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan, load_plans
-from fsage.plan.target import load_target
+from fsage.plan.target import load_target, target_of
 from fsage.records import record
 from fsage.run import progress, request, runs
 from fsage.study.study import StudyError
@@ -67,6 +67,30 @@ def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes
     notes = load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results").notes()
     assert len(notes) == len(said)
     assert all(note.startswith("note tiny: ") and words in note for note, words in zip(notes, said, strict=True))
+
+
+@pytest.mark.parametrize("study", sorted(path.stem for path in (ROOT / "config").glob("*.yaml")))
+def test_no_shipped_study_is_unable_to_reach_its_own_verdict(study, tmp_path):
+    target = target_of([ROOT / f"config/{study}.yaml"]) or "local"
+    planned = load_plan(ROOT / f"config/{study}.yaml", ROOT / "inventories" / target, tmp_path)
+    assert not [note for note in planned.notes() if "never be significant" in note]
+
+
+def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan, tmp_path):
+    study = copy.deepcopy(STUDY)
+    study["cells"]["iterations"] = 5
+    pair = {"label": "fullness", "state": "60.00", "against": "30.00"}
+    study["headline"] = [{**pair, "measures": ["read_bw_mib_s"]}] * 6
+    (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
+    assert not load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results").notes()
+    for wrong, said in (
+        ({"measures": ["raed_bw_mib_s"]}, r"'measures' names 'raed_bw_mib_s': the cells have read_bw_mib_s, write"),
+        ({"at": {"transfer_size": 3}}, r"no cell has the parameters in 'at'"),
+    ):
+        study["headline"] = [{**pair, **wrong}]
+        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
+        with pytest.raises(StudyError, match=said):
+            load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results")
 
 
 def test_a_seed_is_drawn_once_and_recorded(plan):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
+import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -15,16 +18,16 @@ from hypothesis import strategies as st
 
 from fsage.agent import filesystems
 from fsage.agent.device import seek
-from fsage.agent.device.seekdisk import MAX_REQUEST_BYTES, Arm
+from fsage.agent.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
 from fsage.agent.errors import Failure
 from fsage.agent.shell import run
 
 MIB = 1 << 20
-RATE, SEEK_S = 100 * MIB, 0.005
+RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB
 
 
 def test_a_request_costs_its_bytes_and_a_seek_where_it_does_not_follow():
-    arm = Arm(RATE, SEEK_S)
+    arm = Arm(Costs(RATE, SEEK_S), SIZE)
     assert arm.deadline_s(10.0, 0, MIB) == pytest.approx(10.0 - 0.01 + 0.01), "follows, and may come late"
     assert arm.deadline_s(10.0, MIB, MIB) == pytest.approx(10.01), "follows"
     assert arm.deadline_s(10.0, 0, MIB) == pytest.approx(10.01 + SEEK_S + 0.01), "goes back, after what is under way"
@@ -34,13 +37,51 @@ def test_a_request_costs_its_bytes_and_a_seek_where_it_does_not_follow():
 
 @given(st.lists(st.tuples(st.floats(0, 0.1), st.integers(0, 64), st.integers(1, 256)), min_size=1))
 def test_no_order_of_requests_beats_the_rate(requests):
-    arm, now, moved = Arm(RATE, SEEK_S), 1.0, 0
+    arm, now, moved = Arm(Costs(RATE, SEEK_S), SIZE), 1.0, 0
     for pause, place, pages in requests:
         done = arm.deadline_s(now, place * MIB, pages * 4096)
         assert done >= now - MAX_REQUEST_BYTES / RATE
         now = max(now + pause, done)
         moved += pages * 4096
     assert now - 1.0 >= moved / RATE - MAX_REQUEST_BYTES / RATE - 1e-9
+
+
+def test_inner_tracks_are_slower_by_the_declared_factor():
+    arm, took = Arm(Costs(RATE, 0.0, outer_to_inner=2), SIZE), []
+    for place in (0, SIZE // 2, SIZE - MIB):
+        arm.position_bytes, began = -1, arm.busy_until_s
+        took.append(arm.deadline_s(began, place, MIB) - began)
+    assert [took[0] / one for one in took] == pytest.approx([1, 0.75, 0.5], rel=2e-3)
+    rates = [arm.costs.rate(share) for share in (0, 0.5, 1)]
+    assert rates == pytest.approx([RATE, 0.75 * RATE, 0.5 * RATE])
+
+
+def test_noise_is_one_factor_a_burst_and_has_the_declared_spread():
+    arm, factors = Arm(Costs(RATE, 0.0, noise_cov=0.05), SIZE), []
+    now = 0.0
+    for _ in range(2000):
+        now += 2 * PAUSE_S
+        first = arm.deadline_s(now, 0, MIB)
+        factor = arm.factor
+        assert arm.deadline_s(first, MIB, MIB) == pytest.approx(first + factor * MIB / RATE, rel=1e-3)
+        assert arm.factor == factor, "as long as requests go on"
+        factors.append(factor)
+        now = arm.busy_until_s
+    assert statistics.median(factors) == pytest.approx(1, abs=0.005)
+    assert statistics.stdev(factors) / statistics.mean(factors) == pytest.approx(0.05, rel=0.06)
+    assert factors[:3] != factors[3:6]
+    assert [Arm(Costs(RATE, 0.0, noise_cov=0.05), SIZE).noise.gauss(0, 1) for _ in "ab"] == [arm_first(), arm_first()]
+
+
+def arm_first() -> float:
+    """The first number of the seed's sequence."""
+    return Arm(Costs(RATE, 0.0), SIZE).noise.gauss(0, 1)
+
+
+def test_drift_is_by_the_hour():
+    costs = Costs(RATE, 0.0, drift_percent_per_hour=-20, since_s=1000.0)
+    assert [costs.drift(1000 + 3600 * hours) for hours in (0, 0.5, 1)] == pytest.approx([1, 0.9, 0.8])
+    assert costs.drift(1e9) == 0.1 and math.isclose(costs.drift(1000 - 3600), 1.2)
 
 
 @pytest.mark.root
@@ -68,7 +109,14 @@ def test_a_file_system_on_it_keeps_its_data_and_the_server_goes_with_the_mount(t
 @contextlib.contextmanager
 def served(backing: Path, point: Path) -> Iterator[Path]:
     point.mkdir()
-    argv = [sys.executable, "-m", "fsage.agent.device.seekdisk", str(backing), str(point), str(400e6), "0.005"]
+    argv = [
+        sys.executable,
+        "-m",
+        "fsage.agent.device.seekdisk",
+        str(backing),
+        str(point),
+        json.dumps({"bytes_per_s": 400e6, "seek_s": 0.005}),
+    ]
     run(argv)
     try:
         with pytest.raises(Failure, match="cannot be served"):

@@ -44,8 +44,17 @@ MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
         "random_iops": 100,
         "allow_moving": [],
     },
-    "seek": {"kind": "seek", "bytes_per_s": 300_000_000, "seek_s": 0.005},
+    "seek": {
+        "kind": "seek",
+        "bytes_per_s": 300_000_000,
+        "seek_s": 0.005,
+        "outer_to_inner": 1.0,
+        "noise_cov": 0.0,
+        "noise_seed": 1,
+        "drift_percent_per_hour": 0.0,
+    },
 }
+MODEL_ZERO = ("noise_cov", "drift_percent_per_hour")  # may be 0; a drift may be negative too
 LUSTRE_DEFAULTS: dict[str, Any] = {
     "fsname": None,
     "mgs": None,
@@ -125,8 +134,14 @@ def _device_model(given: dict[str, Any]) -> dict[str, Any]:
     _known("fsage_target.device_model", given, defaults)
     model = {**defaults, **given}
     for key, usual in defaults.items():
-        if isinstance(usual, (int, float)):
-            _positive(f"fsage_target.device_model.{key}", model[key], whole=isinstance(usual, int))
+        if isinstance(usual, (int, float)) and not (key in MODEL_ZERO and model[key] == 0):
+            size = abs(model[key]) if key == "drift_percent_per_hour" and _number(model[key]) else model[key]
+            _positive(f"fsage_target.device_model.{key}", size, whole=isinstance(usual, int))
+    if model.get("outer_to_inner", 1) < 1:
+        raise Refusal(
+            f"fsage_target.device_model.outer_to_inner is {model['outer_to_inner']}: the rate at the first block over "
+            "that at the last, 1 or more, is wanted"
+        )
     return model
 
 
@@ -185,7 +200,11 @@ def path(key: str, value: Any) -> str:
     return os.path.normpath("/" + whole.lstrip("/"))
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def _positive(key: str, value: Any, whole: bool) -> None:
     kinds = (int,) if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or value <= 0:
+    if not _number(value) or not isinstance(value, kinds) or value <= 0:
         raise Refusal(f"{key} is {value!r}: a positive {'whole ' if whole else ''}number is wanted")

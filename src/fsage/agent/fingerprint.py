@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from pathlib import Path
@@ -74,27 +75,42 @@ def digest(mounts: list[Path]) -> dict:
 
 
 def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
-    """How measured files lie: FileLayouts.summary, mean position on the device (0 first block, 1 last), digest.
+    """How measured files lie: FileLayouts.summary, digest, and where on the device (0 first block, 1 last).
 
-    None where the file system cannot say.
+    `mean_position` and `position_sd` are the mean and the standard deviation of the places of their bytes. None where
+    the file system cannot say.
     """
     whole = hashlib.blake2b(digest_size=16)
     layouts = FileLayouts(os.statvfs(mounts[0]).f_frsize)
-    total = 0
-    weighted = 0.0
+    total, weighted, squares = 0, 0.0, 0.0
     try:
         for path in sorted(files):
             pieces = fiemap.extents(path)
             layouts.add(pieces)
             whole.update(f"{path.name} {[piece[:3] for piece in pieces]}\n".encode())
-            store = os.statvfs(path)
+            size_bytes = _device_bytes(path)
             for piece in pieces:
+                middle, own = (piece.physical + piece.length / 2) / size_bytes, piece.length / size_bytes
                 total += piece.length
-                weighted += piece.length * (piece.physical + piece.length / 2) / (store.f_blocks * store.f_frsize)
+                weighted += piece.length * middle
+                squares += piece.length * (middle**2 + own**2 / 12)  # as many bytes at each place of an extent
     except OSError:
         return None
+    mean = weighted / total if total else None
     return {
         **layouts.summary(),
-        "mean_position": weighted / total if total else None,
+        "mean_position": mean,
+        "position_sd": None if mean is None else math.sqrt(max(0.0, squares / total - mean**2)),
         "digest": whole.hexdigest(),
     }
+
+
+def _device_bytes(path: Path) -> int:
+    """Of the block device that a file is on; where it is on none of its own, as on btrfs, of its file system."""
+    number = os.stat(path).st_dev
+    try:
+        sectors = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/size").read_text(encoding="ascii")
+        return int(sectors) * 512
+    except OSError:
+        store = os.statvfs(path)
+        return store.f_blocks * store.f_frsize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +87,13 @@ def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
     """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
     mine = at_largest_transfer(frame)
     labels = params_labels(mine["params"])
-    asked = [(pair, params, measure) for pair in study.headline for params in labels for measure in measures(mine)]
+    asked = [
+        (pair, params, measure)
+        for pair in study.headline
+        for params in labels
+        for measure in measures(mine)
+        if pair.takes(json.loads(params), measure)
+    ]
     groups = []
     for pair, params, measure in asked:
         rows = mine[mine["params"] == params]

@@ -2,15 +2,15 @@
 
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
 first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
-`measured_extents_of_size` and `images`; 4, `launch` and `metadata`. A new version only adds columns, so an older
-table is still read.
+`measured_extents_of_size` and `images`; 4, `launch` and `metadata`; 5, `measured_position_sd` and `device_costs`. A
+new version only adds columns, so an older table is still read.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 class Column(NamedTuple):
@@ -27,7 +27,9 @@ COLUMNS = {
     "target": Column("str", "name of the target, inventories/<target>"),
     "state": Column("str", "name of the state, e.g. 70.30@264M"),
     "cell": Column("str", "name of the cell, unique within its state"),
-    "kind": Column("str", "planned; or sentinel, pass, traced: counted apart, never pooled; unknown: not readable"),
+    "kind": Column(
+        "str", "planned; or sentinel, reference, traced: counted apart, never pooled; unknown: not readable"
+    ),
     "order": Column("Int64", "place among the cells of its state, from 1"),
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
     "status": Column("str", "valid, failed, unsupported, skipped (by the stop rule) or unreadable"),
@@ -74,6 +76,7 @@ COLUMNS = {
     "measured_mean_position": Column(
         "float64", "where their bytes lie on average: 0 the device's first block, 1 the last"
     ),
+    "measured_position_sd": Column("float64", "standard deviation of the places of their bytes, in the same unit", 5),
     "measured_mean_extent_bytes": Column("float64", "bytes of an extent of theirs, on average", 2),
     "measured_layout_score": Column(
         "float64",
@@ -89,6 +92,7 @@ COLUMNS = {
     "host": Column("str", "the host that ran the command"),
     "kernel": Column("str", "its kernel"),
     "device_model": Column("str", "what was laid over the device, or that nothing was"),
+    "device_costs": Column("str", "what a modelled device charges, JSON: the numbers among its parameters", 5),
     "filesystem": Column("str", "ext4, xfs, btrfs, ..."),
     "mount_options": Column("str", "of each store, JSON"),
     "allocator_reset": Column("str", "what started the allocator anew before each phase: remount or none"),

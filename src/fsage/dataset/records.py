@@ -127,6 +127,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         **_measured(record["phases"]),
         "seconds_total": record.get("seconds", {}).get("total"),
         "device_model": (conditions.get("device_model") or {}).get("label", "no device model"),
+        "device_costs": _text(_costs(conditions.get("device_model") or {})),
         "filesystem": conditions.get("filesystem"),
         "mount_options": _text(conditions.get("mount_options")),
         "allocator_reset": conditions.get("allocator_reset"),
@@ -154,7 +155,7 @@ def _achieved(layout: dict[str, Any]) -> dict[str, float]:
     }
 
 
-OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "mean_extent_bytes", "layout_score")
+OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "position_sd", "mean_extent_bytes", "layout_score")
 
 
 def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
@@ -162,6 +163,12 @@ def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
     extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
     of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
     return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
+
+
+def _costs(model: dict[str, Any]) -> dict[str, Any] | None:
+    """What a modelled device charges: the numbers among its parameters."""
+    numbers = {key: value for key, value in model.items() if isinstance(value, (int, float)) and value is not True}
+    return numbers or None
 
 
 def _phase(phase: dict[str, Any]) -> str:

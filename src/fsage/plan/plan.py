@@ -14,7 +14,7 @@ from fsage.agent.frozen import as_declared
 from fsage.plan.results import Results
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p
-from fsage.study.study import Cell, Study, StudyError, load_study, means
+from fsage.study.study import Cell, Headline, Study, StudyError, load_study, means
 
 WHOLE: Mapping[str, Any] = {}  # no study is narrowed
 STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
@@ -130,7 +130,7 @@ class Plan:
         """What should be known before it is measured: primary comparisons that can never become significant."""
         family, short = 0, []
         for pair in self.study.headline:
-            here, there = (self._samples(text) for text in (pair.state, pair.against))
+            here, there = (self._samples(pair, text) for text in (pair.state, pair.against))
             family += here.rates
             short.append((pair, here.each, there.each))
         return [
@@ -141,16 +141,17 @@ class Plan:
             if count and against and not reachable(count, against, family)
         ]
 
-    def _samples(self, text: str) -> _Samples:
-        """Of the states that `text` means, at the largest transfer."""
+    def _samples(self, pair: Headline, text: str) -> _Samples:
+        """Of the states that `text` means, of what the pair compares at the largest transfer."""
         states = [name for name in self.states if means(text, name)]
         if not states:  # narrowed away
             return _Samples(0, 0)
         planned = [cell for cell in self.cells[states[0]] if cell.kind == "planned"]
         largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
         params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
+        taken = [rate for one in params for rate in workloads.load(one["workload"]).rates(one) if pair.takes(one, rate)]
         alike = {str({**one, "iteration": None}) for one in params}
-        rates = sum(len(workloads.load(one["workload"]).rates(one)) for one in params) * len(alike) // len(params)
+        rates = len(taken) * len(alike) // len(params)
         return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
 
     def line(self) -> str:

@@ -110,6 +110,7 @@ class Extents(Message):
     extents: Count
     bytes: Count
     mean_position: Number | None = None
+    position_sd: Number | None = None
     mean_extent_bytes: Number | None = None
     layout_score: Number | None = None
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from fsage import dataset, report
-from fsage.analysis import agreement
+from fsage.analysis import agreement, truth
 from fsage.plan import results
 from fsage.plan.plan import Plan
 
@@ -16,7 +16,7 @@ SHOWN = 10
 def conclude(plan: Plan) -> tuple[list[str], int]:
     """Lines for the terminal, and the exit code: 0 only when every planned cell has a record that did not fail.
 
-    Nor is it 0 where cells that were to compute the same did not.
+    Nor is it 0 where cells that were to compute the same did not, or planted values were not recovered.
     """
     status: Counter[str] = Counter()
     wrong: list[str] = []
@@ -40,7 +40,7 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
             failed.append(f"failed: {state} {cell.name}: {found['why']}")
     lines = [f"{plan.study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
     frame = dataset.load(_paths(plan))
-    differ = agreement.disagreements(frame)
+    differ = agreement.disagreements(frame) + truth.failures(frame)
     for several in (wrong, failed, differ):
         lines += several[:SHOWN] + ([f"… and {len(several) - SHOWN} more"] if len(several) > SHOWN else [])
     if failed:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -53,6 +54,13 @@ class Headline(Strict):
     label: str
     state: str
     against: str
+    measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all there are")
+    at: dict[str, Any] = Field({}, description="levels of the cells' parameters; none: all there are")
+
+    def takes(self, params: Mapping[str, Any], measure: str) -> bool:
+        """Whether a cell of these parameters is compared in this rate."""
+        meant = all(params.get(key) == level for key, level in self.at.items())
+        return meant and (not self.measures or measure in self.measures)
 
 
 @dataclass(frozen=True)
@@ -194,6 +202,7 @@ class Study(Strict):
             for key in ("state", "against"):
                 with noting(problems, "headline", index, key):
                     _find(getattr(line, key), names)
+            problems += [Problem(("headline", index), text) for text in self._misses(line)]
         named = [("traces", self.traces.states)] if self.traces else []
         for block, places in (*named, *((f"also[{number}]", one.states) for number, one in enumerate(self.also))):
             for index, name in enumerate(places):
@@ -204,6 +213,19 @@ class Study(Strict):
         if problems:
             refuse(problems)
         return self
+
+    def _misses(self, line: Headline) -> list[str]:
+        """What a primary comparison names that no cell has."""
+        cells = [one.params for one in self.cells.combinations]
+        rates = {rate for one in cells for rate in workloads.load(one["workload"]).rates(one)}
+        wrong = [
+            f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}"
+            for measure in line.measures
+            if measure not in rates
+        ]
+        if not any(line.takes(one, rate) for one in cells for rate in line.measures or rates) and not wrong:
+            wrong.append(f"no cell has the parameters in 'at': {show(line.at)}")
+        return wrong
 
     def combinations(self, state: State) -> tuple[Combination, ...]:
         """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""

@@ -114,7 +114,7 @@ class Phases:
             return str(why)
         result["placement"] = found
         if result["extents"]:  # of every OST on its own, and by what the whole file system has
-            result["extents"]["mean_position"] = None
+            result["extents"] |= {"mean_position": None, "position_sd": None}
         return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
 
     def argv(self, phase: dict) -> list[str]:

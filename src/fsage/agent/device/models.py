@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def choose(declared: dict[str, Any] | None, most_bytes_per_s: int) -> dict[str, 
         **declared,
         "bytes_per_s": min(declared["bytes_per_s"], most_bytes_per_s),
         "declared_bytes_per_s": declared["bytes_per_s"],
+        **({"since_s": time.time()} if declared.get("drift_percent_per_hour") else {}),
         "why_none": None,
     }
     return {**fixed, "label": kind.label(fixed)}

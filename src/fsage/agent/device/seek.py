@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import struct
 import sys
 import time
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
 
 MODULE = seekdisk.__name__
+COSTS = [field.name for field in fields(seekdisk.Costs)]
 END_PATIENCE_S = 10.0
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len l_pid
 
@@ -51,9 +54,16 @@ class Seek(Model):
 
     @staticmethod
     def label(parameters: dict[str, Any]) -> str:
-        """Rate and seek."""
-        rate_mib_s, seek_ms = parameters["bytes_per_s"] / MIB, parameters["seek_s"] * 1000
-        return f"modelled device (a disk that charges for seeks, {rate_mib_s:.0f} MiB/s, {seek_ms:g} ms a seek)"
+        """Rate and seek, and what else is planted."""
+        said = [f"{parameters['bytes_per_s'] / MIB:.0f} MiB/s"]
+        if (factor := parameters.get("outer_to_inner", 1)) != 1:
+            said.append(f"outer to inner tracks {factor:g}:1")
+        said.append(f"{parameters['seek_s'] * 1000:g} ms a seek")
+        if cov := parameters.get("noise_cov"):
+            said.append(f"noise of {100 * cov:g}%")
+        if drift := parameters.get("drift_percent_per_hour"):
+            said.append(f"drift of {drift:+g}% an hour")
+        return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
 
     def disk(self, store: dict[str, Any]) -> dict[str, Any]:
         """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""
@@ -78,7 +88,7 @@ class Seek(Model):
     def put(self, devices: list[str]) -> dict[str, Any]:
         """What the disk under each device charges, read back from the process that serves it."""
         read_back = {device: read(device) for device in devices}
-        asked = {key: self.claimed[key] for key in ("bytes_per_s", "seek_s")}
+        asked = self._costs()
         for device, found in read_back.items():
             if found != asked:
                 raise Failure(
@@ -88,7 +98,11 @@ class Seek(Model):
         return {**self.claimed, "read_back": read_back}
 
     def _asked(self, image: str, point: Path) -> list[str]:
-        return [image, str(point), repr(float(self.claimed["bytes_per_s"])), repr(float(self.claimed["seek_s"]))]
+        return [image, str(point), json.dumps(self._costs(), sort_keys=True)]
+
+    def _costs(self) -> dict[str, float]:
+        """What the disk charges, by the fields of `seekdisk.Costs`; those that the claim does not name as usual."""
+        return asdict(seekdisk.Costs(**{key: self.claimed[key] for key in COSTS if key in self.claimed}))
 
     def _start(self, image: str, point: Path) -> None:
         journal.note(journal.path_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})
@@ -112,14 +126,14 @@ def disks(home: Path) -> list[dict[str, Any]]:
 
 
 def read(device: str) -> dict[str, float] | None:
-    """What is charged for I/O on a loop device: rate and seek, of the living disk that it is on; else None."""
+    """What is charged for I/O on a loop device (`seekdisk.Costs`), of the living disk that it is on; else None."""
     info = loops.loop_info(device)
     for there in filesystems.mounts():
         if info is not None and there.source.startswith(seekdisk.SOURCE) and _device(there) == info.device:
             pid = _served_by(there)
             words = _parameters(pid)
             if words and server_of(words[0]) == pid:
-                return {"bytes_per_s": float(words[2]), "seek_s": float(words[3])}
+                return dict(json.loads(words[2]))
     return None
 
 

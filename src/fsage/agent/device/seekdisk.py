@@ -1,6 +1,6 @@
 """A disk that charges for seeks: one file, offered through FUSE, each request as slow as on a spinning disk.
 
-    python3 -m fsage.agent.device.seekdisk BACKING MOUNT BYTES_PER_S SEEK_S
+    python3 -m fsage.agent.device.seekdisk BACKING MOUNT COSTS
 
 serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted, in a process of its own: the command itself ends as
 soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and the mount's source names it.
@@ -8,7 +8,7 @@ soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and 
 There is one arm: requests are served one after the other; each takes its bytes at the rate, and a seek before them when
 it does not begin where the last one ended (reads and writes alike). The time is kept by deadlines that follow from each
 other, so that what the server itself costs is hidden behind them as long as it is less. BACKING is read and written
-with O_DIRECT.
+with O_DIRECT. COSTS (JSON, `Costs`) may plant more: outer tracks that are faster than inner ones, noise, drift.
 
 Speaks the kernel's protocol on /dev/fuse itself (include/uapi/linux/fuse.h, version 7.31): a file, a directory and
 ten kinds of request need no library.
@@ -20,13 +20,17 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import json
+import math
 import mmap
 import os
+import random
 import stat
 import struct
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from fsage.agent import namespace
@@ -39,6 +43,7 @@ ROOT, DISK = 1, 2  # inode numbers
 NAME = b"disk"
 FUSE = "/dev/fuse"
 SOURCE = "fsage-seekdisk-"  # of the mount; the number of the process follows
+PAUSE_S = 0.05  # longer than a program at work leaves between two requests, shorter than between two phases
 PR_SET_TIMERSLACK, PR_SET_IO_FLUSHER = 29, 57  # prctl(2)
 
 LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC = 1, 2, 3, 4, 14, 15, 16, 17, 18, 20
@@ -64,25 +69,59 @@ WRITE_OUT = struct.Struct("<II")  # size padding
 STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree bsize namelen frsize padding
 
 
+@dataclass(frozen=True)
+class Costs:
+    """What a disk charges.
+
+    bytes_per_s: rate at the first block. seek_s: before a request that does not begin where the last one ended.
+    outer_to_inner: rate at the first block over that at the last; between them it falls linearly.
+    noise_cov: coefficient of variation of a factor on all times, lognormal with median 1, drawn anew for each burst of
+    requests, after PAUSE_S without any. drift_percent_per_hour: by how much all gets faster (negative: slower) in an
+    hour since `since_s`, a time of the epoch.
+    """
+
+    bytes_per_s: float
+    seek_s: float
+    outer_to_inner: float = 1.0
+    noise_cov: float = 0.0
+    noise_seed: int = 1
+    drift_percent_per_hour: float = 0.0
+    since_s: float = 0.0
+
+    def rate(self, share: float) -> float:
+        """Bytes a second at a place, as a share of the size."""
+        return self.bytes_per_s * (1 - (1 - 1 / self.outer_to_inner) * share)
+
+    def drift(self, now_s: float) -> float:
+        """The factor on all rates at a time of the epoch; never below a tenth."""
+        return max(0.1, 1 + self.drift_percent_per_hour / 100 * (now_s - self.since_s) / 3600)
+
+
 class Arm:
     """Where the arm is and until when it is busy: what the next request costs, in seconds."""
 
-    def __init__(self, bytes_per_s: float, seek_s: float) -> None:
-        self.bytes_per_s, self.seek_s = bytes_per_s, seek_s
+    def __init__(self, costs: Costs, size_bytes: int) -> None:
+        self.costs, self.size_bytes = costs, size_bytes
         self.position_bytes = 0
         self.busy_until_s = 0.0
+        self.noise = random.Random(costs.noise_seed)
+        self.sigma = math.sqrt(math.log1p(costs.noise_cov**2))
+        self.factor = 1.0
 
     def deadline_s(self, now_s: float, offset_bytes: int, length_bytes: int) -> float:
-        """The moment at which a request that arrived at `now_s` is done; the arm is at its end then.
+        """The moment at which a request that arrived at `now_s` (monotonic) is done; the arm is at its end then.
 
         One that goes on where the last ended may come late by the time of a request: a disk's own buffer streams on
         meanwhile. Without this, the way through the kernel would be added to each.
         """
+        if now_s - self.busy_until_s > PAUSE_S:
+            self.factor = math.exp(self.sigma * self.noise.gauss(0, 1)) / self.costs.drift(time.time())
+        rate = self.costs.rate((offset_bytes + length_bytes / 2) / self.size_bytes)
         if offset_bytes == self.position_bytes:
-            begin_s = max(self.busy_until_s, now_s - MAX_REQUEST_BYTES / self.bytes_per_s)
+            begin_s = max(self.busy_until_s, now_s - MAX_REQUEST_BYTES / rate)
         else:
-            begin_s = max(self.busy_until_s, now_s) + self.seek_s
-        self.busy_until_s = begin_s + length_bytes / self.bytes_per_s
+            begin_s = max(self.busy_until_s, now_s) + self.costs.seek_s * self.factor
+        self.busy_until_s = begin_s + length_bytes / rate * self.factor
         self.position_bytes = offset_bytes + length_bytes
         return self.busy_until_s
 
@@ -90,11 +129,11 @@ class Arm:
 class Disk:
     """Serves the requests of one mount."""
 
-    def __init__(self, backing: Path, arm: Arm) -> None:
-        self.arm = arm
+    def __init__(self, backing: Path, costs: Costs) -> None:
         self.backing = os.open(backing, os.O_RDWR | os.O_DIRECT)
         fcntl.lockf(self.backing, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.size_bytes = os.fstat(self.backing).st_size
+        self.arm = Arm(costs, self.size_bytes)
         self.buffer = mmap.mmap(-1, MAX_REQUEST_BYTES)  # page-aligned, as O_DIRECT asks
         self.answers: dict[int, Callable[[int, memoryview], bytes]] = {
             INIT: self.init,
@@ -189,9 +228,9 @@ def _sleep_until(deadline_s: float) -> None:
         time.sleep(left)
 
 
-def serve(backing: str, point: str, arm: Arm, mounted: Callable[[], None]) -> None:
+def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None]) -> None:
     """Mount at `point`, call `mounted`, and serve until unmounted."""
-    disk = Disk(Path(backing), arm)
+    disk = Disk(Path(backing), costs)
     device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
     mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
@@ -220,7 +259,7 @@ def leave_namespace() -> None:
         os.close(first)
 
 
-def main(backing: str, point: str, bytes_per_s: str, seek_s: str) -> None:
+def main(backing: str, point: str, costs: str) -> None:
     """Leave a process that serves the disk, and return when it is mounted; exit status 1 if it cannot be."""
     ready, tell = os.pipe()
     if os.fork():
@@ -236,7 +275,7 @@ def main(backing: str, point: str, bytes_per_s: str, seek_s: str) -> None:
         os.close(tell)
 
     try:
-        serve(backing, point, Arm(float(bytes_per_s), float(seek_s)), mounted)
+        serve(backing, point, Costs(**json.loads(costs)), mounted)
     except OSError as error:
         sys.exit(f"{backing} cannot be served at {point}: {error}")
 

@@ -14,6 +14,7 @@ from fsage.report.paf.metadata import metadata
 from fsage.report.paf.plane import plane
 from fsage.report.paf.position import position
 from fsage.report.paf.published import published
+from fsage.report.paf.truth import truth
 from fsage.report.paf.variation import variation
 from fsage.report.section import Data, Section
 from fsage.report.view import View
@@ -28,6 +29,7 @@ def _of_one_filler(draw: Draw) -> Draw:
 
 VIEW = View(
     (
+        truth,
         filler,
         *map(
             _of_one_filler,

@@ -1,0 +1,111 @@
+"""What was planted in a modelled disk, beside what the reads of a study recover of it: the proof of the method."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fsage.statistics.disk import LEVEL, Estimate, Inseparable, Reads, recover
+
+PLANTED = ("outer_to_inner", "noise_cov", "drift_percent_per_hour")
+"""What a disk may charge besides rate and seeks; a study on one that does is a study of the method."""
+WHOLE = 4  # extents that an ext4 inode holds itself; for more a block is read, which is a seek
+
+
+class Recovered(NamedTuple):
+    """A planted value with its estimate; `unit` after both."""
+
+    name: str
+    unit: str
+    planted: float
+    found: Estimate
+
+    @property
+    def inside(self) -> bool:
+        """Whether the planted value lies in the interval."""
+        return self.found.low <= self.planted <= self.found.high
+
+
+def recovered(frame: pd.DataFrame) -> list[Recovered]:
+    """One for each planted value; empty where nothing is planted. Raises Inseparable."""
+    costs = planted(frame)
+    if costs is None:
+        return []
+    found = recover(reads(frame))
+    rows = (
+        ("a seek", "ms", 1e3 * costs["seek_s"], _scaled(found["seek_s"], 1e3)),
+        ("rate at the first block", "MiB/s", costs["bytes_per_s"] / 2**20, _scaled(found["bytes_per_s"], 2**-20)),
+        ("outer to inner tracks", "x", costs.get("outer_to_inner", 1.0), found["outer_to_inner"]),
+        ("fullness alone, empty to full", "x", 1.0, found["fullness"]),
+        ("drift", "% an hour", costs.get("drift_percent_per_hour", 0.0), found["drift_percent_per_hour"]),
+        ("noise, coefficient of variation", "%", 100 * costs.get("noise_cov", 0.0), _scaled(found["noise_cov"], 100)),
+    )
+    return [Recovered(*row) for row in rows]
+
+
+def planted(frame: pd.DataFrame) -> Mapping[str, float] | None:
+    """What the disk under all cells charges, where that is more than rate and seeks."""
+    texts = frame["device_costs"].dropna().unique() if "device_costs" in frame else []
+    if len(texts) != 1:
+        return None
+    costs = json.loads(texts[0])  # a record's, so that it may be anything
+    numbers = isinstance(costs, dict) and all(isinstance(costs.get(key), (int, float)) for key in ("seek_s", *PLANTED))
+    usual = {"outer_to_inner": 1.0}
+    return costs if numbers and any(costs[key] != usual.get(key, 0.0) for key in PLANTED) else None
+
+
+def reads(frame: pd.DataFrame) -> Reads:
+    """The valid reads of a study: planned cells, sentinels, and those past the file system."""
+    valid = frame[(frame["status"] == "valid") & frame["read_bytes"].notna() & frame["kind"].ne("traced")]
+    past = valid["workload"] == "device_range"
+    valid = valid[past | (valid["measured_mean_position"].notna() & valid["measured_position_sd"].notna())]
+    past = valid["workload"] == "device_range"
+    where = [json.loads(text).get("position", 0.5) for text in valid["params"]]
+    files, extents = valid["measured_files"], valid["measured_extents"]
+    seeks = (extents + files.where(extents > WHOLE * files, 0)) / valid["measured_bytes"]
+    began = pd.to_datetime(valid["began"], utc=True, format="ISO8601")
+    hours = (began - pd.to_datetime(_since(frame), unit="s", utc=True)) / pd.Timedelta(hours=1)
+
+    def array(values: pd.Series) -> np.ndarray:
+        return values.astype("float64").to_numpy()
+
+    return Reads(
+        s_per_byte=array(valid["read_seconds"] / valid["read_bytes"]),
+        position=array(valid["measured_mean_position"].where(~past, where)),
+        position_sd=array(valid["measured_position_sd"].where(~past, 0.0)),
+        seeks_per_byte=array(seeks.where(~past, 1 / valid["read_bytes"])),
+        fullness=array((valid["real_fullness_percent"] / 100).where(~past, 0.0)),
+        hours=array(hours),
+    )
+
+
+def failures(frame: pd.DataFrame) -> list[str]:
+    """A sentence where more of the planted values lie outside of their intervals than the level allows."""
+    from scipy.stats import binom
+
+    try:
+        found = recovered(frame)
+    except Inseparable as why:
+        return [f"planted values: {why}"]
+    outside = [one.name for one in found if not one.inside]
+    allowed = int(binom.ppf(0.975, len(found), 1 - LEVEL)) if found else 0
+    if len(outside) <= allowed:
+        return []
+    return [
+        f"planted values: {len(outside)} of {len(found)} lie outside of their {LEVEL:.0%} intervals, where {allowed} "
+        f"may: {', '.join(outside)}"
+    ]
+
+
+def _since(frame: pd.DataFrame) -> float:
+    """The moment from which the disk drifts."""
+    costs = planted(frame) or {}
+    return float(costs.get("since_s") or pd.to_datetime(frame["began"].dropna().min(), utc=True).timestamp())
+
+
+def _scaled(found: Estimate, factor: float) -> Estimate:
+    return Estimate(found.value * factor, found.low * factor, found.high * factor)

@@ -1,0 +1,58 @@
+"""Planted values beside recovered ones, where the target's disk has any."""
+
+from __future__ import annotations
+
+from fsage.analysis.truth import LEVEL, Inseparable, Recovered, recovered
+from fsage.figures import Axis, Figure, Level, Lines, Point, Series
+from fsage.report.section import Data, Section
+
+TITLE = "What was planted, and what was found"
+
+
+def truth(data: Data) -> Section | None:
+    """A table of each planted value with what was recovered, and these as shares of those."""
+    try:
+        found = recovered(data.frame)
+    except Inseparable as why:
+        return Section(TITLE, "", [], warnings=[f"Nothing can be recovered: {why}."])
+    if not found:
+        return None
+    outside = [one.name for one in found if not one.inside]
+    text = (
+        "The disk below is a modelled one whose costs are declared. From how long each read took, where its bytes lay, "
+        "in how many pieces and when, all of them are estimated at once, without a look at what was declared. Fullness "
+        f"as such costs nothing on it. Intervals hold {LEVEL:.0%}; of {len(found)} values one may be outside by chance."
+    )
+    table = [["", "planted", "recovered", f"{LEVEL:.0%} interval", "planted lies inside"]]
+    table += [
+        [
+            f"{one.name}, {one.unit}",
+            f"{one.planted:.4g}",
+            f"{one.found.value:.4g}",
+            f"{one.found.low:.4g} to {one.found.high:.4g}",
+            "yes" if one.inside else "no",
+        ]
+        for one in found
+    ]
+    warnings = [f"Outside of its interval: {', '.join(outside)}."] if outside else []
+    return Section(TITLE, text, _figure(found), warnings=warnings, table=table)
+
+
+def _figure(found: list[Recovered]) -> list[Figure]:
+    """Recovered over planted, where what was planted is not 0."""
+    shown = [one for one in found if one.planted]
+    points = tuple(
+        Point(place, one.found.value / one.planted, min(ends), max(ends))
+        for place, one in enumerate(shown)
+        for ends in [(one.found.low / one.planted, one.found.high / one.planted)]
+    )
+    names = {float(place): one.name for place, one in enumerate(shown)}
+    return [
+        Lines(
+            "Recovered over planted",
+            (Series("recovered", points, joined=False),),
+            Axis("", ticks=names),
+            Axis("recovered over planted"),
+            (Level(1.0, "planted"),),
+        )
+    ]
