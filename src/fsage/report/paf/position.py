@@ -46,8 +46,8 @@ def position(data: Data) -> Section | None:
     ]
     text = (
         f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
-        "system moves on to the inner ones: states of one fullness that follow the position show that effect; states of "
-        "other fullness at the same position show what fullness costs, and those with holes below them what these do. A "
+        "system moves on to the inner ones: states of one fullness that follow the position show that; those of "
+        "other fullness at one position show what fullness costs, and those with holes below them what these do. A "
         "modelled device without zones has no tracks: what it shows here has another cause. "
     )
     return Section("The physical position", text + note(rows), figures)
