@@ -10,13 +10,18 @@ import importlib.util
 import io
 import json
 import os
+import resource
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from ansible.errors import AnsibleActionFail
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from records import make_store
@@ -334,6 +339,53 @@ def test_an_agents_answer_is_a_tasks_result_and_nothing_that_ansible_obeys(data:
     assert isinstance(answer["msg"], str) and all(isinstance(one, str) for one in answer.get("proof", ()))
     assert isinstance(answer["failed"], bool) and isinstance(answer["changed"], bool)
     assert not [key for key in answer if key.startswith(("ansible", "_ansible")) or key in ("add_host", "results")]
+
+
+def over_ssh(module: Any, run: Callable[..., dict]) -> Any:
+    """The action on a host, where `run` is the connection."""
+    made = module.ActionModule.__new__(module.ActionModule)
+    made._connection, made._low_level_execute_command = SimpleNamespace(transport="ssh"), run
+    return made
+
+
+def test_a_host_that_sends_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = action()
+    monkeypatch.setattr(module, "HEARD_BYTES", 64 << 20)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+
+    def endless(line: str, in_data: bytes | None) -> dict:
+        with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as host:
+            try:
+                return {"stdout": host.communicate()[0]}  # as Ansible does: all of it is kept
+            finally:
+                host.kill()
+
+    ran = over_ssh(module, endless)._execute("agent", None)
+    assert module.answer_of("probe", ran)["msg"].endswith(
+        "no answer; it last said: more than 64 MiB of memory hold; the rest was not read"
+    )
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+@pytest.mark.parametrize("length", [0, 6, 7, 20, 21])
+def test_a_hosts_file_comes_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, length: int) -> None:
+    module, path, content = action(), tmp_path / "a 'bundle'", os.urandom(length)
+    path.write_bytes(content)
+    monkeypatch.setattr(module, "PART_BYTES", 7)
+    monkeypatch.setattr(module, "BUNDLE_BYTES", 20)
+
+    def shell(line: str, in_data: bytes | None) -> dict:
+        ran = subprocess.run(line, shell=True, capture_output=True, text=True)
+        return {"rc": ran.returncode, "stdout": ran.stdout, "stderr": ran.stderr}
+
+    parts = over_ssh(module, shell)._fetch(str(path), sys.executable)
+    if length > 20:
+        with pytest.raises(Unacceptable, match="more than 20 bytes"):
+            list(parts)
+        return
+    assert b"".join(parts) == content
+    with pytest.raises(AnsibleActionFail, match=r"gone could not be fetched: .*No such file"):
+        list(over_ssh(module, shell)._fetch("/gone", sys.executable))
 
 
 def test_a_holder_that_a_host_names_is_looked_up_only_as_what_it_is() -> None:

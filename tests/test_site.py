@@ -100,7 +100,10 @@ def test_groups_of_groups_are_looked_into():
     [
         ([host("oss1", "servers")], "group clients has no host: name at least one in the inventory's hosts.yml"),
         ([host("n1"), host("n2", missing=["fio: install the package fio"])], "n2 lacks fio: install the package fio"),
-        ([host("n1"), host("oss1", "servers", root=False)], "oss1 (servers): no root: set ansible_become"),
+        (
+            [host("n1"), host("oss1", "servers", root=False)],
+            "oss1 (servers): neither root nor its helper: set",
+        ),
         ([host("n1"), host("n2", time=time.time() + 90)], f"the clock of n2 is 90 s ahead of {os.uname().nodename}'s"),
         ([host("n1", time=time.time() - 45)], f"the clock of n1 is 45 s behind {os.uname().nodename}'s"),
         ([host("n1"), host("n2", kernel="6.12.0")], "clients differ in kernel: n1: 6.1.0; n2: 6.12.0"),

@@ -11,6 +11,7 @@ import typer
 import fsage
 from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import Where, say, target_names
+from fsage.plan import results
 from fsage.run import runs
 from fsage.run.play import PlayFailed
 from fsage.run.window import WindowClosed
@@ -51,6 +52,7 @@ def where(
     for folder, option in ((results_root, "--results"), (studies, "--studies"), (inventories, "--inventories")):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{option} {folder} is no folder")
+    results.check(results_root)
     context.obj = Where(target, inventories, results_root, studies)
 
 

@@ -266,6 +266,6 @@ def test_the_rules_are_to_the_letter(tmp_path: Path) -> None:
     (tmp_path / "rules").write_text(text)
     subprocess.run(["visudo", "-c", "-f", tmp_path / "rules"], check=True, capture_output=True)
     rules = [line for line in text.splitlines() if not line.startswith("#")]
-    assert "*" not in "".join(rules) and rules[-1] == f"{USER} ALL = (root) NOPASSWD: FSAGE, FSAGE_GROUPS"
-    assert sum(f"{privilege.HELPER} " in line for line in rules) == len(helper.VERBS) + len(helper.OF_GROUPS) + 1
+    assert "*" not in "".join(rules) and rules[-1] == f"{USER} ALL = (root) NOPASSWD: FSAGE, FSAGE_GROUPS, FSAGE_LUSTRE"
+    assert sum(f"{privilege.HELPER} " in line for line in rules) == len(helper.VERBS) + len(helper.ALONE) + 1
     assert sum(" | sudo install " in line for line in text.splitlines()) == 2

@@ -13,11 +13,10 @@ from snakemake.exceptions import WorkflowError
 from fsage.run import allocation
 from fsage.run import failed_jobs
 from fsage.run import runs
-from fsage.plan import settings
+from fsage.plan import results, settings
 from fsage.run import window
 from fsage.plan.plan import load_plans
 from fsage.plan.results import Results
-from fsage.study.study import StudyError
 from fsage.plan.target import load_claim, load_target, target_of
 
 try:
@@ -38,6 +37,7 @@ try:
         )
     else:
         asked, RUN = [], runs.current()
+    results.check(Path(RESULTS))
     INVENTORY = Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"]
     TARGET = load_target(INVENTORY)
     PLANS = load_plans(STUDIES, INVENTORY, Path(RESULTS), RUN.only)
@@ -51,7 +51,7 @@ try:
         logging.getLogger(failed_jobs.LOGGER).addHandler(failed_jobs.FailedJobs())
     else:
         PLANS = runs.as_noted(PLANS, Path(os.environ[runs.NOTE]))
-except (StudyError, runs.Superseded) as error:
+except (ValueError, runs.Superseded) as error:
     raise WorkflowError(str(error)) from None
 
 # Snakemake itself says only that no rule produces it.

@@ -13,9 +13,11 @@ a host answers: it names no file on this machine, and what is kept of it is of i
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import json
 import os
+import resource
 import shlex
 import signal
 from pathlib import Path
@@ -23,18 +25,27 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from fsage.agent import lease, message
+from fsage.agent import lease, message, places
+from fsage.agent.errors import Refusal
 from fsage.agent.hosts.library import BOOT, packed, sent
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 PYTHON = "/usr/bin/python3"
 REFUSED = 1  # the agent's exit code when nothing was touched
 MAIN = "from fsage.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
+PART = """\
+import base64, sys
+with open(sys.argv[1], "rb") as file:
+    file.seek(int(sys.argv[2]))
+    sys.stdout.write(base64.b64encode(file.read(int(sys.argv[3]))).decode())
+"""
 ISOLATED = ("-I", "-S", "-c")  # modules from nowhere but Python and the agent: not from the current directory
 PR_SET_PDEATHSIG = 1  # prctl(2)
 REQUEST_BYTES = 64 * message.MIB
 ANSWER_BYTES = 256 * message.MIB  # the evidence of a target with many files
 BUNDLE_BYTES = 2048 * message.MIB
+PART_BYTES = 64 * message.MIB  # of a file that is fetched
+HEARD_BYTES = 6 * ANSWER_BYTES  # of memory, while a host answers: Ansible has it several times over
 WITHOUT = {
     *("probe", "create", "remove", "claim", "release", "recover", "untune", "server_cache_back"),
     *("prealloc", "prealloc_osts", "format_osts", "leave", "restore_tunables"),
@@ -119,16 +130,16 @@ class ActionModule(ActionBase):
         try:
             for key, name in given["save"].items():
                 if place := place_of(name):
-                    keep(place, accepted(key, answer, question))
+                    keep(place, [accepted(key, answer, question)])
             for key, name in given["save_in"].items():
                 if place := place_of(name):
                     if not message.is_name(host):
                         raise message.Unacceptable(f"would be saved in a file named after {message.shown(host)}")
-                    keep(place / f"{host}.json", accepted(key, answer, question))
+                    keep(place / f"{host}.json", [accepted(key, answer, question)])
             for key, name in given["fetch"].items():
                 if not (place := place_of(name)):
                     raise AnsibleActionFail(f"the request names no file on this machine as {name!r}; {HOW}")
-                keep(place, self._fetch(answer.get(key)))
+                keep(place, self._fetch(answer.get(key), self._python(task_vars)))
         except message.Unacceptable as why:
             raise AnsibleActionFail(f"what {host} answered {why}; nothing of it is kept") from None
 
@@ -159,8 +170,10 @@ class ActionModule(ActionBase):
 
         return {role: [host(name) for name in names] for role, names in roles.items()}
 
+    def _python(self, task_vars):
+        return str(self._variable("ansible_python_interpreter", task_vars) or PYTHON)
+
     def _ask(self, verb, question, task_vars):
-        python = self._variable("ansible_python_interpreter", task_vars) or PYTHON
         check = ["--check"] if self._task.check_mode else []
         stdin = json.dumps(question).encode()
         if self._connection.transport == "local":
@@ -168,26 +181,41 @@ class ActionModule(ActionBase):
             start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
         else:
             start, stdin = BOOT + MAIN, sent(packed()) + stdin
-        command = [str(python), *ISOLATED, start, *check, verb]
+        command = [self._python(task_vars), *ISOLATED, start, *check, verb]
         return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
 
     def _execute(self, line, stdin):
         """Run a shell line; locally with no shell left between this worker and the agent (die_with_parent)."""
-        shell = "exec /bin/sh" if self._connection.transport == "local" else None
-        return self._low_level_execute_command(line, in_data=stdin, executable=shell)
+        if self._connection.transport == "local":
+            return self._low_level_execute_command(line, in_data=stdin, executable="exec /bin/sh")
+        try:
+            with bounded(HEARD_BYTES):
+                return self._low_level_execute_command(line, in_data=stdin)
+        except MemoryError:
+            said = f"more than {HEARD_BYTES >> 20} MiB of memory hold; the rest was not read"
+            return {"rc": REFUSED, "stdout": "", "stderr": said}
 
-    def _fetch(self, path):
+    def _fetch(self, path, python):
+        """The parts of a host's file."""
         if not isinstance(path, str) or not path.isprintable():
             raise message.Unacceptable(f"names {message.shown(path)} as its file")
-        ran = self._execute(f"exec base64 {shlex.quote(path)}", None)
-        if ran["rc"] != 0:
-            raise AnsibleActionFail(f"{path} could not be fetched: {message.line(ran['stderr'].strip())}")
-        if len(ran["stdout"]) > BUNDLE_BYTES * 4 // 3:
-            raise message.Unacceptable(f"has a file of more than {BUNDLE_BYTES} bytes, {path}, which stays there")
-        try:
-            return base64.b64decode(ran["stdout"])
-        except ValueError as error:
-            raise message.Unacceptable(f"has a file, {path}, that does not come as it was sent: {error}") from None
+        offset = 0
+        while True:
+            words = [python, *ISOLATED, PART, path, str(offset), str(PART_BYTES)]
+            ran = self._execute(f"exec {shlex.join(words)}", None)
+            if ran["rc"] != 0:
+                said = ran["stderr"].strip().rpartition("\n")[2]
+                raise AnsibleActionFail(f"{path} could not be fetched: {message.line(said)}")
+            try:
+                part = base64.b64decode(ran["stdout"])
+            except ValueError as error:
+                raise message.Unacceptable(f"has a file, {path}, that does not come as it was sent: {error}") from None
+            offset += len(part)
+            if len(part) > PART_BYTES or offset > BUNDLE_BYTES:
+                raise message.Unacceptable(f"has a file of more than {BUNDLE_BYTES} bytes, {path}, which stays there")
+            yield part
+            if len(part) < PART_BYTES:
+                return
 
 
 def request_of(verb, given):
@@ -256,16 +284,44 @@ def usual_copy(target):
     return Path(os.environ.get("FSAGE_RESULTS") or SOURCE.parent / "results") / "targets" / f"{target}.json"
 
 
-def keep(path, content):
-    """Put `content` into a file on the controller: all of it and safe on disk, or not at all."""
-    path = Path(path)
+def keep(path, parts):
+    """Put bytes, part by part, into a file on the controller: all of it and safe on disk, or not at all."""
+    path = Path(os.path.abspath(path))
+    if os.geteuid() == 0:  # it goes where nobody else could have put a link
+        os.umask(os.umask(0o077) | 0o022)
+        try:
+            with places.opened(path.parent, make=0o755, sticky=True):
+                pass
+        except Refusal as why:
+            raise AnsibleActionFail(str(why)) from None
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with open(part, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    beside = path.with_name(path.name + ".part")
+    beside.unlink(missing_ok=True)
+    try:
+        with open(beside, "xb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def bounded(most_bytes):
+    """Let this worker, which serves one task of one host, and what it starts have only so much more memory meanwhile.
+
+    Ansible keeps whatever ssh gives it. Raises MemoryError.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    limits = [limit for limit in (soft, now + most_bytes) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def die_with_parent():

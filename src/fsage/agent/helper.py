@@ -22,6 +22,7 @@ from typing import Any
 from fsage.agent import caches, files, filesystems, namespace, privilege
 from fsage.agent.device import cgroups, iocost, loops, queue
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import granted
 
 NOTES = Path("/run/fsage/devices")  # <loop device>.json: for whom it was attached, and on which file
 GROUPS = Path("/run/fsage/groups")  # <control group>.json: for whom it was made
@@ -299,6 +300,26 @@ def put_back_shared(caller: Caller, given: Given) -> list[str]:
     return iocost.put_back_shared()
 
 
+def lustre_locks(caller: Caller, given: Given) -> None:
+    """Give back the locks of a Lustre client that nobody uses."""
+    granted.cancel_locks(granted.check_locks(given.get("connections")))
+
+
+def lustre_tune(caller: Caller, given: Given) -> None:
+    """Set known tunables of a Lustre client."""
+    granted.tune(granted.check_tunables(given.get("values")))
+
+
+def lustre_sync(caller: Caller, given: Given) -> str:
+    """Have a Lustre server commit."""
+    return granted.commit(granted.check_fsname(given.get("fsname")))
+
+
+def lustre_counters(caller: Caller, given: Given) -> str:
+    """What the OSTs of a Lustre server have counted."""
+    return granted.counters(granted.check_fsname(given.get("fsname")))
+
+
 def hello(caller: Caller, given: Given) -> str:
     """That the user may call, and whom: the version of this helper."""
     return privilege.version()
@@ -331,7 +352,14 @@ OF_GROUPS: dict[str, Callable[[Caller, Given], Any]] = {
     "remove-group": remove_group,
     "put-back-shared": put_back_shared,
 }
-"""They wait for control groups to go, and lock for themselves what they change."""
+OF_LUSTRE: dict[str, Callable[[Caller, Given], Any]] = {
+    "lustre-locks": lustre_locks,
+    "lustre-tune": lustre_tune,
+    "lustre-sync": lustre_sync,
+    "lustre-counters": lustre_counters,
+}
+ALONE = {**OF_GROUPS, **OF_LUSTRE}
+"""They may wait, concern no mount, and lock for themselves what they change."""
 ENTER = "enter"
 
 
@@ -345,12 +373,12 @@ def main(arguments: list[str]) -> int:
         os.chdir("/")
         if arguments == [ENTER]:
             return enter(caller)
-        verbs = {**VERBS, **OF_GROUPS}
+        verbs = {**VERBS, **ALONE}
         if len(arguments) != 1 or arguments[0] not in verbs:
             raise Refusal(f"no verb {' '.join(arguments)!r:.100}; there are {', '.join([ENTER, *verbs])}")
         given = _read(sys.stdin.buffer.read(MOST_BYTES + 1))
-        if arguments[0] in OF_GROUPS:
-            answer, code = {"value": OF_GROUPS[arguments[0]](caller, given)}, 0
+        if arguments[0] in ALONE:
+            answer, code = {"value": ALONE[arguments[0]](caller, given)}, 0
         else:
             with files.locked(LOCK), namespace.entered():
                 answer, code = {"value": VERBS[arguments[0]](caller, given)}, 0

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from fsage.agent import message
 from fsage.agent.errors import Failure, Refusal
 
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
@@ -29,9 +30,11 @@ MAIN = "sys.exit(agent.main(sys.argv[1:]))"
 CODE = (
     *("caches", "errors", "files", "filesystems", "helper", "holders", "journal", "message", "namespace", "places"),
     *("privilege", "shell", "device/cgroups", "device/iocost", "device/loops", "device/model", "device/queue"),
+    *("lustre/granted", "lustre/params"),
 )
 """Modules of the agent that the helper is made of; root runs no others of them."""
 UNMOUNTS = ("release", "remove", "recover")  # verbs of the agent after which nothing may be mounted any more
+ANSWER_BYTES = 16 * message.MIB
 _granted = False
 _caller: int | None = None  # in the helper: the process that has called it
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -71,16 +74,29 @@ def version() -> str:
 
 def ask(verb: str, given: dict[str, Any]) -> Any:
     """What the helper answers. Raises Refusal, also where there is no helper or no leave to call it, and Failure."""
-    command = ["sudo", "-n", str(HELPER), verb]
+    words = command(verb)
     try:
         done = subprocess.run(
-            command, input=json.dumps(given, default=str), capture_output=True, text=True, errors="replace", check=False
+            words, input=json.dumps(given, default=str), capture_output=True, text=True, errors="replace", check=False
         )
-        answer = json.loads(done.stdout) if done.stdout else {"refused": _unheard(done.stderr)}
     except FileNotFoundError as error:
-        answer = {"refused": _unheard(f"{error.filename}: no such program")}
-    except ValueError as error:
-        raise Failure(f"`{' '.join(command)}` gave no answer that can be read: {error}") from error
+        raise Refusal(_unheard(f"{error.filename}: no such program")) from None
+    return value(done.stdout, done.stderr, f"`{' '.join(words)}`")
+
+
+def command(verb: str) -> list[str]:
+    """What asks the helper of this host."""
+    return ["sudo", "-n", str(HELPER), verb]
+
+
+def value(text: str, errors: str, who: str) -> Any:
+    """What is in an answer of the helper's. Raises Refusal, Failure."""
+    try:
+        answer = message.read(text, ANSWER_BYTES) if text else {"refused": _unheard(errors)}
+    except message.Unacceptable as why:
+        raise Failure(f"{who} gave an answer that {why}") from None
+    if not isinstance(answer, dict) or not answer.keys() & {"failed", "refused", "value"}:
+        raise Failure(f"{who} gave no answer: {message.shown(answer)}")
     if "failed" in answer:
         raise Failure(answer["failed"])
     if "refused" in answer:
@@ -139,8 +155,8 @@ def need(name: str) -> None:
 def go_inside(arguments: list[str], given: dict[str, Any]) -> int:
     """Run this very command of the agent, as the user who we are, where targets are mounted; its exit status."""
     start = f"import sys; sys.path.insert(0, {PACKAGE!r}); from fsage.agent import __main__ as agent; {MAIN}"
-    command = [sys.executable, "-I", "-S", "-c", start, INSIDE, *arguments]
-    text = _front(command) + json.dumps(given)
+    agent = [sys.executable, "-I", "-S", "-c", start, INSIDE, *arguments]
+    text = _front(agent) + json.dumps(given)
     inner = subprocess.Popen(ENTER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert inner.stdin and inner.stdout
     try:

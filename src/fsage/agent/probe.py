@@ -77,8 +77,8 @@ def probe(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[st
     elif spec["kind"] == "lustre":
         lacking = [f"{tool}: install the Lustre client" for tool in NEEDED["lustre"] if not shutil.which(tool)]
         missing += lacking
-        if not root:
-            missing.append("root: lctl set_param needs it")
+        if why := privilege.why_not():
+            missing.append(f"root, or its helper, for lctl set_param and caches: {why}")
         if not lacking:
             try:
                 mount = mounts.client_mount(spec["lustre"], Path(spec["directory"])).point

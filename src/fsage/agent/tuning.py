@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from fsage.agent.device import queue
-from fsage.agent.lustre import tunables
+from fsage.agent.lustre import granted
 from fsage.agent.message import Unacceptable, shown
 
-KNOWN = {"a block queue": queue.KNOWN, "Lustre": tunables.KNOWN}
+KNOWN = {"a block queue": queue.KNOWN, "Lustre": granted.KNOWN}
 WORDS = r"[A-Za-z0-9][A-Za-z0-9 _-]{0,31}"  # as in `scheduler: mq-deadline` or `write_cache: write through`
 LARGEST = 2**63 - 1
 

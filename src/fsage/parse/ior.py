@@ -95,7 +95,7 @@ def _values(lines: list[str]) -> IorRun:
         version=_after(lines, HEAD.pattern),
         command=_after(lines, r"Command line(?: used)?\s*: (.*)"),
         tasks=int(first["#Tasks"]),
-        nodes=next((int(found[1]) for line in lines if (found := re.match(r"nodes\s*: (\d+)$", line))), None),
+        nodes=next((int(found[1]) for line in lines if (found := re.match(r"nodes\s*: (\d{1,18})$", line))), None),
         tasks_on_first=int(first["tPN"]),
         block_bytes=int(first["blksiz"]),
         transfer_bytes=int(first["xsize"]),

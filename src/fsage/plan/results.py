@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import places
+from fsage.agent.errors import Refusal
 from fsage.text import untrusted
 
 
@@ -92,6 +94,24 @@ class Results:
             if state.is_dir():
                 found[state.name] = {name[:-5] for name in os.listdir(state.path) if name.endswith(".json")}
         return found
+
+
+def check(root: Path) -> None:
+    """Raise ValueError for results that others than root could have prepared, where root is to write into them.
+
+    What root makes from now on others cannot write to either, whatever the umask. A user's results are his own affair.
+    """
+    if os.geteuid() != 0:
+        return
+    os.umask(os.umask(0o077) | 0o022)
+    root = Path(os.path.abspath(root))
+    try:
+        places.check(root)
+        for folder in sorted(root.iterdir()) if root.is_dir() else ():
+            if folder.is_symlink() or folder.is_dir():
+                places.check(folder)
+    except Refusal as why:
+        raise ValueError(f"results: {why}") from None
 
 
 def read(path: Path) -> Any:

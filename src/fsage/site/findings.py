@@ -43,7 +43,8 @@ def _unable(site: Site) -> list[str]:
         for host in site.hosts
         for name, why in _answer(host).get("unreached", {}).items()
     ]
-    return [*said, *(f"{name} (servers): no root: set ansible_become for it in the inventory" for name in rootless)]
+    needed = "neither root nor its helper: set ansible_become for it in the inventory"
+    return [*said, *(f"{name} (servers): {needed}" for name in rootless)]
 
 
 def _clocks(site: Site) -> list[str]:

@@ -37,7 +37,7 @@ def _facts(host: Host) -> tuple[str, ...]:
         f"{answer['memory_bytes'] / 2**30:.0f} GiB",
         ", ".join(f"{tool} {version}" for tool, version in answer["tools"].items() if version) or "none",
         next((f"{place['free_gib']:g} GiB in {place['directory']}" for place in answer["places"]), "\u2013"),
-        f"since {claim['created']} ({claim['phase']})" if claim else "no",
+        f"since {claim['created']} ({claim['status']})" if claim else "no",
     )
 
 

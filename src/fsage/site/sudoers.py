@@ -15,7 +15,9 @@ MAIN = "import sys\nfrom fsage.agent.helper import main\nsys.exit(main(sys.argv[
 
 def program() -> bytes:
     """The helper: some of the agent as a zip that Python runs, alone: no variables, no packages (-IS)."""
-    packages = dict.fromkeys(("fsage/__init__.py", "fsage/agent/__init__.py", "fsage/agent/device/__init__.py"), b"")
+    packages = dict.fromkeys(
+        (f"fsage/{path}__init__.py" for path in ("", "agent/", "agent/device/", "agent/lustre/")), b""
+    )
     modules = {f"fsage/agent/{path}": text for path, text in texts().items()}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -38,5 +40,8 @@ Cmnd_Alias FSAGE = {commands([helper.ENTER, *helper.VERBS])}
 # Control groups, for the device model iocost and shares of a device. A process of his that is measured leaves the group
 # that a login or a job scheduler put it in, and its limits; leave FSAGE_GROUPS out where that must not be.
 Cmnd_Alias FSAGE_GROUPS = {commands(helper.OF_GROUPS)}
-{user} ALL = (root) NOPASSWD: FSAGE, FSAGE_GROUPS
+# Lustre: locks and known tunables of a client, commit and counters of a server. They are of all who use that client, or
+# file system; leave FSAGE_LUSTRE out where this is no Lustre.
+Cmnd_Alias FSAGE_LUSTRE = {commands(helper.OF_LUSTRE)}
+{user} ALL = (root) NOPASSWD: FSAGE, FSAGE_GROUPS, FSAGE_LUSTRE
 """

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers, run_as
+from fsage.agent import containers, privilege, run_as
 from fsage.agent.lustre import params
 
 SKEW_S = 2.0
@@ -30,7 +30,7 @@ def facts(spec: dict[str, Any]) -> dict[str, Any]:
     """This host, as far as it costs nothing to tell."""
     uname = os.uname()
     return {
-        "root": os.geteuid() == 0,
+        "root": privilege.why_not() is None,
         "uid": None if run_as.why_not(spec) else run_as.uid(spec),
         "host": uname.nodename,
         "kernel": uname.release,

@@ -177,7 +177,11 @@ class Hosts:
         here = alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
         self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
         wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
-        wrong += [f"{host.name} (servers): no root" for host in self.servers if not answers[host.name]["root"]]
+        wrong += [
+            f"{host.name} (servers): neither root nor its helper"
+            for host in self.servers
+            if not answers[host.name]["root"]
+        ]
         wrong += [said for name, one in answers.items() for said in alike.skews(name, one["time"], asked_at, heard_at)]
         if wrong := wrong + alike.differences(self.seen):
             self.close()

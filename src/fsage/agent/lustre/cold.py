@@ -8,7 +8,7 @@ from typing import Any
 
 from fsage.agent import caches
 from fsage.agent.errors import Failure
-from fsage.agent.lustre import params
+from fsage.agent.lustre import granted, params
 
 PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.05
@@ -39,7 +39,7 @@ def give_back(fsname: str) -> int:
     """
     began, before = time.monotonic(), unused(fsname)
     if before:
-        params.put({name.rpartition(".")[0] + ".lru_size": "clear" for name in before})
+        granted.cancel_locks([name.rpartition(".")[0] for name in before])
     while left := [name for name, count in unused(fsname).items() if count]:
         if time.monotonic() - began > PATIENCE_S:
             raise Failure(f"unused locks stayed {PATIENCE_S:.0f} s after lru_size=clear: {params.names(left)}")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import privilege
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, params, space
 from fsage.agent.message import shown
 from fsage.agent.shell import SSH, run
 
 # One connection stays open between cells: a cell must not wait for a handshake with every server.
-KEPT = (*SSH, "-o", "ControlMaster=auto", "-o", "ControlPath=/run/fsage-ssh-%C", "-o", "ControlPersist=600")
+PLACE = "/run" if os.geteuid() == 0 else "~/.ssh"
+KEPT = (*SSH, "-o", "ControlMaster=auto", "-o", f"ControlPath={PLACE}/fsage-ssh-%C", "-o", "ControlPersist=600")
 ANSWER_S = 60
 NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
 Counted = dict[str, brw.Stats]  # by OST
@@ -22,9 +27,10 @@ Counted = dict[str, brw.Stats]  # by OST
 
 def stats(lustre: dict[str, Any]) -> Counted:
     """brw_stats of every OST that the declared servers serve, of ldiskfs and of ZFS. Raises Failure."""
-    asked = f"lctl get_param 'osd-*.{lustre['fsname']}-OST*.brw_stats'"
+    fsname = lustre["fsname"]
+    asked = _asked("lustre-counters", fsname, f"lctl get_param 'osd-*.{fsname}-OST*.brw_stats'")
     with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
-        said = pool.map(lambda host: run([*KEPT, host, asked], timeout=ANSWER_S).stdout, lustre["oss"])
+        said = pool.map(lambda host: _said(host, [*KEPT, host, asked]), lustre["oss"])
     return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
 
 
@@ -42,14 +48,29 @@ def sync(fsname: str, hosts: Sequence[dict[str, Any]]) -> int | None:
 
 def _sync(fsname: str, host: dict[str, Any]) -> list[int]:
     """How many objects are still to be destroyed on each OST, by each MDT of this host: of an OSS nothing."""
-    asked = (
+    asked = _asked(
+        "lustre-sync",
+        fsname,
         f"lctl set_param -n 'osd-*.{fsname}-*.force_sync=1' && "
-        f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true"
+        f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true",
     )
-    said = run(["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked], timeout=ANSWER_S).stdout
+    said = _said(host["name"], ["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked])
     if not all(re.fullmatch(r"\d{1,19}", word) for word in said.split()):
         raise Failure(f"{host['name']}: destroys_in_flight is {shown(said.strip())}, and numbers are wanted")
     return [int(word) for word in said.split()]
+
+
+def _asked(verb: str, fsname: str, as_root: str) -> str:
+    """The shell line for a server: as root, or, where we are a user here and there, by its helper."""
+    if os.geteuid() == 0:
+        return as_root
+    return f"printf %s {shlex.quote(json.dumps({'fsname': fsname}))} | {shlex.join(privilege.command(verb))}"
+
+
+def _said(host: str, command: Sequence[str]) -> str:
+    """What a server gave for that line. Raises Failure."""
+    text = run(command, timeout=ANSWER_S, **({} if os.geteuid() == 0 else {"ok": (0, 1, 2)})).stdout
+    return text if os.geteuid() == 0 else str(privilege.value(text, "", f"{host}: its helper"))
 
 
 def hang_up(hosts: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import directories, files, places
+from fsage.agent import directories, files, places, privilege
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts, params, servers, space, stripes
@@ -38,9 +38,17 @@ class Found(NamedTuple):
 def inspect(spec: dict[str, Any]) -> Found:
     """The declared file system, as it is before it is claimed. `Refusal` if it is another, or not to be had."""
     lustre, place = spec["lustre"], Path(spec["directory"])
-    if os.geteuid() != 0:
-        raise Refusal(f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param")
+    if why := privilege.why_not():
+        raise Refusal(
+            f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param and caches, "
+            f"or its helper: {why}"
+        )
     mount = mount_of(spec).point
+    if not os.access(mount, os.W_OK):
+        raise Refusal(
+            f"{mount} cannot be written by user {os.geteuid()}, and there the mark of a claim lies; nothing was "
+            "touched. Its administrator may let all write there who remove nobody else's (chmod 1777)"
+        )
     refuse_second(mount)
     osts = space.osts(mount)
     usable_bytes = _usable_bytes(lustre, osts)

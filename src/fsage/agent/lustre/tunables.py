@@ -10,43 +10,10 @@ from typing import Any
 
 from fsage.agent import files
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import params, tuned
+from fsage.agent.lustre import granted, params, tuned
+from fsage.agent.lustre.granted import KNOWN
 
 Values = dict[str, str]  # by the parameter's full name
-KNOWN = (
-    "checksums",
-    "file_heat",
-    "grant_shrink",
-    "grant_shrink_interval",
-    "hybrid_io",
-    "hybrid_io_read_threshold_bytes",
-    "hybrid_io_write_threshold_bytes",
-    "idle_timeout",
-    "max_dirty_mb",
-    "max_pages_per_rpc",
-    "max_read_ahead_async_active",
-    "max_read_ahead_mb",
-    "max_read_ahead_per_file_mb",
-    "max_read_ahead_whole_mb",
-    "max_rpcs_in_flight",
-    "opencache_max_ms",
-    "opencache_threshold_count",
-    "opencache_threshold_ms",
-    "parallel_dio",
-    "read_ahead_async_file_threshold_mb",
-    "read_ahead_range_kb",
-    "read_ahead_step",
-    "short_io_bytes",
-    "statahead_agl",
-    "statahead_batch_max",
-    "statahead_max",
-    "statahead_running_max",
-    "tiny_write",
-    "unaligned_dio",
-    "xattr_cache",
-)
-"""What of osc.* and llite.* bears on speed and is one whole number; a version that lacks one has it unsupported.
-read_ahead_step is of the published study: no version from 2.7 to 2.17 has it."""
 
 
 def now(fsname: str, name: str) -> Values:
@@ -64,14 +31,14 @@ def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> No
     """
     why = None
     try:
-        params.put(wanted)
+        granted.tune(dict(wanted))
     except Failure as error:
         why = str(error)
     after = now(fsname, name)
     other = [full for full, value in wanted.items() if after.get(full) != value]
     if not why and not other:
         return
-    params.put({full: before[full] for full in wanted if after.get(full) != before[full]})
+    granted.tune({full: before[full] for full in wanted if after.get(full) != before[full]})
     holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
     asked = ", ".join(sorted(set(wanted.values())))
     raise Failure(f"{name}: asked {asked}; {holds}{'; ' + why if why else ''}; put back to what was there")

@@ -1,0 +1,77 @@
+"""What a user asks of root for Lustre: exact commands on recorded answers, and what is refused before any is run."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from lustre_site import Site, brw_stats
+
+from fsage.agent import helper, privilege
+from fsage.agent.errors import Failure, Refusal
+from fsage.agent.lustre import servers
+
+OSC = "lustre-OST0000-osc-ff11000110ffb000"
+LLITE = "llite.lustre-ff11000110ffb000"
+NOBODY: Any = None  # these verbs are of the machine: who calls them does not matter
+
+
+def test_the_helper_runs_these_commands_and_no_others(site: Site) -> None:
+    wanted = [
+        f"lctl set_param -n ldlm.namespaces.{OSC}.lru_size=clear",
+        f"lctl set_param -n osc.{OSC}.max_rpcs_in_flight=256 {LLITE}.max_read_ahead_mb=512",
+        "lctl set_param -n osd-*.lustre-*.force_sync=1",
+        "lctl get_param -n osp.lustre-OST*.destroys_in_flight",
+        "lctl get_param osd-*.lustre-OST*.brw_stats",
+    ]
+    for command, said in zip(wanted, ("", "", "", "0\n3\n", brw_stats(7)), strict=True):
+        site.answer(command, said)
+    helper.lustre_locks(NOBODY, {"connections": [f"ldlm.namespaces.{OSC}"]})
+    values = {f"osc.{OSC}.max_rpcs_in_flight": "256", f"{LLITE}.max_read_ahead_mb": "512"}
+    helper.lustre_tune(NOBODY, {"values": values})
+    assert helper.lustre_sync(NOBODY, {"fsname": "lustre"}) == "0\n3\n"
+    assert helper.lustre_counters(NOBODY, {"fsname": "lustre"}) == brw_stats(7)
+    assert site.commands() == wanted
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "said"),
+    [
+        ("locks", {"connections": ["ldlm.namespaces.*"]}, "'ldlm.namespaces.*' is no connection of a Lustre client"),
+        ("locks", {"connections": [f"ldlm.namespaces.{OSC}.lru_size=0 jobid_var"]}, "is no connection"),
+        ("locks", {"connections": []}, "[] is no list of connections"),
+        ("tune", {"values": {"osc.*.max_rpcs_in_flight": "8"}}, "is no tunable of a Lustre client that is known"),
+        ("tune", {"values": {f"osc.{OSC}.active": "0"}}, "is no tunable of a Lustre client that is known"),
+        ("tune", {"values": {f"osc.{OSC}.checksums\n": "0"}}, "is no tunable of a Lustre client that is known"),
+        ("tune", {"values": {f"osc.{OSC}.checksums": "0 nis.x=1"}}, "'0 nis.x=1' is no value of"),
+        ("tune", {"values": {f"osc.{OSC}.checksums": 0}}, "0 is no value of"),
+        ("sync", {"fsname": "*"}, "'*' is not the name of a Lustre file system"),
+        ("counters", {"fsname": "a;id"}, "'a;id' is not the name of a Lustre file system"),
+        ("counters", {}, "None is not the name of a Lustre file system"),
+    ],
+)
+def test_what_is_no_clients_parameter_or_number_is_refused(site: Site, verb: str, given: dict, said: str) -> None:
+    with pytest.raises(Refusal) as why:
+        helper.OF_LUSTRE[f"lustre-{verb}"](NOBODY, given)
+    assert said in str(why.value) and not site.commands()
+
+
+def test_a_user_asks_the_servers_by_their_helper(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    ask = f'{" ".join(servers.KEPT)} oss1 printf %s \'{{"fsname": "lustre"}}\' | sudo -n {privilege.HELPER} lustre-'
+    site.answer(f"{ask}sync", json.dumps({"value": "0\n3\n"}))
+    site.answer(f"{ask}counters", json.dumps({"value": brw_stats(7)}))
+    assert servers.sync("lustre", [{"name": "oss1"}]) == 3
+    assert set(servers.stats({"fsname": "lustre", "oss": ["oss1"]})) == {"lustre-OST0000", "lustre-OST0001"}
+    for said, kind, words in (
+        (json.dumps({"refused": "no"}), Refusal, "no"),
+        (json.dumps({"failed": "lctl"}), Failure, "lctl"),
+        ("[" * 99, Failure, "oss1: its helper gave an answer that"),
+        ("7", Failure, "oss1: its helper gave no answer: 7"),
+        ("", Refusal, "may not call"),
+    ):
+        site.answer(f"{ask}sync", said, rc=1)
+        with pytest.raises(kind, match=words):
+            servers.sync("lustre", [{"name": "oss1"}])
