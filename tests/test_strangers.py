@@ -17,6 +17,7 @@ from studies import blocks
 
 from fsage import cli, dataset, recipes
 from fsage.agent import structure
+from fsage.agent.message import Unacceptable
 from fsage.plan.plan import load_plan
 from fsage.text.printable import Terminal, lines, printable
 
