@@ -70,6 +70,7 @@ def image_at(path: Path) -> dict[str, Any]:
 
 @pytest.mark.root
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 @needs_sudo
 def test_studies_run_from_claim_to_release_as_a_user(
     machine: Machine, user: Path, local_target: dict, alone_with_controllers: None
@@ -231,6 +232,7 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
     unknown = machine.run(*("env", f"SUDO_UID={UID}", str(privilege.HELPER), "id"), input="{}", check=False)
     assert unknown.returncode == 1 and "no verb 'id'; there are enter, hello" in unknown.stdout
     assert everything() == before and not Path(mount_point).parent.exists(), "nothing was changed"
+    assert not Path("/run/fsage/groups/mine.json").exists(), "nor noted"
     assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")
 
     rights = json.dumps({"argv": ["sh", "-c", "id -ru; grep CapEff /proc/self/status; cat"], "env": {"PATH": "/bin"}})
