@@ -189,7 +189,7 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
 
     before = everything()
     mount_point = f"/run/fsage/mnt/{local_target['name']}x/0"
-    fresh = str(uuid.uuid4())
+    fresh, name = str(uuid.uuid4()), f"{local_target['name']}x"
     as_link = {**image_at(roots), "image": str(link)}
     queue = f"/sys/block/{Path(device).name}/queue"
     for verb, given, said in (
@@ -215,10 +215,10 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
         ("tune", {"knob": "/sys/block/vda/queue/nr_requests", "value": 1}, "is not a tunable that is known"),
         ("tune", {"knob": f"{queue}/nr_requests", "value": "1\n2"}, "is not a tunable's value"),
         ("lay", {"name": "../x", "devices": [], "model": {}}, "is not the name of a target's control group"),
-        ("lay", {"name": "mine", "devices": [other], "model": RATES}, f"{other} was not attached for user fsagetest"),
-        ("lay", {"name": "mine", "devices": [device], "model": {**RATES, "random_iops": "1\n"}}, "a whole number"),
-        ("lay", {"name": "mine", "devices": [], "model": {"allow_moving": ["blkio"]}}, "which only root may"),
-        ("weigh", {"name": "mine", "version": "v2", "weight": 0}, "0 is not a weight: 1 to 10000 are"),
+        ("lay", {"name": name, "devices": [other], "model": RATES}, f"{other} was not attached for user fsagetest"),
+        ("lay", {"name": name, "devices": [device], "model": {**RATES, "random_iops": "1\n"}}, "a whole number"),
+        ("lay", {"name": name, "devices": [], "model": {"allow_moving": ["blkio"]}}, "which only root may"),
+        ("weigh", {"name": name, "version": "v2", "weight": 0}, "0 is not a weight: 1 to 10000 are"),
         ("weigh", {"name": "roots", "version": "v2", "weight": 9}, "control group roots is not of user fsagetest"),
         ("join", {"group": f"{cgroups.root()}/fsage-roots"}, "control group roots is not of user fsagetest"),
         ("join", {"group": f"{cgroups.root()}/system.slice"}, "is not a control group of fsagetest's"),
@@ -232,7 +232,7 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
     unknown = machine.run(*("env", f"SUDO_UID={UID}", str(privilege.HELPER), "id"), input="{}", check=False)
     assert unknown.returncode == 1 and "no verb 'id'; there are enter, hello" in unknown.stdout
     assert everything() == before and not Path(mount_point).parent.exists(), "nothing was changed"
-    assert not Path("/run/fsage/groups/mine.json").exists(), "nor noted"
+    assert not Path(f"/run/fsage/groups/{name}.json").exists(), "nor noted"
     assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")
 
     rights = json.dumps({"argv": ["sh", "-c", "id -ru; grep CapEff /proc/self/status; cat"], "env": {"PATH": "/bin"}})
