@@ -103,7 +103,7 @@ def test_a_cell_has_cold_locks_placement_and_what_the_osts_did(spec: dict, site:
     commands = site.commands()
     assert commands.count(ASKED) == 2
     first = commands.index(UNUSED)
-    assert commands[first : first + 4] == [UNUSED, CLEAR, UNUSED, UNUSED]
+    assert commands[first : first + 5] == [UNUSED, CLEAR, UNUSED, CLEAR, UNUSED], "what was in use at first too"
 
 
 def test_a_cell_whose_file_went_elsewhere_fails(spec: dict, site: Site) -> None:

@@ -9,7 +9,7 @@ from fsage.agent import caches
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import granted, params
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 LOOK_EVERY_S = 0.05
 
 
@@ -36,17 +36,19 @@ def give_back(fsname: str) -> int:
 
     `Failure` names the connections whose locks stay: what they protect may still be in memory.
     """
-    began, before = time.monotonic(), unused(fsname)
-    if before:
-        granted.cancel_locks([name.rpartition(".")[0] for name in before])
-    while left := [name for name, count in unused(fsname).items() if count]:
+    began = time.monotonic()
+    left = before = unused(fsname)
+    while left:
         if time.monotonic() - began > PATIENCE_S:
-            raise Failure(f"unused locks stayed {PATIENCE_S:.0f} s after lru_size=clear: {params.names(left)}")
-        time.sleep(LOOK_EVERY_S)
+            raise Failure(f"unused locks stayed {PATIENCE_S:.0f} s after lru_size=clear: {params.names(list(left))}")
+        # Again each time: what was in use at first, as by the client's own reading ahead, is unused later.
+        granted.cancel_locks([name.rpartition(".")[0] for name in left])
+        if left := unused(fsname):
+            time.sleep(LOOK_EVERY_S)
     return sum(before.values())
 
 
 def unused(fsname: str) -> dict[str, int]:
-    """Locks that this client keeps for later, by connection to an OST (osc) or MDT (mdc)."""
+    """Locks that this client keeps for later, by connection to an OST (osc) or MDT (mdc) that has any."""
     asked = (f"ldlm.namespaces.{fsname}-{kind}*.lock_unused_count" for kind in ("OST*-osc-", "MDT*-mdc-"))
-    return {name: int(count) for name, count in params.get(*asked).items()}
+    return {name: int(count) for name, count in params.get(*asked).items() if int(count)}
