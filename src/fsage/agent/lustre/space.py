@@ -119,8 +119,9 @@ def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing) -> list[Ost]:
     """Wait until the objects of deleted files are destroyed, and `wrong` has nothing to say about the OSTs any more.
 
     `sync` makes the servers write down what they have, and counts what they still have to destroy (None: nobody can
-    be asked). A count that does not fall for STILL_S is not waited for where nothing is wrong: for ever an MDT waits for
-    an OST that was formatted anew to confirm what the old one was told (seen on 2.17). Returns what `lfs df` then says.
+    be asked). A count that does not fall for STILL_S is not waited for where nothing is wrong: for ever an MDT waits
+    for an OST that was formatted anew to confirm what the old one was told (seen on 2.17). Returns what `lfs df` then
+    says.
     `Failure` when no space was freed for STILL_S and something is wrong.
     """
     began = still_since = falls_since = time.monotonic()
