@@ -120,27 +120,82 @@ def test_tables_are_the_same_bytes_whatever_the_order(quickstart, tmp_path):
     )
 
 
-# headline
+# the answer
 
 
-def sentences(study, records, tmp_path):
-    return report.headline(dataset.load(store(records, tmp_path)), study)
+def answered(study, records, tmp_path):
+    return contents(study, records, tmp_path).answer
 
 
-def test_headline_tells_fullness_and_fragmentation_apart(quickstart, tmp_path):
-    found = sentences(quickstart, make_records(quickstart), tmp_path)
-    assert len(found) == 8
+def at(records, write, read, extents=7):
+    """The full state's rates as these shares of the clean one's, with next to no noise; in so many extents."""
+    records = [r for r in records if r["state"] in ("10.00@264M", "80.00@264M") and r["kind"] == "planned"]
+    for record in records:
+        noise = 1 + 0.001 * record["params"]["iteration"]
+        full = record["state"].startswith("80")
+        record["metrics"]["write_bw_mib_s"] = 300 * noise * (write if full else 1)
+        record["metrics"]["read_bw_mib_s"] = 320 * noise * (read if full else 1)
+        for phase in record["phases"]:
+            phase["extents"]["extents"] = extents if full else 7
+    return records
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "extents", "said"),
+    [
+        (
+            *(0.79, 0.9, 28),
+            "At 80% full, writing 64 MiB at a time is 21% slower than at 10% full (21 to 21%) and reading 10% slower "
+            "(9.7 to 10%), because the measured file lies in 28 pieces instead of 7.",
+        ),
+        (
+            *(0.79, 1.0, 7),
+            "At 80% full, writing 64 MiB at a time is 21% slower than at 10% full (21 to 21%) and reading is as fast "
+            "within 3%; the layout does not say why: the measured file lies in 7 pieces in both.",
+        ),
+        (
+            *(1.2, 2.5, 28),
+            "At 80% full, writing 64 MiB at a time is 20% faster than at 10% full (20 to 20%) and reading 2.5 times "
+            "as fast (2.49 to 2.51), against what its layout lets expect: the measured file lies in 28 pieces instead "
+            "of 7.",
+        ),
+        (
+            *(1.0, 1.0, 28),
+            "At 80% full, writing 64 MiB at a time is as fast as at 10% full within 3% and reading is as fast within "
+            "3%, although the measured file lies in 28 pieces instead of 7.",
+        ),
+    ],
+)
+def test_the_answer_is_a_sentence_in_words_of_the_field(quickstart, tmp_path, write, read, extents, said):
+    found = answered(quickstart, at(make_records(quickstart), write, read, extents), tmp_path)
+    assert found.sentences[0] == said
+
+
+def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_report_is_full_of(quickstart, tmp_path):
+    found = answered(quickstart, make_records(quickstart), tmp_path)
+    assert len(found.sentences) == 2 and len(found.cards) == 4
+    assert found.sentences[1].startswith("At 80% full with half of the files deleted, writing 64 MiB at a time is ")
+    assert "than on an equally full file system without holes (" in found.sentences[1]
+    assert found.codes.startswith("A state such as 80.50 is AA.BB: ")
     assert re.fullmatch(
         r"Fullness: at 80\.00 writes reach 0\.\d\dx of 10\.00 \(0\.\d\d-0\.\d\d, 96\.8%, n=5\+5\), "
         r"a loss of 2\d% \(adjusted p=0\.032\)\.",
-        found[0],
+        found.cards[0].detail,
     )
-    assert found[1].startswith("Fullness: at 80.00 reads reach 0.8")
-    assert found[2].startswith("Fragmentation: at 80.50 writes reach 0.9")
-    assert found[4] == "Layout: the files measured at 80.00 lay in 14 extents, at 10.00 in 7."
-    assert found[5].startswith("Layout: the files measured at 80.50 lay in ")
-    assert found[6].startswith("The published loss is 2-35%, writes more than reads; here fullness agrees; ")
-    assert found[7] == f"Taken on: {MODEL['label']} · ext4."
+    assert not found.cards[0].chance
+    ticks = [text.replace("\n", " ") for text in found.figure.x.ticks.values()]
+    assert ticks == ["10% full", "80% full", "40% full, no holes", "80% full, half deleted"]
+    writes = next(one for one in found.figure.series if one.label == "writing")
+    assert writes.points[1].y < 0.8 * writes.points[0].y and not writes.joined
+
+
+def test_the_terminal_has_the_same_answer_in_three_lines(quickstart, tmp_path):
+    records = make_records(quickstart)
+    states = list(dict.fromkeys(state for state, _ in planned(quickstart)))
+    lines = report.answer_lines(dataset.load(store(records, tmp_path / "a")), quickstart, states)
+    sentences = answered(quickstart, records, tmp_path / "b").sentences
+    assert lines == [*sentences, f"Taken on: {MODEL['label']} \u00b7 ext4."] and len(lines) == 3
+    assert report.answer_lines(dataset.load([]), quickstart, states) == ["No valid sample yet: nothing to compare."]
 
 
 @pytest.mark.parametrize(
@@ -156,32 +211,36 @@ def test_headline_tells_fullness_and_fragmentation_apart(quickstart, tmp_path):
         (1.1, 1.0, "fullness differs: writes gain 10% and shows no loss beyond chance in reads"),
     ],
 )
-def test_headline_says_where_sign_or_size_differ_from_the_published(quickstart, tmp_path, write, read, finding):
-    records = [r for r in make_records(quickstart) if r["state"] in ("10.00@264M", "80.00@264M")]
-    for record in records:
-        noise = 1 + 0.001 * record["params"]["iteration"]
-        full = record["state"].startswith("80")
-        record["metrics"]["write_bw_mib_s"] = 300 * noise * (write if full else 1)
-        record["metrics"]["read_bw_mib_s"] = 320 * noise * (read if full else 1)
-    found = sentences(quickstart, records, tmp_path)
-    assert f"The published loss is 2-35%, writes more than reads; here {finding}." in found
+def test_where_sign_or_size_differ_from_the_published_is_said(quickstart, tmp_path, write, read, finding):
+    records = at(make_records(quickstart), write, read)
+    text = words(build(quickstart, records, tmp_path))
+    assert f"The published loss is 2-35%, writes more than reads; here {finding}." in text
+    assert ("docs/reading.md" in text) == ("agrees" not in finding)
 
 
-def test_headline_without_samples_says_what_is_missing(quickstart, tmp_path):
+def test_the_published_loss_is_of_fullness_and_fragmentation_together(quickstart, tmp_path):
+    text = words(build(quickstart, make_records(quickstart), tmp_path))
+    both = r"The published one is of both together: here 80\.50(@264M)? against 10\.00@264M, writes [\d.]+% slower"
+    assert re.search(both, text)
+
+
+def test_an_answer_without_samples_of_a_pair_says_so(quickstart, tmp_path):
     records = [record for record in make_records(quickstart) if record["state"] != "80.50@264M"]
-    found = sentences(quickstart, records, tmp_path)
-    unknown = "writes at 80.50 against 40.00 are not known (0 samples against 5: nothing to compare)"
-    assert found[2] == f"Fragmentation: {unknown}."
+    found = answered(quickstart, records, tmp_path)
+    assert "not known against what it is at 40% full (0 samples against 5: nothing to compare)" in found.sentences[1]
+    assert found.cards[2].chance and found.cards[2].size == "not known"
 
 
-def test_headline_of_few_samples_has_no_interval(quickstart, tmp_path):
+def test_an_answer_of_few_samples_has_no_interval(quickstart, tmp_path):
     records = [record for record in make_records(quickstart) if record["params"]["iteration"] < 3]
-    assert "(no interval, n=2+2)" in sentences(quickstart, records, tmp_path)[0]
+    found = answered(quickstart, records, tmp_path)
+    assert "not known against what it is at 10% full (2 against 2 samples are too few" in found.sentences[0]
+    assert "(no interval, n=2+2)" in found.cards[0].detail and found.cards[0].chance
 
 
-def test_headline_of_nothing(quickstart, tmp_path):
-    found = sentences(quickstart, [], tmp_path)
-    assert found == ["No valid sample yet: nothing to compare."]
+def test_the_end_of_an_interval_never_reads_as_1(quickstart, tmp_path):
+    detail = answered(quickstart, at(make_records(quickstart), 0.997, 0.9), tmp_path).cards[0].detail
+    assert re.search(r"writes reach 0\.997x of 10\.00 \(0\.99\d?-(0\.99\d+|1\.00\d+), ", detail), detail
 
 
 def test_sentinels_and_failures_enter_no_statistic(series1, tmp_path):
@@ -189,7 +248,7 @@ def test_sentinels_and_failures_enter_no_statistic(series1, tmp_path):
     others = (spoilt["kind"] != "planned") | (spoilt["status"] != "valid")
     assert others.sum() > 100
     spoilt.loc[others, ["write_bw_mib_s", "read_bw_mib_s"]] = 1.0
-    assert report.headline(spoilt, series1.study) == report.headline(series1.frame, series1.study)
+    assert report.answer_lines(spoilt, series1.study, []) == report.answer_lines(series1.frame, series1.study, [])
 
 
 # page
@@ -237,7 +296,7 @@ def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
 def test_page_says_what_is_not_there_and_how_to_measure_it(series1):
     text = words(series1.page)
     assert (
-        "2202 of 2240 planned cells measured, 3 failed , 35 missing ; apart from these 126 pass, 126 sentinel, 2 traced"
+        "2202 of 2240 planned cells measured, 3 failed , 35 missing ; apart from these 126 reference, 126 sentinel, 2 traced"
         in text
     )
     assert "write: exit code 1" in text and "70.60@264M 39" in text
@@ -291,6 +350,7 @@ def test_page_of_another_recipe_and_workload_is_generic(quickstart, tmp_path):
     text = words(page)
     assert "<svg" not in page
     assert "create, 1/s" in text and "903.0" in text
+    assert "At 80.00, creating files is as fast as at 10.00 within 3%" in text
     assert "Fullness: at 80.00 creates reach 1.00x of 10.00" in text
     assert "published" not in text
 

@@ -280,3 +280,41 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
         record.update(status="failed", why="write: IOR ended with code 1: There are not enough slots", metrics={})
     page = build(load_study(CONFIG / f"{name}.yaml"), records, tmp_path)
     assert "There are not enough slots" in page and "No cell has a valid record yet" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "defrag",
+            r"Once defragmented: read cold, the file is 7\.\d+ times as fast as before .*, because it lies in 1 p",
+        ),
+        (
+            "prealloc_quick",
+            r"On a target that is full but for 1 of 20 files, writes keep 44% of the clean rate \(38 to 47%",
+        ),
+        ("prealloc_quick", r"The larger keeps more because what is written there lies in extents of 8 MiB on average"),
+        (
+            "striping",
+            r"Fastest here, 16 stripes of 1 MiB \(IOR\.3\): writing is 3\.96 times as fast as in the default la",
+        ),
+        ("striping", r"Of the layouts that grow with the file, 4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB"),
+        (
+            "striping_netflow",
+            r"Fastest here, 16 stripes of 1 MiB \(netflow\.3\): indexing \(asynchronous\) is 3\.6 times",
+        ),
+        ("striping_blast", r"Fastest here, .* \(blast\.10\): searching is 2\.6 times as fast as in the default layout"),
+        (
+            "iocontrol",
+            r"While one of two groups reads a file in 4 KiB pieces, at equal weights: under BFQ its neighbour",
+        ),
+        ("iocontrol", r"under IOCost nobody loses 3% or more; without a scheduler who loses is not known"),
+        ("iocontrol_sqlite", r"under BFQ who loses is not known \(group 1 \(fio\) 1\.23x \(0\.58 to 1\.99\) of fair\)"),
+        ("iocontrol_hot", r"After the file was defragmented: under BFQ who loses is not known"),
+    ],
+)
+def test_each_kind_of_study_begins_with_its_answer(tmp_path, name, said):
+    answer = contents(load_study(CONFIG / f"{name}.yaml"), taken(name), tmp_path).answer
+    assert any(re.match(said, one) or re.search(f"[:;] {said}", one) for one in answer.sentences), answer.sentences
+    assert len(answer.sentences) <= 2 and 0 < len(answer.cards) <= 4 and answer.codes
+    assert answer.figure is not None and sum(len(one.points) for one in answer.figure.series) >= 1

@@ -5,7 +5,6 @@ for each recipe that has sections of its own. What follows from the records is f
 shown of it.
 """
 
-from fsage.analysis.headline import headline
-from fsage.report.page import build, contents
+from fsage.report.page import answer_lines, build, contents
 
-__all__ = ["build", "contents", "headline"]
+__all__ = ["answer_lines", "build", "contents"]

@@ -13,10 +13,11 @@ from fsage import dataset
 from fsage.analysis import missing
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
-from fsage.analysis.headline import comparisons, layout_sentences, published_sentences, stamp
+from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure
 from fsage.report import drift, evidence, layout, provenance, tables, traces
 from fsage.report import states as state_table
+from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
 from fsage.report.render import template
 from fsage.report.section import Data, Section
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Page:
-    """A report before anything is drawn: its sections, and what else the template shows."""
+    """A report before anything is drawn: its answer, its sections, and what else the template shows."""
 
+    answer: Answer
     sections: list[Section]
     stamp: str
     rest: Mapping[str, Any]
@@ -37,11 +39,12 @@ class Page:
     @property
     def figures(self) -> list[Figure]:
         """All of them, in the order of the page."""
-        return [figure for section in self.sections for figure in section.figures]
+        on_top = [self.answer.figure] if self.answer.figure else []
+        return [*on_top, *(figure for section in self.sections for figure in section.figures)]
 
     def html(self, panels: Mapping[str, Panel]) -> str:
         """The page, with the drawing of each figure by its name."""
-        shown = {"sections": self.sections, "panels": panels, "stamp": self.stamp, **self.rest}
+        shown = {"answer": self.answer, "sections": self.sections, "panels": panels, "stamp": self.stamp, **self.rest}
         return template("page.html.j2").render(shown)
 
 
@@ -88,8 +91,7 @@ def contents(
         "reference": view.reference,
         "study": study,
         "target": target,
-        "compared": compared,
-        "verdicts": [*layout_sentences(frame, study), *published_sentences(frame, compared), *_notes(frame)],
+        "verdicts": [*view.published(data, compared), *_notes(frame)],
         "counts": missing.counts(frame, cells),
         "extras": missing.extras(frame),
         "states": state_table.states(frame, planned, known),
@@ -105,7 +107,21 @@ def contents(
         "examples": provenance.example_commands(frame),
         "config": config.read_text(encoding="utf-8") if config else None,
     }
-    return Page(_sections(study, data, known, traced), stamp(frame), rest)
+    return Page(answer_of(data, study), _sections(study, data, known, traced), stamp(frame), rest)
+
+
+def answer_of(data: Data, study: Any) -> Answer:
+    """The study's answer, as its recipe's view gives it."""
+    if samples(data.frame).empty:
+        return Answer([NOTHING])
+    return view_of(data.frame).answer(data, study) or Answer([NO_ANSWER])
+
+
+def answer_lines(frame: pd.DataFrame, study: Any, planned: list[str]) -> list[str]:
+    """The same for the terminal: a line a sentence, and on what it was taken."""
+    table = summarise(frame)
+    found = answer_of(Data(table[table["main"]], planned, table.iloc[:0], [], frame), study)
+    return found.sentences if samples(frame).empty else [*found.sentences, f"Taken on: {stamp(frame)}."]
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:

@@ -8,7 +8,7 @@ import jinja2
 
 from fsage.analysis.groups import size_label
 from fsage.report.tables import known
-from fsage.report.words import ratio_text
+from fsage.text.numbers import ratio_text
 
 
 def template(name: str) -> jinja2.Template:

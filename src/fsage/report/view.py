@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from fsage import recipes
+from fsage.analysis.headline import Comparison
+from fsage.report.answer import Answer, by_comparisons
 from fsage.report.section import Data, Section
 
 
@@ -17,11 +20,14 @@ from fsage.report.section import Data, Section
 class View:
     """`sections`: in their order; each takes the data and shows what these can fill, or nothing.
 
-    `reference`: what a group is compared with, in words.
+    `reference`: what a group is compared with, in words. `answer`: what stands on top; none: nothing can be said.
+    `published`: sentences on what was published beside it.
     """
 
     sections: tuple[Callable[[Data], Section | None], ...] = ()
     reference: str = "the state that its recipe names as reference"
+    answer: Callable[[Data, Any], Answer | None] = by_comparisons
+    published: Callable[[Data, Sequence[Comparison]], list[str]] = lambda data, compared: []
 
 
 def view_of(frame: pd.DataFrame) -> View:

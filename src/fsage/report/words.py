@@ -1,10 +1,132 @@
-"""Numbers as they stand in sentences and tables."""
+"""Numbers, states and findings as they stand in sentences and tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-def ratio_text(value: float, digits: int = 2) -> str:
-    """'0.79'; what is not 1 never reads as 1: '0.997' where two digits would be '1.00'."""
-    while round(value, digits) == 1 != value and digits < 6:
+from fsage.analysis.groups import measure_label
+from fsage.statistics import ALPHA, Ratio, reachable
+
+MARGIN = 0.03
+"""What differs by less than this does not matter; that nothing does is said only where the interval shows it."""
+TWICE = 2.0
+DOING = {
+    "write": "writing",
+    "read": "reading",
+    "create": "creating files",
+    "stat": "asking for attributes of files",
+    "remove": "removing files",
+    "index": "indexing",
+    "models": "reading models",
+    "search": "searching",
+}
+"""What a measure is a rate of, as a sentence's subject."""
+
+
+def doing(measure: str) -> str:
+    """'write_bw_mib_s' -> 'writing'."""
+    name = measure_label(measure)[0]
+    return DOING.get(name, name)
+
+
+def pieces(count: float) -> str:
+    """'1 piece', '28 pieces', '1,233 pieces'."""
+    return f"{count:,.4g} piece{'' if count == 1 else 's'}" if count < 1000 else f"{count:,.0f} pieces"
+
+
+def joined(parts: Sequence[str], last: str = "and") -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A ratio of rates in words. `p`: adjusted over its `family` of comparisons, none where it could not be tested."""
+
+    ratio: Ratio
+    p: float | None = None
+    family: int = 1
+    tested: bool = True
+    """Whether a test goes with it; else its interval alone decides."""
+
+    @property
+    def direction(self) -> int:
+        """-1 slower, 1 faster, 0 where the interval holds 1 or is missing."""
+        return self.ratio.direction
+
+    @property
+    def alike(self) -> bool:
+        """Whether no difference of MARGIN or more is shown: the interval lies within it (two one-sided tests)."""
+        held = self.ratio.interval
+        return held is not None and held.low > 1 - MARGIN and held.high < 1 / (1 - MARGIN)
+
+    @property
+    def sure(self) -> bool:
+        """Whether a difference is beyond chance."""
+        return self.direction != 0 and (not self.tested or (self.p is not None and self.p <= ALPHA))
+
+    @property
+    def doubt(self) -> str:
+        """Why a difference may be chance; '' where it is beyond it."""
+        if self.sure or not self.direction:
+            return ""
+        if self.p is None or not reachable(self.ratio.n, self.ratio.n_reference, self.family):
+            return f"{self.ratio.n} against {self.ratio.n_reference} samples, too few to rule out chance"
+        return "which could be chance"
+
+    def text(self, than: str) -> str:
+        """'21% slower than THAN (17 to 23%)', 'as fast as THAN within 3%', or that it is not known.
+
+        `than`: '' where it is plain.
+        """
+        held = self.ratio.interval
+        if self.ratio.value is None or held is None:
+            return f"not known{f' against what it is {than}' * bool(than)} ({self.ratio.why})"
+        other = f" than {than}" * bool(than)
+        if not self.direction:
+            if self.alike:
+                return f"as fast{f' as {than}' * bool(than)} within {MARGIN:.0%}"
+            return f"not known to be slower or faster{other} ({_reach(held.low)} to {_reach(held.high)})"
+        size, ends = self._size()
+        return f"{size}{f' as {than}' * bool(than) if size.endswith('as fast') else other} ({ends})"
+
+    def brief(self) -> str:
+        """The same where it is plain against what: '21% slower (17 to 23%)'."""
+        held = self.ratio.interval
+        if self.ratio.value is None or held is None:
+            return f"not known ({self.ratio.why})"
+        if not self.direction:
+            known = f"as fast within {MARGIN:.0%}" if self.alike else "not known"
+            return f"{known} ({_reach(held.low)} to {_reach(held.high)})"
+        return "{} ({})".format(*self._size())
+
+    def _size(self) -> tuple[str, str]:
+        """'21% slower' and '17 to 23%', or '3.96 times as fast' and '3.87 to 3.97'; with the doubt, if there is one."""
+        held, value = self.ratio.interval, self.ratio.value
+        assert held is not None and value is not None
+        doubt = f"; {self.doubt}" if self.doubt else ""
+        if value >= TWICE:
+            return f"{_times(value)} times as fast", f"{_times(held.low)} to {_times(held.high)}{doubt}"
+        ends = sorted(abs(1 - one) * 100 for one in (held.low, held.high))
+        size = f"{_percent(abs(1 - value) * 100)}% {'slower' if self.direction < 0 else 'faster'}"
+        return size, f"{_percent(ends[0])} to {_percent(ends[1])}%{doubt}"
+
+
+def _times(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def _reach(value: float) -> str:
+    """'2.1% slower', '3% faster', 'as fast'."""
+    return "as fast" if value == 1 else f"{_percent(abs(1 - value) * 100)}% {'slower' if value < 1 else 'faster'}"
+
+
+def _percent(value: float) -> str:
+    """Whole percents from 10 on; below as many digits as it takes not to read as nothing."""
+    if value >= 9.95:
+        return f"{value:.0f}"
+    digits = 1
+    while value and not round(value, digits) and digits < 4:
         digits += 1
     return f"{value:.{digits}f}"

@@ -48,7 +48,7 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
             f"to measure just the failed ones again: fsage remeasure {plan.study.name} --failed && "
             f"snakemake {plan.study.name}"
         )
-    lines += report.headline(frame, plan.study)
+    lines += report.answer_lines(frame, plan.study, list(plan.states))
     lines.append(f"report: {plan.results.report / 'index.html'}")
     return lines, 1 if wrong or failed or differ else 0
 

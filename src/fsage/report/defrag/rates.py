@@ -17,11 +17,10 @@ NONE = "\u2013"
 
 def rates(data: Data) -> Section | None:
     """The table of the states, and the rates as a figure for each cache."""
-    rows = data.table.assign(cache=[json.loads(text).get("cache", COLD) for text in data.table["params"]])
-    rows = rows.sort_values("cache", kind="stable")  # cold before warm
+    rows = with_cache(data)
     if rows.empty:
         return None
-    notes = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
+    notes = _notes(data)
     table = [["state", "extents", "factor", "moved", "tool took", *_heads(rows)]]
     table += [_row(state, notes.get(state, {}), rows[rows["state"] == state]) for state in _states(data, rows)]
     figures: list[Figure] = []
@@ -46,6 +45,26 @@ def rates(data: Data) -> Section | None:
         f"interval that inverts the exact rank-sum test. n = {counts(rows)}."
     )
     return Section("The file before and after", text, figures, table=table)
+
+
+def with_cache(data: Data) -> pd.DataFrame:
+    """The groups with `cache`, cold before warm."""
+    rows = data.table.assign(cache=[json.loads(text).get("cache", COLD) for text in data.table["params"]])
+    return rows.sort_values("cache", kind="stable")
+
+
+def _notes(data: Data) -> dict[str, dict[str, Any]]:
+    """State -> what its steps noted."""
+    found = data.frame.dropna(subset="notes").groupby("state")["notes"].first()
+    return {str(state): json.loads(text) for state, text in found.items()}
+
+
+def extents_of(data: Data, state: str) -> int | None:
+    """In how many extents the file lies in a state, as its steps noted."""
+    notes = _notes(data).get(state, {})
+    done = notes.get("defragment", {})
+    found: int | None = done["after"]["extents"] if done else notes.get("fragmented_file", {}).get("extents")
+    return found
 
 
 def _states(data: Data, rows: pd.DataFrame) -> list[str]:

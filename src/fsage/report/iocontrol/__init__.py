@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from fsage.report.iocontrol.answer import answer
 from fsage.report.iocontrol.fair import fair
 from fsage.report.iocontrol.hot import hot
 from fsage.report.iocontrol.queries import queries
@@ -22,4 +23,5 @@ VIEW = View(
         *(partial(section, workload=SQLITE) for section in (fair, sharing, steps)),
     ),
     reference="the same cell before defragmentation",
+    answer=answer,
 )

@@ -14,6 +14,7 @@ from fsage.analysis.groups import samples, size_label
 from fsage.parse import MIB
 from fsage.report.section import Data
 from fsage.statistics import Ratio, ratio, summarise
+from fsage.text.numbers import ratio_text
 from fsage.workloads._groups import PATTERNS
 
 WEIGHTS, SQLITE = "weights", "sqlite"
@@ -177,8 +178,8 @@ def interval_text(ratio: Ratio | None) -> str:
     """'0.52x (0.50 to 0.55)'."""
     if ratio is None or ratio.value is None:
         return "\u2013"
-    held = f" ({ratio.interval.low:.2f} to {ratio.interval.high:.2f})" if ratio.interval else ""
-    return f"{ratio.value:.2f}x{held}"
+    held = f" ({ratio_text(ratio.interval.low)} to {ratio_text(ratio.interval.high)})" if ratio.interval else ""
+    return f"{ratio_text(ratio.value)}x{held}"
 
 
 def scheduler_label(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fsage.report.paf.answer import answer
 from fsage.report.paf.bandwidth import over_capacity, over_fragmentation
 from fsage.report.paf.file_sizes import file_sizes
 from fsage.report.paf.filler import filler, several
@@ -12,6 +13,7 @@ from fsage.report.paf.loss import loss
 from fsage.report.paf.metadata import metadata
 from fsage.report.paf.plane import plane
 from fsage.report.paf.position import position
+from fsage.report.paf.published import published
 from fsage.report.paf.truth import truth
 from fsage.report.paf.variation import variation
 from fsage.report.section import Data, Section
@@ -36,4 +38,6 @@ VIEW = View(
         metadata,
     ),
     reference="the unfragmented state of lowest capacity with the same parameters",
+    answer=answer,
+    published=published,
 )

@@ -18,9 +18,9 @@ from fsage.report.section import Data, Section
 
 def contiguity(data: Data) -> Section | None:
     """Mean extent of the measured files over fullness, a line a preallocation size."""
-    rows, mine = aged(rows_of(data)), _measured(data)
+    rows = aged(rows_of(data))
     rows = rows[rows["measure"] == rows["measure"].iloc[0]] if len(rows) else rows
-    medians = (mine.groupby("state")["measured_mean_extent_bytes"].median() / (1 << 20)).dropna()
+    medians = mean_extents_mib(data)
     points = rows[rows["state"].isin(medians.index)]
     if points["x"].nunique() < 2:
         return None
@@ -54,6 +54,11 @@ def extent_sizes(data: Data) -> Section | None:
             figures.append(_histogram(str(size), found))
     text = "The share of the measured files' bytes, about, by the size of the extent that they lay in; all iterations."
     return Section("Sizes of the measured extents", text, figures) if figures else None
+
+
+def mean_extents_mib(data: Data) -> pd.Series:
+    """State -> the mean extent of its measured files, the median over the iterations; without what is not known."""
+    return (_measured(data).groupby("state")["measured_mean_extent_bytes"].median() / (1 << 20)).dropna()
 
 
 def _measured(data: Data) -> pd.DataFrame:

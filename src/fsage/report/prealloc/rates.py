@@ -43,13 +43,7 @@ def share_of_clean(data: Data) -> Section | None:
     rows = compared(rows, "value")
     if rows["x"].nunique() < 2:
         return None
-    held = [one.interval for one in rows["to_clean"]]
-    rows = rows.assign(
-        median=[100 * one.value for one in rows["to_clean"]],
-        low=[100 * one.low if one else float("nan") for one in held],
-        high=[100 * one.high if one else float("nan") for one in held],
-        samples=[[] for _ in held],
-    )
+    rows = share_rows(rows)
     figures: list[Figure] = []
     for measure, part in rows.groupby("measure", sort=False):
         name = measure_label(str(measure))[0]
@@ -70,6 +64,17 @@ def share_of_clean(data: Data) -> Section | None:
         + _found(rows)
     )
     return Section("What share of the clean rate is left", text, figures)
+
+
+def share_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what share of the clean rate they are in place of the rate, in percent."""
+    held = [one.interval for one in rows["to_clean"]]
+    return rows.assign(
+        median=[100 * one.value for one in rows["to_clean"]],
+        low=[100 * one.low if one else float("nan") for one in held],
+        high=[100 * one.high if one else float("nan") for one in held],
+        samples=[[] for _ in held],
+    )
 
 
 def _found(rows: pd.DataFrame) -> str:

@@ -1,0 +1,103 @@
+"""What was published of populate and fragment beside what was found: in what it differs, and what may explain that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from fsage.analysis.conditions import values
+from fsage.analysis.groups import plural
+from fsage.analysis.headline import Comparison, at_largest_transfer, of_state
+from fsage.report.paf.rows import axes_of
+from fsage.report.section import Data
+from fsage.report.words import Finding, joined, pieces
+
+LOW, HIGH = 2, 35
+"""Percent that the source lost, of fullness and fragmentation together; writes lost more than reads there."""
+FEW_PIECES = 2.0
+"""Of the written file, up to which the allocator is said to have found whole runs."""
+
+
+def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
+    """Where sign or size differ from what was published; of which of fullness, fragmentation, and both together."""
+    findings = [
+        f"{label} {finding}"
+        for label in dict.fromkeys(one.label for one in compared)
+        if (finding := against_published([one for one in compared if one.label == label]))
+    ]
+    if not findings:
+        return []
+    said = [f"The published loss is {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
+    said += _both_together(data, compared)
+    if any("agrees" not in one for one in findings):
+        said.append(
+            f"What explains a difference here: {'; '.join(_reasons(data.frame, compared))}. docs/reading.md says what "
+            "to do when a result contradicts what one expects."
+        )
+    return said
+
+
+def _both_together(data: Data, compared: Sequence[Comparison]) -> list[str]:
+    """The published loss is of fullness and fragmentation at once: the fragmented states against the clean one."""
+    rows = data.table[data.table["transfer_size_bytes"] == data.table["transfer_size_bytes"].max()]
+    said = []
+    for state in dict.fromkeys(one.state for one in compared if (axes := axes_of(one.state)) and axes[1]):
+        mine = of_state(rows, state)
+        found = [row for row in mine.itertuples() if row.to_clean is not None and row.to_clean.interval]
+        if found:
+            parts = joined([f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in found])
+            said.append(f"The published one is of both together: here {state} against {found[0].clean}, {parts}.")
+    return said
+
+
+def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
+    """What is known of this target that the published one had not."""
+    taken = frame[frame["status"] == "valid"]
+    device = " ".join(taken["device_model"].dropna().unique())
+    reasons = []
+    if "IOCost" in device:
+        reasons.append("the modelled device charges jumps of more than 16 MiB only, so that near pieces cost nothing")
+    elif "seeks" in device:
+        reasons.append("the modelled device charges each request that does not begin where the last one ended")
+    else:
+        reasons.append("nothing was laid over the device, and one without seeks has little to lose")
+    rows = at_largest_transfer(frame)
+    for state in dict.fromkeys(one.state for one in compared if (axes := axes_of(one.state)) and axes[1]):
+        extents = values(of_state(rows, state), "measured_extents")
+        if extents and pd.Series(extents).median() <= FEW_PIECES:
+            found = pieces(pd.Series(extents).median())
+            reasons.append(f"the allocator found whole runs at {state}: the measured file lies in {found}")
+    return reasons
+
+
+def against_published(mine: Sequence[Comparison]) -> str:
+    """'agrees', or in what it does not; nothing where no interval is known."""
+    known = [one for one in mine if one.ratio.interval]
+    chance = [one.what for one in known if one.ratio.direction == 0]
+    differences = [text for one in known if (text := _difference(one))] + _order(known)
+    findings = [f"differs: {', '.join(differences)}"] if differences else []
+    if chance:
+        findings.append(f"shows no loss beyond chance in {' and '.join(chance)}")
+    return " and ".join(findings) or ("agrees" if known else "")
+
+
+def _difference(one: Comparison) -> str | None:
+    loss = one.ratio.loss_percent or 0.0
+    if one.ratio.direction > 0:
+        return f"{one.what} gain {-loss:.0f}%"
+    if one.ratio.direction < 0 and loss > HIGH:
+        return f"{one.what} lose {loss:.0f}%"
+    return f"{one.what} lose only {loss:.1f}%" if one.ratio.direction < 0 and loss < LOW else None
+
+
+def _order(mine: Sequence[Comparison]) -> list[str]:
+    """Whether reads lose as much as writes or more, where both lose; else the differences say enough."""
+    write, read = (next((one.ratio for one in mine if one.what == what), None) for what in ("writes", "reads"))
+    if not write or not read or not write.interval or not read.interval or max(write.direction, read.direction) > -1:
+        return []
+    if write.interval.high < read.interval.low:
+        return []
+    if read.interval.high < write.interval.low:
+        return ["reads lose more"]
+    return ["writes and reads lose alike within their intervals"]

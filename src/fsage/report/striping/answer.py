@@ -1,0 +1,102 @@
+"""Which layout is fastest, and by what factor over the default one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fsage.agent.striping import Segment
+from fsage.analysis.groups import compared, measure_label, size_label
+from fsage.analysis.headline import comparisons
+from fsage.figures import Axis, Level, Lines, series
+from fsage.report.answer import Answer, cards_of
+from fsage.report.section import Data
+from fsage.report.striping.rows import layouts_axis, rows_of
+from fsage.report.words import DOING, Finding, doing
+
+MARGIN = 0.08
+
+
+def answer(data: Data, study: Any) -> Answer | None:
+    """The best layout of each phase over the default; whether it grows with the file, or the best that does."""
+    rows = compared(rows_of(data), "value")
+    if rows.empty:
+        return None
+    words = layouts_in_words(data)
+    default = str(rows["reference"].iloc[0])
+    than = f"in the default layout, {words.get(default, default)}" if default in words else f"in {default}"
+    said = [f"Fastest here, {_best(rows, words, than)}."]
+    if (growing := rows[rows["kind"] == "dynamic"]).size and (rows["kind"] == "static").any():
+        said.append(f"Of the layouts that grow with the file, {_best(growing, words, 'in the default layout')}.")
+    codes = "; ".join(f"{state}: {text}" for state, text in words.items())
+    return Answer(said, _figure(rows, default), cards_of(comparisons(data.frame, study)), codes and f"{codes}.")
+
+
+def layouts_in_words(data: Data) -> dict[str, str]:
+    """'4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB', by state, of those that the target has."""
+    noted = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
+    return {
+        state: _in_words([Segment(*one) for one in noted[state]["stripe"]["segments"]])
+        for state in data.planned
+        if "segments" in noted.get(state, {}).get("stripe", {})
+    }
+
+
+def _in_words(segments: Sequence[Segment]) -> str:
+    first, *rest = segments
+    begins = [one.end_bytes for one in segments]
+    grown = [
+        f"from {size_label(begin)} on {one.stripes} of {size_label(one.stripe_bytes)}"
+        for begin, one in zip(begins, rest, strict=False)
+    ]
+    plural = "stripe" if first.stripes == 1 else "stripes"
+    return ", ".join([f"{first.stripes} {plural} of {size_label(first.stripe_bytes)}", *grown])
+
+
+def _order(measure: str) -> int:
+    """Writes before reads, indexing before what rests on it."""
+    name = measure_label(measure)[0]
+    return list(DOING).index(name) if name in DOING else len(DOING)
+
+
+def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
+    """'16 stripes of 1 MiB (IOR.3): writing is 3.96 times as fast as in ... (3.87 to 3.97), reading ...', by layout."""
+    best: dict[str, list[str]] = {}
+    said = 0
+    for measure in sorted(rows["measure"].unique(), key=_order):
+        for rest, part in rows[rows["measure"] == measure].groupby("rest", sort=False):
+            row = part.loc[part["to_clean"].map(lambda one: one.value).idxmax()]
+            found = Finding(row["to_clean"], tested=False)
+            how = f" ({rest.removeprefix('distribution ')})" if rest else ""
+            text = found.brief().replace(" as fast", "") if said else f"is {found.text(than)}"
+            best.setdefault(str(row["state"]), []).append(f"{doing(str(measure))}{how} {text}")
+            said += 1
+    return "; ".join(
+        f"{words[state]} ({state})" * (state in words) + state * (state not in words) + f": {', '.join(parts)}"
+        for state, parts in best.items()
+    )
+
+
+def _figure(rows: pd.DataFrame, default: str) -> Lines:
+    held = [one.interval for one in rows["to_clean"]]
+    shown = rows.assign(
+        median=[one.value for one in rows["to_clean"]],
+        low=[one.low if one else float("nan") for one in held],
+        high=[one.high if one else float("nan") for one in held],
+        samples=[[] for _ in held],
+        phase=[
+            ", ".join(filter(None, [doing(str(measure)), rest.removeprefix("distribution ")]))
+            for measure, rest in zip(rows["measure"], rows["rest"], strict=True)
+        ],
+    )
+    highest = max(1.0, shown[["median", "high"]].max().max())
+    return Lines(
+        f"Speed-up of each layout over {default}",
+        tuple(series(str(phase), part, joined=False) for phase, part in shown.groupby("phase", sort=False)),
+        layouts_axis(shown),
+        Axis("times", (0.0, highest * (1 + MARGIN))),
+        (Level(1.0),),
+    )
