@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from fsage.agent.errors import Failure
 from fsage.agent.shell import run
@@ -41,7 +41,7 @@ class Ost(NamedTuple):
 
 
 Wrong = Callable[[Sequence[Ost]], list[str]]  # sentences; empty when all is as it should be
-Sync = Callable[[], int | None]
+Sync = Callable[[], Optional[int]]  # noqa: UP045 (hosts: Python 3.9)
 
 
 def parse(text: str) -> list[Ost]:
