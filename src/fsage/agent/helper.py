@@ -239,7 +239,7 @@ def groups(caller: Caller, given: Given) -> None:
 
 def lay(caller: Caller, given: Given) -> None:
     """Make the user's control group, and lay a cost model over his devices."""
-    name, asked, devices = caller.group(given.get("name"), made=False), given.get("model"), given.get("devices")
+    asked, devices = given.get("model"), given.get("devices")
     if not isinstance(devices, list) or not isinstance(asked, dict):
         raise Refusal("devices, a list, and model, an object, are wanted")
     model: Given = {key: asked.get(key) for key in RATES} if devices else {}
@@ -247,7 +247,8 @@ def lay(caller: Caller, given: Given) -> None:
         raise Refusal(f"{wrong[0]} of the cost model is {model[wrong[0]]!r:.100}: a whole number above 0 is wanted")
     if asked.get("allow_moving"):
         raise Refusal("allow_moving would take a controller from others' groups, which only root may")
-    iocost.lay(name, [caller.device(device) for device in devices], model)
+    names = [caller.device(device) for device in devices]
+    iocost.lay(caller.group(given.get("name"), made=False), names, model)
 
 
 def cost_off(caller: Caller, given: Given) -> str:
