@@ -46,7 +46,7 @@ from fsage.agent.structure.step import Shard
 Verb = Callable[[dict[str, Any], Request, bool], dict[str, Any]]
 
 
-def hold(spec: dict, request: Request, check: bool) -> dict:
+def hold(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Take the lease for the request's run, or give it back (`request["release"]`)."""
     home = home_of(complete(spec))
     if check:
@@ -63,7 +63,7 @@ def hold(spec: dict, request: Request, check: bool) -> dict:
         return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
 
-def of_step(verb: str, given: dict[str, Any], request: Request, check: bool) -> dict:
+def of_step(verb: str, given: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """A verb on the next step (of one kind, if asked so), or on the one that `begin_step` announced."""
     spec = given["target"]
     if verb == "begin_step":
@@ -130,12 +130,12 @@ def of_one_host(spec: Mapping[str, Any]) -> bool:
     return kind is not None and kind.of_one_host
 
 
-def among_mounts(spec: dict) -> contextlib.AbstractContextManager[None]:
+def among_mounts(spec: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Where a target's file systems are mounted; before there are threads."""
     return namespace.entered() if of_one_host(spec) and os.geteuid() == 0 else contextlib.nullcontext()
 
 
-def is_outside(spec: dict) -> bool:
+def is_outside(spec: dict[str, Any]) -> bool:
     """Whether we are a user's, and his loop target is mounted elsewhere."""
     return of_one_host(spec) and os.geteuid() != 0 and not namespace.inside() and privilege.why_not() is None
 

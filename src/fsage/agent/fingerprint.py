@@ -51,7 +51,7 @@ def fingerprint(target: Target) -> dict[str, Any]:
     }
 
 
-def digest(mounts: list[Path]) -> dict:
+def digest(mounts: list[Path]) -> dict[str, Any]:
     """Where every filler file lies: {"hash", "files", "extents", "seconds"}.
 
     The same hash means the same layout instance, extent by extent. A file system that cannot say (no

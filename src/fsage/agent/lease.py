@@ -75,7 +75,7 @@ def _changing(home: Path) -> Iterator[Path]:
         yield home / "lease.json"
 
 
-def take(home: Path, request: Request) -> dict | None:
+def take(home: Path, request: Request) -> dict[str, Any] | None:
     """Note the request's run as the target's holder; return what was noted. Raises Refusal naming another living one.
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
@@ -115,7 +115,7 @@ def lost(home: Path, request: Request) -> bool:
 
 
 @contextlib.contextmanager
-def held(home: Path, request: Request, shared: bool = False) -> Iterator[dict | None]:
+def held(home: Path, request: Request, shared: bool = False) -> Iterator[dict[str, Any] | None]:
     """Hold the target while a command works on it; `shared` among the shards of one step. Gives the lease.
 
     Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
@@ -150,7 +150,7 @@ class Watch:
     cancelled, with its next) and waits for us to stop.
     """
 
-    def __init__(self, home: Path, request: Request, lease: dict | None) -> None:
+    def __init__(self, home: Path, request: Request, lease: dict[str, Any] | None) -> None:
         self.home = home
         self.lease = lease
         self.parent = os.getppid()

@@ -16,7 +16,7 @@ from fsage.agent.request import Request
 from fsage.agent.state import opened
 
 
-def tune(spec: dict, request: Request, check: bool) -> dict:
+def tune(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Set the tunables in `request["tuning"]`: those of Lustre, or of the block queue of every store.
 
     What the target does not have (max_rpcs_in_flight on a block queue, say) is noted as unsupported.
@@ -44,7 +44,7 @@ def tune(spec: dict, request: Request, check: bool) -> dict:
         }
 
 
-def restore(spec: dict, request: Request, check: bool) -> dict:
+def restore(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Put back the tunables of a claimed target as they were before `tune` first set them, and forget them."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
@@ -53,7 +53,7 @@ def restore(spec: dict, request: Request, check: bool) -> dict:
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 
 
-def untune(declared: Mapping[str, Any], request: Request, check: bool) -> dict:
+def untune(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Put Lustre's tunables of this host back; those of loop devices go with the devices."""
     spec = complete(declared)
     lustre, path = spec["lustre"], home_of(spec) / "tunables.json"

@@ -61,7 +61,7 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
     vanishes.
     """
     asked, began = phase["io_groups"], time.monotonic()
-    running: list[subprocess.Popen] = []
+    running: list[subprocess.Popen[Any]] = []
     asking: query.Asked | None = None
 
     def wait(done: Callable[[], bool]) -> None:
@@ -164,7 +164,7 @@ def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
     return (sum(one.cost_us for one in last) - sum(one.cost_us for one in first)) / 1e6
 
 
-def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen:
+def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen[Any]:
     try:
         with cgroups.inside(group):
             return subprocess.Popen(

@@ -17,7 +17,7 @@ from fsage.agent.state import opened
 from fsage.agent.target import Target
 
 
-def measure(spec: dict, request: Request, check: bool) -> dict[str, Any]:
+def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Measure the request's cells in order.
 
     Returns {"measured", "remaining", "lost", "stopped", "kinds", "undone"}: `lost` says why the target is not (or no

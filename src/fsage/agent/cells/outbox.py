@@ -27,7 +27,7 @@ def keep(path: Path, observation: Observation) -> None:
     write_json(path, observation)
 
 
-def bundle(spec: dict, request: Request, check: bool) -> dict[str, Any]:
+def bundle(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Pack all that waits (of lost runs too) into `<home>/bundle.tar`."""
     home = home_of(complete(spec))
     box, path = home / "outbox", home / "bundle.tar"
@@ -46,7 +46,7 @@ def bundle(spec: dict, request: Request, check: bool) -> dict[str, Any]:
     }
 
 
-def acknowledge(spec: dict, request: Request, check: bool) -> dict[str, Any]:
+def acknowledge(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Forget what the last bundle held, now that it was fetched."""
     home = home_of(complete(spec))
     path = home / "bundle.tar"

@@ -44,7 +44,7 @@ def argv(asked: Query) -> list[str]:
 class Asked:
     """The process as its caller sees it; nothing here waits."""
 
-    def __init__(self, process: subprocess.Popen) -> None:
+    def __init__(self, process: subprocess.Popen[Any]) -> None:
         self.process, self.said = process, ""
         self.answers: list[dict[str, Any]] = []
         if process.stdout:

@@ -227,7 +227,7 @@ class Hosts:
         eviction.read(target)
         self._answers(self.clients, READ_PATIENCE_S)
 
-    def ask_servers(self, **what: Any) -> dict[str, dict]:
+    def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
         """Tell every server, and return the answer of each."""
         return self._all(self.servers, lambda _: what)
 
@@ -277,7 +277,7 @@ class Hosts:
             "by_host": by_host,
         }
 
-    def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict]:
+    def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict[str, Any]]:
         """Tell every host `what(host)`, then wait for all answers."""
         hosts = list(hosts)
         for host in hosts:
@@ -286,7 +286,7 @@ class Hosts:
 
     def _answers(
         self, hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
-    ) -> dict[str, dict]:
+    ) -> dict[str, dict[str, Any]]:
         answers = {host.name: host.answer(patience_s, check_alive) for host in hosts}
         for name, answer in answers.items():
             if "failed" in answer:

@@ -26,7 +26,7 @@ PROPERTY = "primarycache"
 class Servers(Protocol):
     """Who can ask every server (fsage.agent.hosts.others.Hosts)."""
 
-    def ask_servers(self, **what: Any) -> dict[str, dict]:
+    def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
         """The answer of each."""
 
 
