@@ -19,7 +19,6 @@ from fsage.agent import claim, images, journal, recover, state, structure
 from fsage.agent.cells import groups, io_groups, measure
 from fsage.agent.device import cgroups, iocost, loops, scheduler
 from fsage.agent.files import read_json
-from fsage.agent.steps import sqlite
 from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
@@ -126,7 +125,7 @@ def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
     found, made = SQLITE.read(seen), seen["layout"]["notes"]["sqlite"]
     assert found.status == "valid" and made["extents"] == 1, found
     assert found.metrics["query_checksum"] == made["sum"] < 2**48
-    assert made["sum"] == sum(sqlite.numbers(DATABASE, made["rows"]))
+    assert made["sum"] == sum(DATABASE.numbers(made["rows"]))
     assert found.metrics["queries"] * found.metrics["query_seconds"] >= 1
     assert found.metrics["group1_io_kib"] < 22 and found.metrics["group2_io_kib"] > 64
     made["sum"] += 1

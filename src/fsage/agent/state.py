@@ -287,8 +287,7 @@ def end(spec: Mapping[str, Any], request: Request, step: Step) -> Result:
             before = before[:-1]
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes, now.notes)
-        if kind == "populate":
-            target.verify_fillers()
+        step.verify(target)
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         if target.state_known and ready.files > now.files and ready.free_bytes >= now.free_bytes:

@@ -92,6 +92,10 @@ class Populate(Step):
         """Its files are there."""
         files.update({(self.generation, index): size for index, size in enumerate(self.sizes(capacity_bytes))})
 
+    def verify(self, target: Target) -> None:
+        """On Lustre a sample of its files must lie on the OSTs that were declared."""
+        target.verify_fillers()
+
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """A generation more."""
         sizes = self.sizes(capacity_bytes)

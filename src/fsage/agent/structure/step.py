@@ -110,5 +110,8 @@ class Step:
         """Files that must be there too and have names of their own, by what its `work` noted."""
         return []
 
+    def verify(self, target: Target) -> None:
+        """Look at what names and sizes do not tell of what was made. Raises Failure."""
+
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """Add to what the steps before, `done`, achieved: one entry a generation."""
