@@ -18,7 +18,6 @@ from fsage.agent import claim, images, striping
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import measure
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.steps import database
 from fsage.agent.structure.step import ALONE, Step
 from fsage.agent.target import open_target
 from fsage.matrix import patterns
@@ -116,8 +115,8 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
             assert (mounts[ost] / "filler" / f"g{segment + 1}" / f"volume{number:04d}.nsq").stat().st_size > 64 * 1024
     assert len(set(found)) == len(digests) == len(made_at) == 1 and found[0][1] == 5
     few = steps_of("blast.16")
-    noted = database.work(open_target(osts), few[1], few[:1], {}, lambda: None)
-    assert "both become 1 on 4 OSTs" in noted["unsupported"] and database.named([], noted) == []
+    noted = few[1].work(open_target(osts), few[:1], ALONE, lambda: None).notes
+    assert "both become 1 on 4 OSTs" in noted["unsupported"] and few[1].named([], noted) == []
     with pytest.raises(workloads.Unsupported, match="both become 1 on 4 OSTs"):
         BLAST.commands(BLAST.Params.model_validate({"workload": "blast", "iteration": 1}), open_target(osts).claim, few)
 
