@@ -296,8 +296,8 @@ def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
 def test_page_says_what_is_not_there_and_how_to_measure_it(series1):
     text = words(series1.page)
     assert (
-        "2202 of 2240 planned cells measured, 3 failed , 35 missing ; apart from these 126 reference, 126 sentinel, 2 traced"
-        in text
+        "2202 of 2240 planned cells measured, 3 failed , 35 missing ; apart from these 126 reference, 126 sentinel, "
+        "2 traced" in text
     )
     assert "write: exit code 1" in text and "70.60@264M 39" in text
     assert "./run fsage --target local remeasure series1 --failed && ./run snakemake series1" in text

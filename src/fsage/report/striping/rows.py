@@ -66,11 +66,8 @@ def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
     if len(sets) == 1 and isinstance(name := sets.pop(), str):
         label, names = f"layout, {name}.n", states.str.removeprefix(f"{name}.")
     known = len(states) <= FEW and all(state in stripes for state in states)
-    below = {
-        x: "\u2192".join(str(one.stripes) for one in stripes[state]) if known else "" for x, state in states.items()
-    }
-    ticks = {float(x): f"{name}\n{below[x]}".strip() for x, name in names.items()}
-    return Axis(f"{label}; stripes" if known else label, ticks=ticks)
+    below = {state: "\u2192".join(str(one.stripes) for one in segments) for state, segments in stripes.items() if known}
+    return Axis(label, ticks={float(x): f"{name}\n{below.get(states[x], '')}".strip() for x, name in names.items()})
 
 
 def stripes_of(data: Data) -> dict[str, list[Segment]]:
