@@ -76,3 +76,13 @@ def test_root_runs_the_file_systems_that_users_may_have():
     """Their list must be written down, for root's helper has these modules and no others."""
     listed = {path.partition("/")[2] for path in privilege.CODE if path.startswith("filesystems/")} - {"__init__"}
     assert listed == {name for name in filesystems.names() if filesystems.of(name).for_users}
+
+
+def test_the_set_up_looks_for_the_programs_of_each_file_system():
+    """`./run` is there before Python is, so that its list is a file of its own."""
+    listed = (SOURCE.parents[1] / "envs/system-packages.txt").read_text(encoding="utf-8").splitlines()
+    programs = {line.split()[0]: line.split()[1] for line in listed if line and not line.startswith("#")}
+    for found in map(filesystems.of, filesystems.names()):
+        assert set(found.programs) <= programs.keys(), found.title
+        if found.defragmenter:
+            assert found.defragmenter.package in programs.values(), found.title
