@@ -66,7 +66,7 @@ class _Conditions(TypedDict):
 class Conditions(_Conditions, total=False):
     """Under what it was taken: the device, the file system and how it is mounted, what was tuned, versions of tools."""
 
-    images: dict[Name, Any] | None
+    images: dict[Word, Word] | None  # path -> SHA-256
     uid: int | None
     amount_source: str
     launch: Any
