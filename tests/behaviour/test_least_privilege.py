@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from machine import AGENT, LIBRARY, PLACE, Machine
-from project import make_project
+from project import ROOT, make_project
 from session import PREFIX
 
 from fsage.agent import helper, privilege
@@ -69,13 +70,22 @@ def image_at(path: Path) -> dict[str, Any]:
 
 @pytest.mark.root
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 @needs_sudo
-def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Path, local_target: dict) -> None:
+def test_studies_run_from_claim_to_release_as_a_user(
+    machine: Machine, user: Path, local_target: dict, alone_with_controllers: None
+) -> None:
     spec = {**local_target, "image_dir": str(user / "images"), "home": str(user / "state"), "scale": {"file_size": 1}}
+    spec["device_model"] = {"kind": "iocost", "bytes_per_s": 50 * MIB}
     del spec["mount_dir"]
     project = make_project(user / "clone", spec)
     only = {"states__capacity": [30], "states__fragmentation": [50], "cells__transfer_size": ["4M"]}
     project.write_study(**only, cells__iterations=1, headline=[])
+    shared = yaml.safe_load((ROOT / "config/iocontrol.yaml").read_text())
+    del shared["target"]
+    shared["states"]["stage"], shared["exclude"] = ["before"], []
+    shared["cells"] |= {"pattern": ["P3"], "scheduler": ["bfq", "iocost"], "iterations": 1}
+    (project.root / "config/iocontrol.yaml").write_text(yaml.safe_dump(shared))
     programs, asked = user / "bin", user / "who"
     programs.mkdir()
     (programs / "fio").write_text(f'#!/bin/sh\nid -u >>{asked}\nexec {shutil.which("fio")} "$@"\n')
@@ -96,11 +106,24 @@ def test_a_study_runs_from_claim_to_release_as_a_user(machine: Machine, user: Pa
     assert len(records) == 1 and {record["status"] for record in records} == {"valid"}
     assert {record["conditions"]["uid"] for record in records} == {UID}
     assert set(asked.read_text().split()) == {str(UID)}, "all of fio ran as the user"
+    if not (why := iocost.possible({})):
+        models = [record["conditions"]["device_model"] for record in records]
+        assert [(one["kind"], one["group"]) for one in models] == [("iocost", f"fsage-{spec['name']}")]
+        run("snakemake", "--omit-from", "report_iocontrol", "--", "iocontrol")
+        cells = [json.loads(path.read_text()) for path in (project.root / "results/records").glob("*/iocontrol/*/*")]
+        assert {(one["params"]["scheduler"], one["status"], one["why"]) for one in cells} == {
+            ("bfq", "valid", None),
+            ("iocost", "valid", None),
+        }
+        assert all(one["metrics"]["bw_ratio"] > 1.2 for one in cells), "weights had an effect"
+    else:
+        assert {record["conditions"]["device_model"] for record in records} == {None}, why
     assert "filler" in run("fsage", "enter", "ls", f"/run/fsage/mnt/{spec['name']}/0")
     run("ansible-playbook", "-i", inventory, "release.yml")
     run("ansible-playbook", "-i", inventory, "local_target.yml", "-e", "fsage_local_target_state=absent")
     assert not list((user / "images").glob("*")) and not Path("/run/fsage/mnt", spec["name"]).exists()
     assert f"{PLACE}/mnt" not in machine.mounts(), "the namespace went with the target"
+    assert not any(spec["name"] in name for name in (*cgroups.names(), *os.listdir("/run/fsage/groups")))
 
 
 @pytest.mark.root
@@ -166,7 +189,7 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
 
     before = everything()
     mount_point = f"/run/fsage/mnt/{local_target['name']}x/0"
-    fresh = str(uuid.uuid4())
+    fresh, name = str(uuid.uuid4()), f"{local_target['name']}x"
     as_link = {**image_at(roots), "image": str(link)}
     queue = f"/sys/block/{Path(device).name}/queue"
     for verb, given, said in (
@@ -192,10 +215,10 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
         ("tune", {"knob": "/sys/block/vda/queue/nr_requests", "value": 1}, "is not a tunable that is known"),
         ("tune", {"knob": f"{queue}/nr_requests", "value": "1\n2"}, "is not a tunable's value"),
         ("lay", {"name": "../x", "devices": [], "model": {}}, "is not the name of a target's control group"),
-        ("lay", {"name": "mine", "devices": [other], "model": RATES}, f"{other} was not attached for user fsagetest"),
-        ("lay", {"name": "mine", "devices": [device], "model": {**RATES, "random_iops": "1\n"}}, "a whole number"),
-        ("lay", {"name": "mine", "devices": [], "model": {"allow_moving": ["blkio"]}}, "which only root may"),
-        ("weigh", {"name": "mine", "version": "v2", "weight": 0}, "0 is not a weight: 1 to 10000 are"),
+        ("lay", {"name": name, "devices": [other], "model": RATES}, f"{other} was not attached for user fsagetest"),
+        ("lay", {"name": name, "devices": [device], "model": {**RATES, "random_iops": "1\n"}}, "a whole number"),
+        ("lay", {"name": name, "devices": [], "model": {"allow_moving": ["blkio"]}}, "which only root may"),
+        ("weigh", {"name": name, "version": "v2", "weight": 0}, "0 is not a weight: 1 to 10000 are"),
         ("weigh", {"name": "roots", "version": "v2", "weight": 9}, "control group roots is not of user fsagetest"),
         ("join", {"group": f"{cgroups.root()}/fsage-roots"}, "control group roots is not of user fsagetest"),
         ("join", {"group": f"{cgroups.root()}/system.slice"}, "is not a control group of fsagetest's"),
@@ -209,6 +232,7 @@ def test_the_helper_trusts_nobody(machine: Machine, user: Path, local_target: di
     unknown = machine.run(*("env", f"SUDO_UID={UID}", str(privilege.HELPER), "id"), input="{}", check=False)
     assert unknown.returncode == 1 and "no verb 'id'; there are enter, hello" in unknown.stdout
     assert everything() == before and not Path(mount_point).parent.exists(), "nothing was changed"
+    assert not Path(f"/run/fsage/groups/{name}.json").exists(), "nor noted"
     assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")
 
     rights = json.dumps({"argv": ["sh", "-c", "id -ru; grep CapEff /proc/self/status; cat"], "env": {"PATH": "/bin"}})
@@ -244,7 +268,7 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path, lo
     with zipfile.ZipFile(io.BytesIO(sudoers.program())) as present:
         modules = {path: present.read(path) for path in present.namelist()}
     assert {f"{path}.py" for path in privilege.CODE} == {
-        path.removeprefix("fsage/agent/") for path in modules if not path.endswith("__.py")
+        path.removeprefix("fsage/agent/") for path, text in modules.items() if text and path != "__main__.py"
     }
     modules["fsage/agent/shell.py"] += b"# of yesterday\n"
     other = io.BytesIO()
