@@ -35,7 +35,7 @@ def main() -> None:
                 for samples in (cold, warm):
                     began = time.monotonic()
                     token.read(target.mounts[0])
-                    prints = fingerprint(target.mounts, target.filesystem)
+                    prints = fingerprint(target)
                     samples.append(time.monotonic() - began)
             whole = digest(target.mounts)
             print(

@@ -22,7 +22,7 @@ from lustre_site import Site, site_in
 from machine import Machine
 from session import PREFIX
 
-from fsage.agent import claim, files, filesystems, images, journal, namespace
+from fsage.agent import claim, files, images, journal, mounting, namespace
 from fsage.agent.device import cgroups, loops, seek
 from fsage.study.study import Study, StudyError, load_study
 
@@ -43,9 +43,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC_PRIVATE), None):
         raise OSError(ctypes.get_errno(), "a private mount namespace is needed for these tests")
-    for mount in reversed(filesystems.mounts()):
+    for mount in reversed(mounting.mounts()):
         if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
-            filesystems.unmount(Path(mount.point))
+            mounting.unmount(Path(mount.point))
     session.stash[OUTSIDE] = os.open("/proc/self/ns/mnt", os.O_RDONLY)
     namespace.enter()
 
@@ -132,7 +132,7 @@ def row(record_property: Any) -> Any:
 
 def traces(name: str) -> list[str]:
     """Loop devices, mounts, control groups, images and who serves them, whose names begin with a target's name."""
-    found = [f"mount {m.point}" for m in filesystems.mounts() if f"/{name}" in m.point]
+    found = [f"mount {m.point}" for m in mounting.mounts() if f"/{name}" in m.point]
     found += [f"group {group}" for group in cgroups.names() if group.startswith(cgroups.PREFIX + name)]
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         path = backing.read_text(encoding="utf-8").strip()
@@ -193,9 +193,9 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
         for backing in place.glob("images/*"):  # a test that failed halfway
             found = loops.identity(str(backing)) or {}
             for device in loops.devices_of(found):
-                for mount in reversed(filesystems.mounts()):
+                for mount in reversed(mounting.mounts()):
                     if mount.source == device:
-                        filesystems.unmount(Path(mount.point))
+                        mounting.unmount(Path(mount.point))
             loops.detach({"image": str(backing), **found})
         shutil.rmtree(place)
     assert not traces(name)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, files, filesystems, images
+from fsage.agent import claim, files, images, mounting
 from fsage.agent.device import loops
+from fsage.agent.kinds.loop import Loop
 from fsage.agent.shell import run
 from fsage.agent.target import Target, open_target
 
@@ -32,7 +33,7 @@ def images_of(spec: Spec) -> list[dict[str, Any]]:
 def take_down(target: Target) -> None:
     """As after a reboot: not mounted, no loop devices."""
     for point in target.mounts:
-        filesystems.unmount(point)
+        mounting.unmount(point)
     for device in target.devices:
         run(["losetup", "--detach", device])
 
@@ -42,10 +43,10 @@ def untouched(spec: Spec) -> Iterator[None]:
     """Whatever happens inside, the claim, the UUIDs and the files of the target are the same afterwards."""
 
     def look() -> Any:
-        target = Target(files.read_json(claim_file(spec)) and spec, files.read_json(claim_file(spec)))
-        uuids = [filesystems.uuid_on(d) for s in target.claim["stores"] for d in loops.devices_of(s["image_id"])]
+        target = Loop(files.read_json(claim_file(spec)) and spec, files.read_json(claim_file(spec)))
+        uuids = [mounting.uuid_on(d) for s in target.claim["stores"] for d in loops.devices_of(s["image_id"])]
         inside = [sorted(p.name for p in point.iterdir()) for point in target.mounts if point.is_dir()]
-        return files.read_json(claim_file(spec)), uuids, inside, [str(m) for m in filesystems.mounts()]
+        return files.read_json(claim_file(spec)), uuids, inside, [str(m) for m in mounting.mounts()]
 
     before = look()
     yield

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from session import PREFIX
 
-from fsage.agent import filesystems
+from fsage.agent import mounting
 
 MIB = 1 << 20
 MAKE = {
@@ -49,7 +49,7 @@ class Small:
 
     def remount(self) -> None:
         """Mount anew what has reached the device."""
-        filesystems.unmount(self.point)
+        mounting.unmount(self.point)
         self.mount()
 
     def check(self) -> None:
@@ -73,7 +73,7 @@ def small(filesystem: str, point: Path, *options: str) -> Iterator[Small]:
         try:
             yield made
         finally:
-            filesystems.unmount(point)
+            mounting.unmount(point)
         made.check()
 
 

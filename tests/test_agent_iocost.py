@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from session import PREFIX
 
-from fsage.agent import calibrate, claim, files, filesystems, images, journal
+from fsage.agent import calibrate, claim, files, images, journal, mounting
 from fsage.agent.declaration import MIB
 from fsage.agent.device import cgroups, iocost
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.filesystems import Mount, mounts
+from fsage.agent.mounting import Mount, mounts
 from fsage.agent.target import open_target
 from fsage.agent.undo import undo
 
@@ -87,7 +87,7 @@ def test_moving_can_be_allowed_by_name() -> None:
 def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_path: Path, monkeypatch) -> None:
     """A hierarchy of cgroup v1 of this test's own, without a controller; while it has a group, it is busy."""
     point, options = str(tmp_path), f"none,name={PREFIX}waits"
-    filesystems.mount_call("cgroup", point, "cgroup", 0, options)
+    mounting.mount_call("cgroup", point, "cgroup", 0, options)
     group = tmp_path / "group"
     try:
         group.mkdir()
@@ -105,7 +105,7 @@ def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_p
     finally:
         if group.exists():
             group.rmdir()
-        filesystems.unmount(tmp_path)
+        mounting.unmount(tmp_path)
 
 
 @pytest.fixture

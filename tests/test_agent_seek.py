@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import calibrate, claim, files, filesystems, images, journal
+from fsage.agent import calibrate, claim, files, images, journal, mounting
 from fsage.agent.declaration import MIB
 from fsage.agent.device import loops, seek, seekdisk
 from fsage.agent.errors import Failure, Refusal
@@ -134,9 +134,9 @@ def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:
     target = open_target(spec)
     point = seek.point_of(target.claim["stores"][0])
     for device in target.devices:
-        filesystems.unmount_all(device)
+        mounting.unmount_all(device)
         loops.detach(seek.disks(target.home)[0])
-    filesystems.unmount(point)
+    mounting.unmount(point)
     while seek.server_of(target.claim["stores"][0]["image"]):
         time.sleep(0.01)
     files.write_json(journal.path_of(target.home), {"boot_id": "before", "entries": []})
@@ -149,13 +149,13 @@ def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec: Spec, tmp_p
     store = target.claim["stores"][0]
     point, image = seek.point_of(store), store["image"]
     loop, (disk,) = target.devices[0], seek.disks(target.home)
-    filesystems.unmount_all(loop)
+    mounting.unmount_all(loop)
     loops.detach(disk)
-    filesystems.unmount(point)
-    filesystems.mount_call("none", str(point), "tmpfs", 0, "")
+    mounting.unmount(point)
+    mounting.mount_call("none", str(point), "tmpfs", 0, "")
     with pytest.raises(Refusal, match=r"none \(tmpfs\) is mounted there, which is not fsage's"):
         open_target(spec)
-    filesystems.unmount(point)
+    mounting.unmount(point)
     while seek.server_of(image):
         time.sleep(0.01)
     other = tmp_path / "other"
@@ -166,7 +166,7 @@ def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec: Spec, tmp_p
         subprocess.run([sys.executable, "-m", seek.MODULE, *argv], check=True)
         with pytest.raises(Refusal, match=r"process \d+ \(.*\) holds .*, but is not the disk that the claim"):
             open_target(spec)
-        filesystems.unmount(Path(argv[1]))
+        mounting.unmount(Path(argv[1]))
         while seek.server_of(image):
             time.sleep(0.01)
     open_target(spec)

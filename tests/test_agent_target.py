@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from local_targets import Spec, claim_file, claimed, untouched
 
-from fsage.agent import claim, files, filesystems, images
+from fsage.agent import claim, files, filesystems, images, mounting
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.device import loops
 from fsage.agent.errors import Refusal
@@ -22,7 +22,7 @@ from fsage.agent.target import open_target
 pytestmark = pytest.mark.root
 
 
-@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize("filesystem", filesystems.names())
 def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     local_target["filesystem"] = filesystem
     made = images.create(local_target, {}, False)
@@ -43,7 +43,7 @@ def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     stat = os.statvfs(target.mounts[0])
     assert abs(target.capacity_bytes - stat.f_bfree * stat.f_frsize) < MIB
     assert loops.loop_info(target.devices[0]).flags & loops.LO_FLAGS_DIRECT_IO
-    assert not {"discard", "discard=async"} & set(filesystems.mounted_at(target.mounts[0]).options.split(","))
+    assert not {"discard", "discard=async"} & set(mounting.mounted_at(target.mounts[0]).options.split(","))
 
     (target.mounts[0] / "filler").mkdir()
     before = target.claim["stores"][0]["uuids"]
@@ -52,8 +52,8 @@ def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     target.format()
     after = files.read_json(claim_file(local_target))["stores"][0]["uuids"]
     assert after != before and len(after) == 1
-    assert filesystems.uuid_mounted(target.mounts[0]) in (after[0], None)
-    assert filesystems.uuid_on(target.devices[0]) == after[0]
+    assert mounting.uuid_mounted(target.mounts[0]) in (after[0], None)
+    assert mounting.uuid_on(target.devices[0]) == after[0]
     assert sorted(p.name for p in target.mounts[0].iterdir() if p.name != "lost+found") == [".fsage"]
     assert open_target(local_target).notes == []
 
@@ -121,7 +121,7 @@ def backing_of(filesystem: str, tmp_path: Path) -> Iterator[Path]:
         filesystems.mount(filesystem, device, point)
         yield point
     finally:
-        filesystems.unmount(point)
+        mounting.unmount(point)
         run(["losetup", "--detach", device])
 
 
@@ -147,10 +147,10 @@ def test_a_backing_store_that_copies_on_write_is_told_not_to(local_target: Spec,
 def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target: Spec) -> None:
     target = claimed(local_target)
     [device], [point] = target.devices, target.mounts
-    filesystems.unmount(point)
+    mounting.unmount(point)
     held = os.open(device, os.O_RDWR | os.O_EXCL)
     moment = threading.Timer(0.5, os.close, [held])
     moment.start()
     filesystems.mount("ext4", device, point)
     moment.join()
-    assert filesystems.mounted_at(point)
+    assert mounting.mounted_at(point)

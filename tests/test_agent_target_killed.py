@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down
 
-from fsage.agent import claim, files, filesystems, images
+from fsage.agent import claim, files, filesystems, images, mounting
 from fsage.agent.declaration import GIB, MIB
 from fsage.agent.device import loops
 from fsage.agent.errors import Refusal
+from fsage.agent.kinds import loop
 from fsage.agent.shell import run
 from fsage.agent.target import open_target
 
@@ -28,26 +29,26 @@ def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
     target = claimed(local_target)
     take_down(target)
     again = open_target(local_target)
-    assert len(again.notes) == 2 and filesystems.mounted_at(again.mounts[0])
+    assert len(again.notes) == 2 and mounting.mounted_at(again.mounts[0])
     take_down(again)
     assert images.create(local_target, {}, False)["changed"]
     assert claim.claim(local_target, {}, False)["changed"]
 
 
-@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize("filesystem", filesystems.names())
 @pytest.mark.parametrize("killed", ["before mkfs", "in mkfs", "after mkfs"])
 def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: str) -> None:
     local_target["filesystem"] = filesystem
     target = claimed(local_target)
     (target.mounts[0] / "filler").mkdir()
     current, following = target.claim["stores"][0]["uuids"][0], str(uuid.uuid4())
-    filesystems.unmount(target.mounts[0])
+    mounting.unmount(target.mounts[0])
     target.claim["stores"][0]["uuids"] = [current, following]
     target.save()
     if killed == "in mkfs":
         run(["wipefs", "--all", "--quiet", target.devices[0]])
     elif killed == "after mkfs":
-        filesystems.make(filesystem, target.devices[0], following, claim.HASH_SEED)
+        filesystems.make(filesystem, target.devices[0], following, loop.HASH_SEED)
     again = open_target(local_target)
     assert again.claim["stores"][0]["uuids"] == [current if killed == "before mkfs" else following]
     assert (again.mounts[0] / "filler").exists() == (killed == "before mkfs")

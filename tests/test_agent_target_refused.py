@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down, untouched
 
-from fsage.agent import claim, files, filesystems, images, lease
+from fsage.agent import claim, files, filesystems, images, lease, mounting
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.kinds import loop
 from fsage.agent.shell import run
 from fsage.agent.target import open_target
 
@@ -72,39 +73,39 @@ def test_another_image_of_the_same_name_is_refused(local_target: Spec) -> None:
 def test_another_uuid_is_refused_and_named(local_target: Spec) -> None:
     target = claimed(local_target)
     ours, theirs = target.claim["stores"][0]["uuids"][0], str(uuid.uuid4())
-    filesystems.unmount(target.mounts[0])
-    filesystems.make("ext4", target.devices[0], theirs, claim.HASH_SEED)
+    mounting.unmount(target.mounts[0])
+    filesystems.make("ext4", target.devices[0], theirs, loop.HASH_SEED)
     with untouched(local_target), pytest.raises(Refusal, match=f"{theirs}, not the claimed {ours}"):
         open_target(local_target)
     with pytest.raises(Refusal, match="nothing was touched"):
         claim.claim(local_target, {}, False)
     claim.release(local_target, {}, False)
-    assert filesystems.uuid_on(loops.attach(images_of(local_target)[0])) == theirs, "not fsage's to wipe"
+    assert mounting.uuid_on(loops.attach(images_of(local_target)[0])) == theirs, "not fsage's to wipe"
 
 
 @root
 def test_an_occupied_mount_point_is_refused(local_target: Spec, tmp_path: Path) -> None:
     target = claimed(local_target)
     point = target.mounts[0]
-    filesystems.unmount(point)
+    mounting.unmount(point)
     (point / "precious").write_text("x")
     with pytest.raises(Refusal, match="not empty"):
         open_target(local_target)
     (point / "precious").unlink()
-    filesystems.mount_call("none", str(point), "tmpfs", 0, "")
+    mounting.mount_call("none", str(point), "tmpfs", 0, "")
     with untouched(local_target):
         with pytest.raises(Refusal, match=r"tmpfs.* is mounted there, not /dev/loop"):
             open_target(local_target)
         with pytest.raises(Refusal, match="is mounted there"):
             target.format()
-    filesystems.unmount(point)
+    mounting.unmount(point)
     open_target(local_target)
 
 
 @root
 def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     """umount succeeds, mkfs says "in use", and the next mount would bring the old file system back."""
-    monkeypatch.setattr(filesystems, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(mounting, "PATIENCE_S", 0.3)
     target = claimed(local_target)
     (target.mounts[0] / "filler").mkdir()
     holder = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sleep", "60"])
@@ -130,23 +131,23 @@ def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec, monk
 def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
     target = claimed(local_target)
     with pytest.raises(Refusal, match=f"is mounted at {target.mounts[0]}"):
-        filesystems.refuse_if_in_use(target.devices[0])
-    filesystems.unmount(target.mounts[0])
+        mounting.refuse_if_in_use(target.devices[0])
+    mounting.unmount(target.mounts[0])
     descriptor = os.open(target.devices[0], os.O_RDONLY | os.O_EXCL)
     with pytest.raises(Refusal, match="in use"):
-        filesystems.refuse_if_in_use(target.devices[0])
+        mounting.refuse_if_in_use(target.devices[0])
     os.close(descriptor)
-    filesystems.refuse_if_in_use(target.devices[0])
+    mounting.refuse_if_in_use(target.devices[0])
     number = os.stat("/").st_dev
     device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
     if Path(f"/dev/{device}").exists():
         with pytest.raises(Refusal, match="holds the root file system"):
-            filesystems.refuse_if_in_use(f"/dev/{device}")
+            mounting.refuse_if_in_use(f"/dev/{device}")
     run(["mkswap", target.devices[0]])
     if subprocess.run(["swapon", target.devices[0]], check=False).returncode == 0:
         try:
             with pytest.raises(Refusal, match="is swapped to"):
-                filesystems.refuse_if_in_use(target.devices[0])
+                mounting.refuse_if_in_use(target.devices[0])
         finally:
             run(["swapoff", target.devices[0]])
 
@@ -155,7 +156,7 @@ def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
     ("change", "message"),
     [
         ({"filesytem": "ext4"}, "no key 'filesytem'; did you mean 'filesystem'"),
-        ({"filesystem": "ext5"}, "'ext5': allowed are ext4, xfs, btrfs"),
+        ({"filesystem": "ext5"}, "'ext5': allowed are btrfs, ext4, xfs"),
         ({"name": "../etc"}, "name is '../etc'"),
         ({"stores": 0}, "stores is 0: a positive whole number"),
         ({"size_gib": "16"}, "size_gib is '16'"),

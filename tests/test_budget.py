@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from small_filesystems import small
 from states import bring, populate
 
-from fsage.agent import claim, images, room, structure
+from fsage.agent import claim, images, kinds, structure
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import eviction, measure
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import space, stripes
+from fsage.agent.lustre import limits, space, stripes
 from fsage.agent.room import Room
 from fsage.agent.steps import contended_files, database
 from fsage.agent.structure import files
@@ -108,8 +108,8 @@ class Place:
             "lustre": {"osts": {str(number): {} for number in range(len(OSTS_MIB))}},
             "tools": {},
         }
-        spec = {"name": "small", "kind": kind, "home": str(self.point / "home"), "lustre": lustre}
-        return Target(spec, claim)
+        spec = {"name": "small", "kind": kind, "filesystem": "ext4", "home": str(self.point / "home"), "lustre": lustre}
+        return kinds.of(kind)(spec, claim)
 
     def lying(self, path: Path) -> list[stripes.Component]:
         """Where files lie on OSTs: one each as their names have it, or on all of them."""
@@ -260,7 +260,7 @@ def test_a_rest_is_what_its_ost_has(place: Place) -> None:
     path = place.point / "target/filler/rest"
     size = Room(target).rest(path)
     ost = place.osts(place.point)[place.lying(path)[0].osts[0]]
-    assert size > 0.9 * ost.total_bytes and ost.available_bytes > 0.9 * room.OTHERS_SHARE * ost.total_bytes
+    assert size > 0.9 * ost.total_bytes and ost.available_bytes > 0.9 * limits.OTHERS_SHARE * ost.total_bytes
 
 
 def test_a_record_of_a_target_that_held_too_much_is_a_failure(tmp_path: Path) -> None:

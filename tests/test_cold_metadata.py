@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from local_targets import claimed
 
-from fsage.agent import caches, filesystems
+from fsage.agent import caches, filesystems, mounting
 from fsage.agent.cells.phases import Phases
 from fsage.agent.hosts.attendant import measured_files
 from fsage.agent.hosts.others import Hosts, of
@@ -25,13 +25,13 @@ from fsage.agent.target import Target
 from fsage.workloads import metadata
 
 FILES, MANY_FILES, TIMES, WARM_TIMES = 3000, 20_000, 5, 3
-FILESYSTEMS = ["ext4", "xfs", "btrfs"]
+FILESYSTEMS = filesystems.names()
 
 
 def cold(phases: Measured, phase: dict) -> dict:
     dropped = ours(phases, phase)
     for _, device, point in phases.target.stores():
-        filesystems.unmount(point)
+        mounting.unmount(point)
         caches.DROP.write_text("3\n")
         filesystems.mount(phases.target.spec["filesystem"], device, point)
     return dropped

@@ -37,7 +37,7 @@ for outcome in rewrite.rewrite(look.Look([Path(sys.argv[1])], 10**9), Path(sys.a
 """
 
 
-@pytest.fixture(scope="module", params=["ext4", "xfs", "btrfs"])
+@pytest.fixture(scope="module", params=filesystems.names())
 def mounted(request, tmp_path_factory):
     with small(request.param, tmp_path_factory.mktemp("small") / "mnt") as made:
         yield made
@@ -121,7 +121,7 @@ def test_wrong_input_is_said_in_a_sentence(tmp_path: Path, fsage) -> None:
         (["defragment", tmp_path, "--time-limit-s", "inf"], "--time-limit-s inf: allowed are 0 to 1000000 seconds"),
         (["defragment"], "give files or folders to defragment, or --verify alone"),
         (["defragment", "--verify"], "no run of `fsage defragment` has left a journal"),
-        (["defragment", on_memory, "--yes-rewrite-my-data"], "/dev/shm is on tmpfs; only files on ext4, xfs, btrfs"),
+        (["defragment", on_memory, "--yes-rewrite-my-data"], "/dev/shm is on tmpfs; only files on btrfs, ext4, xfs"),
     ):
         code, _, complaint = fsage(*arguments)
         assert code == 1 and words in complaint
@@ -178,7 +178,7 @@ def test_what_must_not_be_touched_is_not(mounted: Small, tmp_path: Path) -> None
 def test_what_a_loss_of_power_risks_is_known(tmp_path: Path) -> None:
     for name, options in (("with", "rmapbt=1"), ("without", "rmapbt=0")):
         with small("xfs", tmp_path / name, "-m", options) as made:
-            risk = guard.risk(filesystems.mount_of(made.point))
+            risk = filesystems.of("xfs").risk(str(made.point))
             assert (risk is None) == (name == "with"), risk
 
 
@@ -320,7 +320,7 @@ def test_killed_at_very_many_moments(mounted: Small, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("filesystem, options", [("ext4", []), ("xfs", ["-m", "rmapbt=1"])])
 def test_power_lost_at_very_many_moments(tmp_path: Path, filesystem: str, options: list[str]) -> None:
-    """Not for XFS without rmapbt (`guard.risk`), nor for btrfs, which this kernel cannot shut down."""
+    """Not for XFS without rmapbt (`FileSystem.risk`), nor for btrfs, which this kernel cannot shut down."""
     with small(filesystem, tmp_path / "mnt", *options) as made:
         begun = interrupted(made, tmp_path / "journal", 60, crash=True)
     assert len(set(begun)) >= 4, "the moments are spread over the run"

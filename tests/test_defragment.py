@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_filesystems import MIB, fragmented, small
 
-from fsage.agent import defragment
+from fsage.agent import defragment, filesystems
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.evidence.fiemap import Extent
 
 
-@pytest.fixture(scope="module", params=["ext4", "xfs", "btrfs"])
+@pytest.fixture(scope="module", params=filesystems.names())
 def mounted(request, tmp_path_factory):
     with small(request.param, tmp_path_factory.mktemp("small") / "mnt") as made:
         yield made.filesystem, made.point
@@ -97,7 +97,7 @@ def test_only_what_a_killed_tool_left_is_cleared(tmp_path):
 
 
 def test_missing_tools_and_other_file_systems_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(Refusal, match="files of tmpfs cannot be defragmented; those of ext4, xfs, btrfs can"):
+    with pytest.raises(Refusal, match="files of tmpfs cannot be defragmented; those of btrfs, ext4, xfs can"):
         defragment.defragment([tmp_path], "tmpfs", 1)
     monkeypatch.setenv("PATH", str(tmp_path))
     for filesystem, package in (("ext4", "e2fsprogs"), ("xfs", "xfsprogs"), ("btrfs", "btrfs-progs")):

@@ -26,7 +26,7 @@ def laid(filesystem: str, place: Path, request_bytes: int, method: str) -> list[
         return [fiemap.merged(fiemap.extents(path)) for path in paths]
 
 
-@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize("filesystem", filesystems.names())
 def test_files_that_grow_at_once_lie_in_turns_a_request_each(tmp_path, filesystem):
     """And real writes lie like fallocate, but on ext4, whose allocator gives who writes more than was asked for."""
     few, many = (laid(filesystem, tmp_path, size, "fallocate") for size in (4 * MIB, MIB))

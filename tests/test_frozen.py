@@ -12,9 +12,10 @@ from studies import blocks
 from workload_cells import ALL
 
 from fsage.agent import claim, frozen, images
-from fsage.agent.declaration import DEFAULTS, LUSTRE_DEFAULTS, complete
+from fsage.agent.declaration import DEFAULTS, complete
 from fsage.agent.errors import Refusal
 from fsage.agent.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
+from fsage.agent.kinds import lustre
 from fsage.agent.target import open_target
 from fsage.plan.plan import load_plan
 from fsage.run import request as requests
@@ -71,7 +72,7 @@ def edited(key: str, base: dict[str, Any] = BASE) -> dict[str, Any]:
 def test_each_key_of_a_declaration_is_decided_on_and_tried() -> None:
     """Who adds a key says here what becomes of an edit of it."""
     keys = {key for key in DEFAULTS if key not in ("scale", "lustre")}
-    keys |= {f"scale.{key}" for key in DEFAULTS["scale"]} | {f"lustre.{key}" for key in LUSTRE_DEFAULTS}
+    keys |= {f"scale.{key}" for key in DEFAULTS["scale"]} | {f"lustre.{key}" for key in lustre.DEFAULTS}
     assert keys == set(DECIDED) == set(EDITS)
     assert set(DECIDED.values()) == {ANOTHER, LIVE, NOTED, CLAIMED, MADE}
 

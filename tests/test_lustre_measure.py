@@ -13,8 +13,8 @@ from fsage.agent.cells import measure
 from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import Hosts
+from fsage.agent.kinds.lustre import Lustre
 from fsage.agent.lustre import cold, servers
-from fsage.agent.target import Target
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -181,7 +181,7 @@ def test_what_others_wrote_between_visits_is_noticed(spec: dict, site: Site) -> 
 
 def test_of_a_file_system_of_its_own_nothing_is_tolerated(tmp_path: Path, site: Site) -> None:
     spec = lustre_target(tmp_path, site, capacity_gib="all")
-    target = Target(
+    target = Lustre(
         complete(spec), {"stores": [{"filesystem": "lustre", "mount": "/"}], "filesystem_state_known": True}
     )
     assert target.tolerance_bytes == 0

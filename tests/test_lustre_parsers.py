@@ -54,6 +54,17 @@ def test_what_a_server_has_still_to_destroy_is_waited_for(site: Site, monkeypatc
     assert not pending and len(site.commands("lfs df")) == 1
 
 
+def test_a_count_that_stands_still_is_not_waited_for_where_nothing_is_wrong(site: Site) -> None:
+    """As an MDT's whose OST was formatted anew."""
+    site.answer("lfs df /mnt/lustre", recorded("lfs_df.txt"))
+    left = space.as_left(EMPTY, 0)
+    assert [ost.used_bytes for ost in space.await_frees(PLACE, lambda: 1, left)] == [1392 * KIB] * 2
+    assert len(site.commands("lfs df")) == 2, "it was looked at twice"
+    site.answer("lfs df /mnt/lustre", LOOKS[1])
+    with pytest.raises(Failure, match=r"1\.4 MiB were left; 1 objects are still to be destroyed: some"):
+        space.await_frees(PLACE, lambda: 1, left)
+
+
 def test_what_never_comes_free_ends_the_waiting(site: Site) -> None:
     site.answer("lfs df /mnt/lustre", LOOKS[1])
     with pytest.raises(

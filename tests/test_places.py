@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_targets import Spec, claimed
 
-from fsage.agent import claim, directories, files, filesystems, images, lease, places, state
+from fsage.agent import claim, directories, files, images, lease, mounting, places, state
 from fsage.agent.cells import outbox
 from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
@@ -341,14 +341,14 @@ def test_removing_is_bounded_and_says_what_it_left(tmp_path: Path) -> None:
     with places.opened(top) as above, pytest.raises(Failure, match=r"more than 100 directories in each other"):
         places.empty(above, top)
     (tmp_path / "other/disk").mkdir(parents=True)
-    filesystems.mount_call("none", str(tmp_path / "other/disk"), "tmpfs", 0, "")
+    mounting.mount_call("none", str(tmp_path / "other/disk"), "tmpfs", 0, "")
     try:
         (tmp_path / "other/disk/file").write_text("x")
         with pytest.raises(Failure, match=r"disk is another file system, mounted there; it was left as it is"):
             places.remove(tmp_path / "other")
         assert (tmp_path / "other/disk/file").exists()
     finally:
-        filesystems.unmount(tmp_path / "other/disk")
+        mounting.unmount(tmp_path / "other/disk")
 
 
 def fifo(path: Path) -> None:
@@ -498,7 +498,7 @@ def test_every_path_is_plain_or_refused(key: str, value: str) -> None:
 def test_memory_of_any_kind_is_no_place_for_images(local_target: Spec, tmp_path: Path, kind: str) -> None:
     point = tmp_path / "memory"
     point.mkdir()
-    filesystems.mount_call("none", str(point), kind, 0, "")
+    mounting.mount_call("none", str(point), kind, 0, "")
     name = f"fsage-test-{os.getpid()}"
     try:
         for declared in (point, point / name):  # devtmpfs is one for the whole machine
@@ -506,7 +506,7 @@ def test_memory_of_any_kind_is_no_place_for_images(local_target: Spec, tmp_path:
                 images.create({**local_target, "image_dir": str(declared)}, {}, False)
         assert not (point / name).exists() and not list(point.glob("fsage-*"))
     finally:
-        filesystems.unmount(point)
+        mounting.unmount(point)
 
 
 def test_an_image_whose_name_is_an_option_is_read_as_an_image(tmp_path: Path) -> None:

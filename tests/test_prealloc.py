@@ -17,14 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lustre_site import Site, lustre_target, recorded, site_in
 
-from fsage.agent import claim, files, images, prealloc, prealloc_ask, xfs
+from fsage.agent import claim, files, images, prealloc, prealloc_ask
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.filesystems.xfs import ExtentSize
 from fsage.agent.lustre import prealloc as ldiskfs
 from fsage.agent.target import open_target
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BLOCKS, GROUPS = 31742, 64  # of the recorded OST
+HINT = ExtentSize()
 DEFAULT = "4 8 16 32 64 128 256 512 1024 2048"
 SIZE_4M = "256 512 1024"
 ASKED = "lctl get_param osd-ldiskfs.lustre-OST*.mntdev"
@@ -372,9 +374,9 @@ def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target
         said = subprocess.run(["filefrag", str(paths[0])], capture_output=True, text=True, check=True).stdout
         return int(said.split(": ")[1].split()[0])
 
-    assert ask(local_target, check=True, size="1MiB")["changed"] and xfs.hint_bytes(mount) == 0
+    assert ask(local_target, check=True, size="1MiB")["changed"] and HINT.of(mount) == 0
     assert ask(local_target, size="1MiB")["changed"] and not ask(local_target, size="1MiB")["changed"]
-    assert xfs.hint_bytes(mount) == xfs.hint_bytes(mount / "filler/g1") == MIB and xfs.hint_bytes(mount / ".fsage") == 0
+    assert HINT.of(mount) == HINT.of(mount / "filler/g1") == MIB and HINT.of(mount / ".fsage") == 0
     assert "allocsize=1024k" in target.mount_options()[0].split(",")
     few = extents("few")
     assert few <= 4, "4 MiB in pieces of at least 1 MiB"
@@ -382,12 +384,12 @@ def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target
     assert entry["asked"] == {"size": "1MiB"} and entry["now"] == "extsize=1048576 allocsize=1024k"
     target.format()
     again = open_target(local_target)
-    assert again.notes == [] and xfs.hint_bytes(mount) == MIB and "allocsize=1024k" in again.mount_options()[0]
+    assert again.notes == [] and HINT.of(mount) == MIB and "allocsize=1024k" in again.mount_options()[0]
     for wrong, says in (({"size": "1GiB"}, "nothing was changed"), ({"table": "256"}, "XFS has one size")):
         with pytest.raises(Refusal, match=says):
             ask(local_target, **wrong)
     assert ask(local_target, state="restored")["changed"] and not ask(local_target, state="restored")["changed"]
-    assert xfs.hint_bytes(mount) == 0 and "allocsize" not in target.mount_options()[0]
+    assert HINT.of(mount) == 0 and "allocsize" not in target.mount_options()[0]
 
 
 @pytest.mark.root

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, fragmented, small
 
-from fsage.agent import filesystems, ranges
+from fsage.agent import mounting, ranges
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.steps.defragment import checksum
@@ -41,7 +41,7 @@ def test_only_what_is_hot_and_in_pieces_is_moved(filesystem, tmp_path):
         assert 400 < done["ranges_before"] <= 512, "some of ext4's first pieces lie side by side"
         assert done["moved_bytes"] == done["range_bytes"] == 2 * MIB and not done["left"]
         assert [extents_in(path, one) for one in hot] == [1, 1] and extents_in(path, (5 * MIB, size)) == before > 600
-        filesystems.unmount(made.point)  # what is compared has reached the device
+        mounting.unmount(made.point)  # what is compared has reached the device
         made.mount()
         assert checksum(path) == held
         again = ranges.defragment(path, filesystem, hot, 60)
@@ -58,7 +58,7 @@ def test_without_the_call_nothing_is_moved_and_the_reason_said(tmp_path):
         with pytest.raises(Refusal, match=r"XFS_IOC_EXCHANGE_RANGE is not to be had .*exchange-range .*exchange=1"):
             ranges.defragment(path, "xfs", [(0, MIB)], 60)
         assert checksum(path) == held and fiemap.extents(path) == before
-        with pytest.raises(Refusal, match="tmpfs has no call that moves a range of a file; ext4, xfs, btrfs have"):
+        with pytest.raises(Refusal, match="tmpfs has no call that moves a range of a file; btrfs, ext4, xfs have"):
             ranges.defragment(path, "tmpfs", [(0, MIB)], 60)
 
 
@@ -66,7 +66,7 @@ def test_xfs_exchanges_the_extents_of_ranges_where_it_can(tmp_path):
     with small("xfs", tmp_path / "mnt") as made:
         (path,) = fragmented({made.point / "file": 2048}, PIECE)
         held, before = checksum(path), extents_in(path, (0, 8 * MIB))
-        filesystems.unmount(made.point)
+        mounting.unmount(made.point)
         exchange_range(made.image, True)  # mkfs.xfs of Debian 12 cannot
         try:
             made.mount()
@@ -77,7 +77,7 @@ def test_xfs_exchanges_the_extents_of_ranges_where_it_can(tmp_path):
         done = ranges.defragment(path, "xfs", ranges.hot(8 * MIB, MIB, 4 * MIB), 60)
         assert (done["ranges_moved"], done["ranges_after"]) == (2, 2) and done["moved_bytes"] == 2 * MIB
         assert extents_in(path, (0, 8 * MIB)) < before - 400
-        filesystems.unmount(made.point)
+        mounting.unmount(made.point)
         exchange_range(made.image, False)  # and its xfs_repair knows nothing of it
         made.mount()
         assert checksum(path) == held
@@ -121,7 +121,7 @@ def test_killed_at_any_moment_the_file_holds_what_it_held(tmp_path):
             assert process.pid
             os.kill(process.pid, signal.SIGKILL)
             process.join()
-            filesystems.unmount(made.point)
+            mounting.unmount(made.point)
             made.check()
             made.mount()
             assert checksum(path) == held

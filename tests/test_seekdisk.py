@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.agent import filesystems
+from fsage.agent import filesystems, mounting
 from fsage.agent.device import seek
 from fsage.agent.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
 from fsage.agent.errors import Failure
@@ -99,9 +99,9 @@ def test_a_file_system_on_it_keeps_its_data_and_the_server_goes_with_the_mount(t
                 if not attempt:
                     file.write_bytes(content)
                 assert file.read_bytes() == content
-                filesystems.unmount(tmp_path / "mnt")
+                mounting.unmount(tmp_path / "mnt")
         finally:
-            filesystems.unmount(tmp_path / "mnt")
+            mounting.unmount(tmp_path / "mnt")
             run(["losetup", "--detach", device])
     assert b"\x53\xef" in backing.read_bytes()[1024:2048], "an ext4 lies in the backing file itself"
 
@@ -123,7 +123,7 @@ def served(backing: Path, point: Path) -> Iterator[Path]:
             run(argv)  # one disk, one arm
         yield point / "disk"
     finally:
-        filesystems.unmount(point)
+        mounting.unmount(point)
         deadline = time.monotonic() + 10
         while seek.server_of(str(backing)) is not None:
             assert time.monotonic() < deadline

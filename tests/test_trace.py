@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import claim, filesystems, images, journal
+from fsage.agent import claim, images, journal, mounting
 from fsage.agent.cells import trace
 from fsage.agent.evidence import fiemap
 from fsage.agent.target import open_target
@@ -64,7 +64,7 @@ def written(path: Path, mib: int) -> None:
 
 def instances() -> list[str]:
     """What the journal or the machine would have of a trace that goes on."""
-    return [mount.point for mount in filesystems.mounts() if mount.point.startswith(str(trace.PLACE))]
+    return [mount.point for mount in mounting.mounts() if mount.point.startswith(str(trace.PLACE))]
 
 
 @pytest.mark.root

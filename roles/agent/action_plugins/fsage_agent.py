@@ -3,8 +3,8 @@
 The agent (src/fsage/agent, standard library only) gets one JSON object on stdin (target, request and what
 the task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It
 runs over the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command
-takes 0.5 s. A local connection runs it from the working tree. Any other brings it along, before the object, and it
-runs from memory: nothing that lies on the host is run, and nothing is left there.
+takes 0.5 s. A local connection runs it from the working tree, if that has no extension. Any other brings it
+along, before the object, and it runs from memory: nothing that lies on the host is run, and nothing is left there.
 
 The request is data: fsage_request is the path of its file, which is read here and never templated. So is what
 a host answers: it names no file on this machine, and what is kept of it is of its type (fsage.records.messages).
@@ -25,6 +25,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+import fsage
 from fsage.agent import lease, message, places
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts.library import BOOT, packed, sent
@@ -176,8 +177,10 @@ class ActionModule(ActionBase):
     def _ask(self, verb, question, task_vars):
         check = ["--check"] if self._task.check_mode else []
         stdin = json.dumps(question).encode()
-        if self._connection.transport == "local":
+        local = self._connection.transport == "local"
+        if local:
             die_with_parent()
+        if local and len(fsage.__path__) == 1:
             start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
         else:
             start, stdin = BOOT + MAIN, sent(packed()) + stdin

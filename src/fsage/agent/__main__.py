@@ -13,13 +13,14 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fsage.agent import (
     asked,
     claim,
     images,
+    kinds,
     lease,
     message,
     namespace,
@@ -32,7 +33,7 @@ from fsage.agent import (
     tune,
 )
 from fsage.agent.cells import io_groups, measure, outbox
-from fsage.agent.declaration import complete, home_of
+from fsage.agent.declaration import DEFAULTS, complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.leave import leave
 from fsage.agent.lustre import osts, servercache
@@ -116,16 +117,20 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 ON_STEPS = ("begin_step", "work_on_step", "end_step")
 
 
+def of_one_host(spec: Mapping[str, Any]) -> bool:
+    """Whether a declared target is mounted where only fsage's are."""
+    kind = kinds.get(spec.get("kind", DEFAULTS["kind"]))
+    return kind is not None and kind.of_one_host
+
+
 def among_mounts(spec: dict) -> contextlib.AbstractContextManager[None]:
     """Where a target's file systems are mounted; before there are threads."""
-    ours = spec.get("kind", "loop") == "loop" and os.geteuid() == 0
-    return namespace.entered() if ours else contextlib.nullcontext()
+    return namespace.entered() if of_one_host(spec) and os.geteuid() == 0 else contextlib.nullcontext()
 
 
 def is_outside(spec: dict) -> bool:
     """Whether we are a user's, and his loop target is mounted elsewhere."""
-    loop, user = spec.get("kind", "loop") == "loop", os.geteuid() != 0
-    return loop and user and not namespace.inside() and privilege.why_not() is None
+    return of_one_host(spec) and os.geteuid() != 0 and not namespace.inside() and privilege.why_not() is None
 
 
 def end_with_parent() -> None:

@@ -17,9 +17,13 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from fsage.agent import privilege
 from fsage.agent.errors import Failure
+
+if TYPE_CHECKING:
+    from typing import NotRequired  # since Python 3.11, and hosts may have 3.9
 
 SYS_CACHESTAT = 451  # the same number on every architecture since Linux 6.5
 SYS_OPENAT2, RESOLVE_CACHED, AT_FDCWD = 437, 0x20, -100
@@ -57,7 +61,23 @@ def flush(mount: Path) -> None:
         os.close(fd)
 
 
-def drop(files: list[Path]) -> dict:
+class Left(TypedDict):
+    """What of files is in memory."""
+
+    cached_pages: int
+    cached_names: int | None  # None: the kernel cannot be asked
+    metadata: str  # COLD, WARM, KEPT or UNASKED
+
+
+class Dropped(Left):
+    """What stayed when caches were dropped, how that was done, and how long it took."""
+
+    seconds: float
+    method: str
+    locks: NotRequired[int]  # of Lustre: how many were given back
+
+
+def drop(files: list[Path]) -> Dropped:
     """Flush and drop the caches; return what `left_of` does, "seconds" and "method".
 
     `cached_pages` counts the pages of `files` that stayed in memory when all was dropped: a cell whose files are still
@@ -95,7 +115,7 @@ def drop_all_pages() -> None:
     DROP.write_text("3\n")
 
 
-def drop_names(files: list[Path]) -> dict:
+def drop_names(files: list[Path]) -> Left:
     """The other half, after which nobody may touch a file of `files`: what counting them brought in. See `left_of`."""
     if not may_drop():
         return {**left_of(files), "metadata": KEPT} if files else left_of(files)
@@ -106,7 +126,7 @@ def drop_names(files: list[Path]) -> dict:
     return left
 
 
-def left_of(files: list[Path]) -> dict:
+def left_of(files: list[Path]) -> Left:
     """What of `files` is in memory, asked so that nothing comes in: {"cached_pages", "cached_names", "metadata"}.
 
     `files` are paths without symbolic links. Names are None where the kernel cannot be asked. Pages are counted of the
@@ -118,12 +138,13 @@ def left_of(files: list[Path]) -> dict:
     return {"cached_pages": cached_pages(names), "cached_names": len(names), "metadata": WARM if names else COLD}
 
 
-def together(hosts: Sequence[dict]) -> dict:
+def together(hosts: Sequence[Left]) -> Left:
     """What `left_of` said on several hosts, as one: the worst of it."""
     names = [one["cached_names"] for one in hosts]
+    counted = [count for count in names if count is not None]
     return {
         "cached_pages": sum(one["cached_pages"] for one in hosts),
-        "cached_names": None if None in names else sum(names),
+        "cached_names": sum(counted) if len(counted) == len(names) else None,
         "metadata": min((one["metadata"] for one in hosts), key=(WARM, KEPT, UNASKED, COLD).index),
     }
 
@@ -169,7 +190,7 @@ def give_up(path: Path) -> None:
         os.close(fd)
 
 
-def drop_all() -> dict:
+def drop_all() -> dict[str, Any]:
     """Flush and drop all of a server's caches, whose files nobody here can name; the kernel's own count must say so.
 
     Returns {"seconds", "method"}. Raises Failure.

@@ -14,7 +14,7 @@ from typing import Any
 
 from fsage.agent import containers, files
 from fsage.agent import places as owned
-from fsage.agent.declaration import MIB, tasks_of
+from fsage.agent.declaration import MIB, Spec, tasks_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.room import Room
 from fsage.agent.shell import run
@@ -93,7 +93,7 @@ def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
     )
 
 
-def room(spec: dict[str, Any], capacity_bytes: int, clients: int = 1) -> int:
+def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
     """How many MiB each task of all clients may write on an empty target of this capacity; `Refusal` if too little."""
     name, tasks, declared = spec["name"], tasks_of(spec) * max(1, clients), spec["amount_mib"]
     capacity_mib = capacity_bytes // MIB

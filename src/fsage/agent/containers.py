@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import tools
+from fsage.agent.claims import Claim
 from fsage.agent.errors import Refusal
 
-IMAGES = {"fio": "fio.sif", "ior": "ior.sif", "mdtest": "ior.sif", "blastn": "blast.sif", "makeblastdb": "blast.sif"}
 NEEDED = "fio"  # calibrates every target; the others are used where they are
 ANALYSIS = "analysis"  # what reports are made in, by Snakemake
 
@@ -30,10 +31,11 @@ def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[s
     >>> command("fio", None, ["/mnt/0"])
     ['fio']
     """
-    if folder is None:
+    image = tools.of(tool).image
+    if folder is None or image is None:
         return [tool]
     binds = [word for mount in mounts for word in ("--bind", mount)]
-    return ["apptainer", "exec", *binds, f"{folder}/{IMAGES[tool]}", tool]
+    return ["apptainer", "exec", *binds, f"{folder}/{image}", tool]
 
 
 def start(claim: Mapping[str, Any], tool: str, *folders: str) -> list[str]:
@@ -43,7 +45,8 @@ def start(claim: Mapping[str, Any], tool: str, *folders: str) -> list[str]:
 
 def digests(folder: str | None) -> dict[str, str]:
     """Path -> SHA-256 of each image for measuring that is there."""
-    paths = sorted({Path(folder, image) for image in IMAGES.values()}) if folder else []
+    images = {image for image in (tools.of(name).image for name in tools.names()) if image}
+    paths = sorted(Path(folder, image) for image in images) if folder else []
     return {str(path): _sha256(path, path.stat().st_mtime_ns) for path in paths if path.is_file()}
 
 
@@ -68,7 +71,7 @@ def check(folder: str | None, image: str = NEEDED) -> None:
         )
 
 
-def verify(claim: dict[str, Any]) -> None:
+def verify(claim: Claim) -> None:
     """`Refusal` unless the images are those with which the target was claimed and calibrated."""
     check(claim.get("containers"))
     now = digests(claim.get("containers"))

@@ -5,13 +5,70 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, cast
 
+from fsage.agent import filesystems, kinds
 from fsage.agent.errors import Refusal
 
 GIB = 1 << 30
 MIB = 1 << 20
+
+
+class Scale(TypedDict):
+    """How the studies' nominal sizes shrink on a small target."""
+
+    file_size: float
+    tasks: int  # on each client
+
+
+class Striping(TypedDict):
+    """How files of a directory are striped."""
+
+    stripe_count: int  # -1: all OSTs
+    stripe_size_mib: int
+    first_ost: int  # -1: any
+
+
+class LustreSpec(Striping):
+    """What a target of kind lustre is on; sizes in GiB and MiB as named."""
+
+    fsname: str
+    mgs: str
+    capacity_gib: float | Literal["all"]
+    oss: list[str]
+    tolerance_mib: int  # by how much others may change the used space of each OST
+
+
+class Spec(TypedDict):
+    """A complete declaration: every key present, each as its kind and DEFAULTS have it. Sizes in GiB and MiB as named.
+
+    What it may be is checked by `complete`, and on the machine of the study by fsage.target too.
+    """
+
+    name: str
+    kind: str
+    filesystem: str
+    stores: int
+    size_gib: int
+    minimum_gib: int
+    image_dir: str | None
+    mount_dir: str
+    home: str
+    scale: Scale
+    allocator_reset: str
+    amount_mib: int | None
+    launcher: str
+    launcher_options: list[str]
+    device_model: dict[str, Any] | None
+    directory: str
+    budget_gib: float
+    containers: str | None
+    run_as: str | None
+    lustre: LustreSpec | None
+
+
 LONGEST_PATH = 1024  # the kernel takes 4095 bytes, with what is added to it
 
 DEFAULTS: dict[str, Any] = {
@@ -55,28 +112,17 @@ MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 MODEL_ZERO = ("noise_cov", "drift_percent_per_hour")  # may be 0; a drift may be negative too
-LUSTRE_DEFAULTS: dict[str, Any] = {
-    "fsname": None,
-    "mgs": None,
-    "capacity_gib": None,
-    "stripe_count": 1,
-    "stripe_size_mib": 1,
-    "first_ost": -1,
-    "oss": [],
-    "tolerance_mib": None,
-}
-OTHERS_MIB = 1024  # the usual tolerance_mib where others use the file system too
 ALLOWED = {
-    "kind": ("loop", "directory", "lustre"),
-    "filesystem": ("ext4", "xfs", "btrfs"),
+    "kind": tuple(kinds.names()),
+    "filesystem": tuple(filesystems.names()),
     "allocator_reset": ("remount", "none"),
     "launcher": ("openmpi", "mpich", "srun"),
 }
 
 
-def complete(spec: dict[str, Any]) -> dict[str, Any]:
+def complete(spec: Mapping[str, Any]) -> Spec:
     """`spec` with every key present. `Refusal` for an unknown key, a value not allowed, or an unsafe name."""
-    _known("fsage_target", spec, DEFAULTS)
+    known_keys("fsage_target", spec, DEFAULTS)
     full = {**DEFAULTS, **{key: value for key, value in spec.items() if value is not None}}
     if not isinstance(full["name"], str) or not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", full["name"]):
         raise Refusal(
@@ -95,14 +141,11 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
             )
     for key in ("stores", "size_gib", "minimum_gib", "budget_gib", "amount_mib"):
         if full[key] is not None:
-            _positive(f"fsage_target.{key}", full[key], whole=key in ("stores", "amount_mib"))
+            positive(f"fsage_target.{key}", full[key], whole=key in ("stores", "amount_mib"))
     full["scale"] = {**DEFAULTS["scale"], **full["scale"]}
     if full["device_model"] is not None:
         full["device_model"] = _device_model(full["device_model"])
-    if full["kind"] == "lustre":
-        full["lustre"] = _lustre(full)
-    elif full["lustre"] is not None:
-        raise Refusal(f"fsage_target.lustre is for kind lustre; kind is {full['kind']!r}")
+    kinds.of(full["kind"]).complete(full)
     if full["home"] is None:
         full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
     if full["directory"] is None:
@@ -110,15 +153,21 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
     for key in ("home", "mount_dir", "directory", "image_dir", "containers"):
         if full[key] is not None:
             full[key] = path(f"fsage_target.{key}", full[key])
-    return full
+    return cast(Spec, full)
 
 
-def home_of(spec: dict[str, Any]) -> Path:
+def lustre_of(spec: Spec) -> LustreSpec:
+    """What a target of kind lustre is on."""
+    assert spec["lustre"] is not None, f"target {spec['name']} is of kind {spec['kind']}"
+    return spec["lustre"]
+
+
+def home_of(spec: Spec) -> Path:
     """Where the host keeps what it must know of this target: `<home>/<name>`."""
     return Path(spec["home"]) / spec["name"]
 
 
-def tasks_of(spec: dict[str, Any]) -> int:
+def tasks_of(spec: Spec) -> int:
     """How many processes a measurement has on each client."""
     return max(1, int(spec["scale"]["tasks"]))
 
@@ -131,12 +180,12 @@ def _device_model(given: dict[str, Any]) -> dict[str, Any]:
             f"fsage_target.device_model.kind is {kind!r}: allowed are {', '.join(MODEL_DEFAULTS)}, or no device_model"
         )
     defaults = MODEL_DEFAULTS[kind]
-    _known("fsage_target.device_model", given, defaults)
+    known_keys("fsage_target.device_model", given, defaults)
     model = {**defaults, **given}
     for key, usual in defaults.items():
         if isinstance(usual, (int, float)) and not (key in MODEL_ZERO and model[key] == 0):
             size = abs(model[key]) if key == "drift_percent_per_hour" and _number(model[key]) else model[key]
-            _positive(f"fsage_target.device_model.{key}", size, whole=isinstance(usual, int))
+            positive(f"fsage_target.device_model.{key}", size, whole=isinstance(usual, int))
     if model.get("outer_to_inner", 1) < 1:
         raise Refusal(
             f"fsage_target.device_model.outer_to_inner is {model['outer_to_inner']}: the rate at the first block over "
@@ -145,43 +194,7 @@ def _device_model(given: dict[str, Any]) -> dict[str, Any]:
     return model
 
 
-def _lustre(full: dict[str, Any]) -> dict[str, Any]:
-    """The key `lustre`, complete."""
-    if not isinstance(full["lustre"], dict) or not full["directory"]:
-        raise Refusal(
-            "fsage_target of kind lustre needs lustre (fsname, mgs, capacity_gib) and directory, a folder of its own "
-            "on a client's mount"
-        )
-    _known("fsage_target.lustre", full["lustre"], LUSTRE_DEFAULTS)
-    lustre = {**LUSTRE_DEFAULTS, **full["lustre"]}
-    if not isinstance(lustre["fsname"], str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,8}", lustre["fsname"]):
-        raise Refusal(f"fsage_target.lustre.fsname is {lustre['fsname']!r}: a name as in MGS:/NAME is wanted")
-    if not isinstance(lustre["mgs"], str) or not re.fullmatch(r"[\w.,:@-]+@[\w.,:@-]+", lustre["mgs"]):
-        raise Refusal(f"fsage_target.lustre.mgs is {lustre['mgs']!r}: NIDs as in the mount are wanted: 10.0.0.1@tcp")
-    if lustre["capacity_gib"] is None:
-        raise Refusal(
-            "fsage_target.lustre.capacity_gib is missing: say how many GiB fsage may fill, or `all` of a file system "
-            "that holds nothing else"
-        )
-    if lustre["capacity_gib"] != "all":
-        _positive("fsage_target.lustre.capacity_gib", lustre["capacity_gib"], whole=False)
-    _positive("fsage_target.lustre.stripe_size_mib", lustre["stripe_size_mib"], whole=True)
-    for key in ("stripe_count", "first_ost"):
-        if lustre[key] != -1 and (key, lustre[key]) != ("first_ost", 0):
-            _positive(f"fsage_target.lustre.{key}", lustre[key], whole=True)
-    if lustre["tolerance_mib"] is None:
-        lustre["tolerance_mib"] = 0 if lustre["capacity_gib"] == "all" else OTHERS_MIB
-    elif lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] != 0:
-        raise Refusal(
-            f"fsage_target.lustre.tolerance_mib is {lustre['tolerance_mib']!r}, and capacity_gib all: the file system "
-            "is fsage's alone, so that nobody's writing is tolerated; leave it out"
-        )
-    elif lustre["tolerance_mib"] != 0:
-        _positive("fsage_target.lustre.tolerance_mib", lustre["tolerance_mib"], whole=True)
-    return lustre
-
-
-def _known(where: str, given: dict[str, Any], allowed: dict[str, Any]) -> None:
+def known_keys(where: str, given: Mapping[str, Any], allowed: dict[str, Any]) -> None:
     for key in given:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, 1, 0)
@@ -204,7 +217,7 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _positive(key: str, value: Any, whole: bool) -> None:
+def positive(key: str, value: Any, whole: bool) -> None:
     kinds = (int,) if whole else (int, float)
     if not _number(value) or not isinstance(value, kinds) or value <= 0:
         raise Refusal(f"{key} is {value!r}: a positive {'whole ' if whole else ''}number is wanted")

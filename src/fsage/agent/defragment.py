@@ -15,43 +15,32 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fsage.agent import caches, filesystems
+from fsage.agent import caches, filesystems, mounting
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import fiemap, fragmentation, layout
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.fragmentation import Fragmentation
+from fsage.agent.filesystem import Defragmenter
 from fsage.agent.walk import regular_files
 
 CLOCK_S = 0.02  # by which a file's times may lag behind the clock
 TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
 
 
-class Tool(NamedTuple):
-    """What defragments one file of a file system, and the package (of apt and dnf alike) that has it."""
-
-    command: tuple[str, ...]
-    version_command: tuple[str, ...]
-    package: str
+def with_tool() -> list[str]:
+    """Names of the file systems whose files can be defragmented."""
+    return [name for name in filesystems.names() if filesystems.of(name).defragmenter]
 
 
-TOOLS = {
-    "ext4": Tool(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs"),
-    "xfs": Tool(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs"),
-    # 128 MiB is the longest extent that btrfs has; unasked, those of 32 MiB and more are left as they are. -f writes
-    # the file out before the command ends.
-    "btrfs": Tool(("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"),
-}
-
-
-def tool_of(filesystem: str) -> Tool:
+def tool_of(filesystem: str) -> Defragmenter:
     """What defragments files of this file system; Refusal where nothing does, or it is not installed."""
-    tool = TOOLS.get(filesystem)
-    if not tool:
-        raise Refusal(f"files of {filesystem} cannot be defragmented; those of {', '.join(TOOLS)} can")
+    found = filesystems.get(filesystem)
+    if not found or not (tool := found.defragmenter):
+        raise Refusal(f"files of {filesystem} cannot be defragmented; those of {', '.join(with_tool())} can")
     if not shutil.which(tool.command[0]):
         raise Refusal(
             f"{tool.command[0]}: no such program on {os.uname().nodename}; install {tool.package} (apt or dnf)"
@@ -59,7 +48,7 @@ def tool_of(filesystem: str) -> Tool:
     return tool
 
 
-def version_of(tool: Tool) -> str:
+def version_of(tool: Defragmenter) -> str:
     """What the tool says of its version."""
     said = _call(tool.version_command, None).stdout
     return said.strip().splitlines()[0] if said.strip() else "unknown"
@@ -150,7 +139,7 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
 
 def largest_free_bytes(filesystem: str, path: Path) -> int | None:
     """The longest run of free blocks of the file system that holds `path`; None where it cannot be told."""
-    mount = filesystems.mount_of(path)
+    mount = mounting.mount_of(path)
     extents = layout.of_mount(filesystem, mount.source, Path(mount.point), bins=1).found.get("free_extents")
     return extents["largest_bytes"] if extents else None
 
@@ -160,13 +149,8 @@ def clear_temporaries(path: Path, filesystem: str, since_s: float) -> list[str]:
 
     That is an empty file of a certain name, made since `since_s` (seconds of Unix time). Returns what was removed.
     """
-    names: Iterable[str] = ()
-    if filesystem == "ext4":
-        names = (f"{path.name}.defrag",)
-    elif filesystem == "xfs":
-        names = [entry.name for entry in os.scandir(path.parent) if re.fullmatch(r"\.fsr[0-9]+", entry.name)]
-    removed = []
-    for name in map(path.with_name, names):
+    found, removed = filesystems.get(filesystem), []
+    for name in map(path.with_name, found.temporaries(path) if found else ()):
         with contextlib.suppress(FileNotFoundError):
             stat = os.lstat(name)
             if not stat.st_size and stat.st_ctime >= since_s - CLOCK_S:

@@ -11,15 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claims, declaration, files, filesystems, places, space
-from fsage.agent.declaration import GIB
+from fsage.agent import claims, declaration, files, mounting, places, space
+from fsage.agent.claims import Claim
+from fsage.agent.declaration import GIB, Spec
 from fsage.agent.errors import Refusal
 
 OURS = ("filler", "measured", ".fsage")
 SHARE_OF_FREE = 0.10
 
 
-def create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
+def create(spec: Spec, check: bool) -> dict[str, Any]:
     """Make the directory, which must not exist, be empty, or be this target's already."""
     place = Path(spec["directory"])
     if place.is_symlink() or (place.exists() and not place.is_dir()):
@@ -40,7 +41,7 @@ def create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
 
 
-def remove(spec: dict[str, Any], check: bool, released: dict[str, Any]) -> dict[str, Any]:
+def remove(spec: Spec, check: bool, released: dict[str, Any]) -> dict[str, Any]:
     """Remove the directory if nothing is left in it."""
     place, proof = Path(spec["directory"]), list(released["proof"])
     if not place.is_dir():
@@ -65,7 +66,7 @@ def take(place: Path) -> None:
         os.lchown(place, 0, 0)
 
 
-def budget_bytes(spec: dict[str, Any]) -> int:
+def budget_bytes(spec: Spec) -> int:
     """What this target may use: the declared budget, at most a tenth of the free space."""
     return int(min(spec["budget_gib"] * GIB, SHARE_OF_FREE * space.free_bytes(spec["directory"])))
 
@@ -76,7 +77,7 @@ def identity(place: Path) -> dict[str, Any]:
     return {"dev": stat.st_dev, "ino": stat.st_ino}
 
 
-def verify(place: Path, claim: dict[str, Any], identify: Callable[[Path], dict[str, Any]] = identity) -> None:
+def verify(place: Path, claim: Claim, identify: Callable[[Path], dict[str, Any]] = identity) -> None:
     """`Refusal` unless `place` is the very directory that was claimed, and nobody else can write to it."""
     store = claim["stores"][0]
     try:
@@ -101,7 +102,7 @@ def verify(place: Path, claim: dict[str, Any], identify: Callable[[Path], dict[s
 
 def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
     """Remove our own trees in `place`; what others have put there stays and is returned."""
-    inside = [m.point for m in filesystems.mounts() if Path(place) in Path(m.point).parents]
+    inside = [m.point for m in mounting.mounts() if Path(place) in Path(m.point).parents]
     if inside:
         raise Refusal(f"{inside[0]} is mounted inside {place}; unmount it: what is below it is not fsage's to remove")
     trees = [name for name in OURS if os.path.lexists(place / name)]
@@ -130,7 +131,7 @@ def anything_ours(place: Path) -> bool:
     return any(os.path.lexists(place / name) for name in OURS)
 
 
-def _claimed(spec: dict[str, Any], place: Path) -> bool:
+def _claimed(spec: Spec, place: Path) -> bool:
     mark = files.read_json(place / ".fsage/claim.json")
     claim = claims.read(declaration.home_of(spec))
     return bool(mark and claim and mark.get("id") == claim["id"])

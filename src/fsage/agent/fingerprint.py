@@ -7,14 +7,15 @@ import math
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.lustre import space as lustre
 from fsage.agent.structure import fillers
+from fsage.agent.target import Target
 
 
-def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
+def fingerprint(target: Target) -> dict[str, Any]:
     """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
 
     Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "seconds"}, on Lustre also "osts",
@@ -24,8 +25,8 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
     files = total = held = free = 0
-    osts = [lustre.osts(mount) for mount in mounts] if filesystem == "lustre" else []
-    for mount in mounts:
+    osts: dict[str, int] = {}
+    for mount in target.mounts:
         for entry in fillers(mount):
             stat = entry.stat()
             seen = (entry.path[len(str(mount)) :], stat.st_ino, stat.st_size, stat.st_blocks, stat.st_mtime_ns)
@@ -33,21 +34,18 @@ def fingerprint(mounts: list[Path], filesystem: str | None) -> dict:
             files += 1
             total += stat.st_size
             held += stat.st_blocks * 512
-        if filesystem == "lustre":
-            continue
-        space = os.statvfs(mount)
-        free += space.f_bfree * space.f_frsize
-        if filesystem in ("ext4", "xfs"):
-            digest.update(f"{space.f_bfree}|{space.f_ffree if filesystem == 'ext4' else ''}\n".encode())
-    # What Lustre's servers keep for themselves is no client's: the capacity of a claim leaves it out too.
-    free += sum(ost.available_bytes for found in osts for ost in found)
+        space = target.free(mount)
+        free += space.bytes
+        osts.update(space.osts or {})
+        if space.counted is not None:
+            digest.update(f"{space.counted}\n".encode())
     return {
         "hash": digest.hexdigest(),
         "files": files,
         "bytes": total,
         "held_bytes": held,
         "free_bytes": free,
-        **({"osts": lustre.used(osts[0])} if osts else {}),
+        **({"osts": osts} if osts else {}),
         "seconds": time.monotonic() - began,
     }
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from fsage.agent import kinds
+from fsage.agent.claims import Claim
+from fsage.agent.declaration import Spec
 from fsage.agent.errors import Refusal
 from fsage.agent.files import utc_now
 
@@ -64,9 +67,7 @@ def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
 def declared(spec: Mapping[str, Any]) -> dict[str, Any]:
     """What a claim keeps of a complete declaration, to tell later what was edited."""
     kept = {key: value for key, value in flat(spec).items() if decided(key) in (CLAIMED, MADE)}
-    if spec["kind"] == "loop":
-        del kept["directory"]  # without a meaning there, and another for each user where it is not declared
-    return kept
+    return {key: value for key, value in kept.items() if key not in kinds.of(spec["kind"]).meaningless}
 
 
 def refuse(claim: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
@@ -80,7 +81,7 @@ def refuse(claim: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
             )
 
 
-def as_declared(claim: dict[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+def as_declared(claim: Claim, spec: Spec) -> Claim:
     """The claim with what may change as it is declared now; the same one where nothing of that differs."""
     now = {key: value for key, value in flat(spec).items() if decided(key) == NOTED}
     edits = [
@@ -88,7 +89,7 @@ def as_declared(claim: dict[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
         for key, value in now.items()
         if claim.get(key, value) != value
     ]
-    return {**claim, **now, "edits": [*claim.get("edits", []), *edits]} if edits else claim
+    return cast(Claim, {**claim, **now, "edits": [*claim.get("edits", []), *edits]}) if edits else claim
 
 
 def launch(claim: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,13 +15,14 @@ import re
 import stat
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, files, filesystems, namespace, privilege
+from fsage.agent import caches, files, filesystems, mounting, namespace, privilege
 from fsage.agent.device import cgroups, iocost, loops, queue
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.filesystem import FileSystem
 from fsage.agent.lustre import granted
 
 NOTES = Path("/run/fsage/devices")  # <loop device>.json: for whom it was attached, and on which file
@@ -29,7 +30,6 @@ GROUPS = Path("/run/fsage/groups")  # <control group>.json: for whom it was made
 LOCK = Path("/run/fsage/helper.lock")
 MOUNTS = "/run/fsage/mnt"
 MOST_BYTES = 1 << 20
-FILESYSTEMS = ("ext4", "xfs")  # not btrfs, where a second device with the UUID of a mounted one takes its place
 POINT = re.compile(rf"{MOUNTS}/([a-z][a-z0-9_-]{{0,31}})/(\d{{1,4}})")
 KNOB = re.compile(r"/sys/block/(loop\d{1,6})/queue/([a-z_/]{1,64})")
 GROUP = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[a-z0-9_-]{1,32})?")  # of a target, or of one of its readers
@@ -61,14 +61,14 @@ class Caller:
             raise Refusal(f"{name} was not attached for user {self.user.pw_name}")
         return name
 
-    def image(self, given: Any) -> dict[str, Any]:
+    def image(self, given: Any) -> loops.Image:
         """What was said to identify an image; that it is this user's is seen when it is opened. Raises Refusal."""
         wanted = {"image": str, "dev": int, "ino": int, "bytes": int}
         if not isinstance(given, dict) or any(type(given.get(key)) is not kind for key, kind in wanted.items()):
             raise Refusal(f"an image is {{{', '.join(wanted)}}}, not {given!r:.200}")
         if not os.path.isabs(given["image"]) or "\0" in given["image"]:
             raise Refusal(f"{given['image']!r} is not an absolute path")
-        return {key: given[key] for key in wanted}
+        return {"image": given["image"], "dev": given["dev"], "ino": given["ino"], "bytes": given["bytes"]}
 
     def point(self, given: Any) -> Path:
         """A place for a mount, where nothing of anybody else's is. Raises Refusal."""
@@ -76,7 +76,7 @@ class Caller:
         if not match:
             raise Refusal(f"{given!r} is not a place for a target: {MOUNTS}/<target>/<store> is (declare no mount_dir)")
         point = Path(given)
-        mounted = [mount for mount in filesystems.mounts() if Path(mount.point).parent == point.parent]
+        mounted = [mount for mount in mounting.mounts() if Path(mount.point).parent == point.parent]
         for mount in mounted:
             self.device(mount.source)
         for folder in (Path("/run"), Path("/run/fsage"), Path(MOUNTS), point.parent):
@@ -147,17 +147,17 @@ def device(caller: Caller, given: Given) -> str | None:
 
 def mkfs(caller: Caller, given: Given) -> None:
     """Make a file system on the user's device."""
-    filesystem, name = _one_of(given.get("filesystem"), FILESYSTEMS), caller.device(given.get("device"))
-    filesystems.make(filesystem, name, _uuid(given.get("fs_uuid")), _uuid(given.get("hash_seed")))
+    found, name = _filesystem(given.get("filesystem")), caller.device(given.get("device"))
+    filesystems.make(found.name, name, _uuid(given.get("fs_uuid")), _uuid(given.get("hash_seed")))
 
 
 def mount(caller: Caller, given: Given) -> None:
     """Mount the user's device; what is in it becomes his."""
-    filesystem, name = _one_of(given.get("filesystem"), FILESYSTEMS), caller.device(given.get("device"))
-    point, more = caller.point(given.get("point")), _options(given.get("more", ""))
+    found, name = _filesystem(given.get("filesystem")), caller.device(given.get("device"))
+    point, more = caller.point(given.get("point")), _options(given.get("more", ""), found)
     for folder in (Path(MOUNTS), point.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    filesystems.mount(filesystem, name, point, more)
+    filesystems.mount(found.name, name, point, more)
     descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_uid != caller.uid:  # made just now
@@ -170,10 +170,11 @@ def mount(caller: Caller, given: Given) -> None:
 def remount(caller: Caller, given: Given) -> None:
     """Unmount and mount the user's device in its place."""
     name, point = caller.device(given.get("device")), caller.point(given.get("point"))
-    there, more = filesystems.mounted_at(point), _options(given.get("more", ""))
+    there = mounting.mounted_at(point)
     if there is None or there.source != name:
         raise Refusal(f"{name} is not mounted at {point}")
-    filesystems.remount(there.type, name, point, more)
+    found = _filesystem(there.type)
+    filesystems.remount(found.name, name, point, _options(given.get("more", ""), found))
 
 
 def unmount(caller: Caller, given: Given) -> None:
@@ -181,38 +182,38 @@ def unmount(caller: Caller, given: Given) -> None:
     point = given.get("point")
     if not isinstance(point, str) or not POINT.fullmatch(point):
         raise Refusal(f"{point!r} is not a place of a target's")
-    there = filesystems.mounted_at(point)
+    there = mounting.mounted_at(point)
     if there is None:
         return
     caller.device(there.source)
-    filesystems.unmount(Path(point))
+    mounting.unmount(Path(point))
     _tidy(point)
 
 
 def unmount_all(caller: Caller, given: Given) -> None:
     """Unmount the user's device wherever it is mounted."""
     name = caller.device(given.get("device"))
-    points = [mount.point for mount in filesystems.mounts() if mount.source == name]
-    filesystems.unmount_all(name)
+    points = [mount.point for mount in mounting.mounts() if mount.source == name]
+    mounting.unmount_all(name)
     for point in points:
         _tidy(point)
 
 
 def uuid_of(caller: Caller, given: Given) -> str | None:
     """The UUID on the user's device."""
-    return filesystems.uuid_on(caller.device(given.get("device")))
+    return mounting.uuid_on(caller.device(given.get("device")))
 
 
 def unused(caller: Caller, given: Given) -> None:
     """Refuse if anybody holds the user's device."""
-    filesystems.refuse_if_in_use(caller.device(given.get("device")))
+    mounting.refuse_if_in_use(caller.device(given.get("device")))
 
 
 def wipe(caller: Caller, given: Given) -> None:
     """Take the file system off the user's device."""
     name = caller.device(given.get("device"))
-    filesystems.refuse_if_in_use(name)
-    filesystems.wipe(name)
+    mounting.refuse_if_in_use(name)
+    mounting.wipe(name)
 
 
 def drop_caches(caller: Caller, given: Given) -> None:
@@ -426,14 +427,18 @@ def _texts(given: Any) -> bool:
     return isinstance(given, list) and all(isinstance(one, str) and "\0" not in one for one in given)
 
 
-def _one_of(given: Any, allowed: tuple[str, ...]) -> str:
+def _filesystem(given: Any) -> FileSystem:
+    return filesystems.of(_one_of(given, [name for name in filesystems.names() if filesystems.of(name).for_users]))
+
+
+def _one_of(given: Any, allowed: Sequence[str]) -> str:
     if given not in allowed:
         raise Refusal(f"{given!r:.100} is not among {', '.join(allowed)}, which are all that users may have")
     return str(given)
 
 
-def _options(given: Any) -> str:
-    if not isinstance(given, str) or not re.fullmatch(r"(allocsize=\d{1,9}k)?", given):
+def _options(given: Any, filesystem: FileSystem) -> str:
+    if not isinstance(given, str) or not re.fullmatch(filesystem.user_options, given):
         raise Refusal(f"{given!r:.100} is not a mount option that a target has")
     return given
 

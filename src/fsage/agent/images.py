@@ -1,4 +1,4 @@
-"""Make and remove a local target: its image files (kind loop) or its directory (kinds directory and lustre).
+"""Make and remove a target, of whichever kind, and the image files of those that have such.
 
 `<home>/<target>/images.json` names every image before it exists: nothing that is not named there is ever
 written or removed.
@@ -7,10 +7,10 @@ written or removed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import mmap
 import os
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +19,56 @@ from fsage.agent import (
     claims,
     containers,
     declaration,
-    directories,
     files,
+    filesystems,
     frozen,
+    kinds,
     lease,
     places,
     privilege,
     space,
 )
-from fsage.agent.declaration import GIB, MIB
+from fsage.agent.claims import Claim, Images, Made
+from fsage.agent.declaration import GIB, MIB, Spec
 from fsage.agent.device import loops, seek
-from fsage.agent.device.loops import CLEAR
+from fsage.agent.device.loops import CLEAR, Image
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts.others import meet
-from fsage.agent.lustre import target as lustre
-from fsage.agent.target import Target
+from fsage.agent.target import Result
 
 STEP_BYTES = 64 * MIB
-FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000
 
 
-def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Make the image files of a loop target (each written once) and attach loop devices; idempotent."""
-    spec = declaration.complete(spec)
+def create(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> Result:
+    """Make what will be claimed: images, or a directory; idempotent."""
+    spec = declaration.complete(declared)
     containers.check(spec["containers"])
-    known = files.read_json(declaration.home_of(spec) / "claim.json")
-    if spec["kind"] == "lustre":
-        mount = lustre.mount_of(spec).point  # refuses where another file system would get it
-        if known is None:
-            lustre.refuse_second(mount)
-    if known is None:
+    kind, claimed = kinds.of(spec["kind"]), (declaration.home_of(spec) / "claim.json").exists()
+    kind.refuse_to_create(spec, claimed)
+    if not claimed:
         meet(spec, request)
-    if spec["kind"] != "loop":
-        frozen.refuse(known or {}, spec)
-        return directories.create(spec, check)
+    return kind.create(spec, request, check)
+
+
+def remove(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> Result:
+    """Release the target and delete what `create` made, and only that."""
+    spec = declaration.complete(declared)
+    home = declaration.home_of(spec)
+    if check or not home.is_dir():
+        return _remove(spec, check)
+    with lease.held(home, request):
+        return _remove(spec, check)
+
+
+def _remove(spec: Spec, check: bool) -> Result:
+    removed = kinds.of(spec["kind"]).remove(spec, check, claim.give_back(spec, check))
+    if not check:
+        claim.forget(spec)
+    return removed
+
+
+def make(spec: Spec, request: dict[str, Any], check: bool) -> Result:
+    """Make the image files (each written once) and attach loop devices; idempotent."""
     privilege.need(spec["name"])
     if check:
         return _create(spec, check)
@@ -60,9 +76,9 @@ def create(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[s
         return _create(spec, check)
 
 
-def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
+def _create(spec: Spec, check: bool) -> Result:
     known = claims.images(declaration.home_of(spec))
-    wanted = {key: spec[key] for key in ("stores", "size_gib")}
+    wanted = {"stores": spec["stores"], "size_gib": spec["size_gib"]}
     if known and known["declared"] != wanted:
         raise Refusal(
             f"target {spec['name']} was created as {known['declared']}, and {wanted} is declared now; "
@@ -70,16 +86,16 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         )
     if known and all(image["status"] == "written" for image in known["images"]):
         for image in known["images"]:
-            loops.verify(image)
-        if claims.read(declaration.home_of(spec)):
-            return _of_a_claim(spec, known, check)
-        if all(loops.device_of(image) for image in known["images"]):
+            loops.verify(whole(image))
+        if claimed := claims.read(declaration.home_of(spec)):
+            return _of_a_claim(spec, claimed, known, check)
+        if all(loops.device_of(whole(image)) for image in known["images"]):
             return {
                 "changed": False,
                 "msg": f"the images of {spec['name']} are in place",
                 "images": known["images"],
             }
-        devices = [] if check else [loops.attach(image) for image in known["images"]]
+        devices = [] if check else [loops.attach(whole(image)) for image in known["images"]]
         return {
             "changed": True,
             "msg": f"attached {', '.join(devices) or 'the loop devices'} again",
@@ -91,10 +107,11 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         return {"changed": True, "msg": f"would write {total} ({why})", "image_dir": str(place)}
     places.make(place)
     if not known:
+        here = claims.here()
         known = {
             "schema": 1,
             "target": spec["name"],
-            **claims.here(),
+            **here,
             "declared": wanted,
             "images": [
                 {
@@ -108,13 +125,14 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
         files.write_json(_journal(spec), known)
     for image in known["images"]:
         if image["status"] == "written":
-            loops.verify(image)
+            loops.verify(whole(image))
             continue
         # A kill while writing leaves a file under a name that only this journal knows: it is made anew.
         files.remove(image["image"])
-        image.update(_write(image["image"], image["bytes"]), status="written")
+        image.update(_write(image["image"], image["bytes"]))
+        image["status"] = "written"
         files.write_json(_journal(spec), known)
-    devices = [loops.attach(image) for image in known["images"]]
+    devices = [loops.attach(whole(image)) for image in known["images"]]
     nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in known["images"]) else ""
     return {
         "changed": True,
@@ -124,12 +142,13 @@ def _create(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     }
 
 
-def _of_a_claim(spec: dict[str, Any], known: dict[str, Any], check: bool) -> dict[str, Any]:
+def _of_a_claim(spec: Spec, claimed: Claim, known: Images, check: bool) -> Result:
     """The images of a claimed target, attached again if need be as its device model has it."""
-    home = declaration.home_of(spec)
-    target = Target(spec, claims.read(home) or {})
+    from fsage.agent.kinds.loop import Loop  # which is made of this module
+
+    target = Loop(spec, claimed)
     frozen.refuse(target.claim, spec)
-    attached = sum(len(loops.devices_of(disk)) for disk in [*known["images"], *seek.disks(home)])
+    attached = sum(len(loops.devices_of(disk)) for disk in list(map(whole, known["images"])) + seek.disks(target.home))
     if target.claim["status"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
         return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}
     if not check:
@@ -138,27 +157,10 @@ def _of_a_claim(spec: dict[str, Any], known: dict[str, Any], check: bool) -> dic
     return {"changed": True, "msg": msg, "images": known["images"]}
 
 
-def remove(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Release the target and delete what `create` made, and only that."""
-    spec = declaration.complete(spec)
-    home = declaration.home_of(spec)
-    if check or not home.is_dir():
-        return _remove(spec, check)
-    with lease.held(home, request):
-        return _remove(spec, check)
-
-
-def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
-    released = claim.give_back(spec, check)
-    if spec["kind"] != "loop":
-        removed = directories.remove(spec, check, released)
-        if not check:
-            claim.forget(spec)
-        return removed
+def delete(spec: Spec, check: bool, released: Result) -> Result:
+    """Delete the images of a target that was `released` just now."""
     known = claims.images(declaration.home_of(spec))
     if known is None:
-        if not check:
-            claim.forget(spec)
         return {
             "changed": released["changed"],
             "msg": f"{spec['name']} has no images here",
@@ -183,14 +185,13 @@ def _remove(spec: dict[str, Any], check: bool) -> dict[str, Any]:
     files.remove(_journal(spec))
     with contextlib.suppress(OSError):  # made by us unless something else is in it by now
         os.rmdir(Path(known["images"][0]["image"]).parent)
-    claim.forget(spec)
     msg = f"removed the images of {spec['name']}"
     if left:
         msg += f"; left {', '.join(left)}: another file than the one that was made here"
     return {"changed": True, "msg": msg, "proof": proof, "left": left}
 
 
-def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int, str]:
+def _plan(spec: Spec, known: Images | None) -> tuple[Path, int, str]:
     """Where the images go, bytes of each, and why so many."""
     if known:
         first = known["images"][0]
@@ -216,7 +217,7 @@ def _plan(spec: dict[str, Any], known: dict[str, Any] | None) -> tuple[Path, int
     return good[0], total_gib * GIB // spec["stores"] // MIB * MIB, why
 
 
-def _write(path: str, size_bytes: int) -> dict[str, Any]:
+def _write(path: str, size_bytes: int) -> Made:
     """Make the image: allocated whole, then written once. First writes into holes are slower."""
     descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
     try:
@@ -238,13 +239,32 @@ def _write(path: str, size_bytes: int) -> dict[str, Any]:
 
 
 def _stop_copying(descriptor: int) -> bool:
-    """chattr +C on an empty file of btrfs, which would move an image about. True when it was done."""
-    if space.fs_type(Path(f"/proc/self/fd/{descriptor}")) != "btrfs":
-        return False
-    flags = int.from_bytes(fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, bytes(8)), "little")
-    fcntl.ioctl(descriptor, FS_IOC_SETFLAGS, (flags | FS_NOCOW_FL).to_bytes(8, "little"))
-    return True
+    """Have the file system below leave the image where it is. True when that had to be done."""
+    below = filesystems.get(space.fs_type(Path(f"/proc/self/fd/{descriptor}")))
+    return bool(below and below.keep_in_place(descriptor))
 
 
-def _journal(spec: dict[str, Any]) -> Path:
+def _journal(spec: Spec) -> Path:
     return declaration.home_of(spec) / "images.json"
+
+
+def of(spec: Spec, known: Claim | None) -> list[Made]:
+    """Every image of this target: those `create` noted, and those the claim names."""
+    created = claims.images(declaration.home_of(spec))
+    images = {image["image"]: image for image in (created["images"] if created else ())}
+    for store in known["stores"] if known else ():
+        if "image" in store:
+            found: Made = {**store["image_id"], "image": store["image"], "status": "written"}
+            images.setdefault(store["image"], found)
+    return list(images.values())
+
+
+def whole(image: Made) -> Image:
+    """What tells an image that was written."""
+    return {"image": image["image"], "dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
+
+
+def all_of(spec: Spec, known: Claim | None) -> list[Image]:
+    """Those of them that have an identity, and what the device model offers in their place."""
+    there = [whole(image) for image in of(spec, known) if "ino" in image]
+    return there + seek.disks(declaration.home_of(spec))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,15 @@ from fsage.agent.declaration import complete
 from fsage.agent.lustre import servers
 
 
-def leave(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def leave(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Close the connections that were kept to this target's servers, and remove the home when nothing is in it."""
-    spec = complete(spec)
-    if spec["kind"] != "lustre":
+    spec = complete(declared)
+    if not (lustre := spec["lustre"]):
         return {"changed": False, "msg": "no connection is kept for such a target", "proof": []}
     named = {host["name"] for host in (request.get("hosts") or {}).get("servers", [])}
     if check:
         return {"changed": False, "msg": f"would close the connections kept to {', '.join(sorted(named))}", "proof": []}
-    proof = servers.hang_up({*named, *spec["lustre"]["oss"]})
+    proof = servers.hang_up({*named, *lustre["oss"]})
     home = Path(spec["home"])
     with contextlib.suppress(OSError):  # another target's, or somebody else's files
         home.rmdir()

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.agent import files, filesystems
+from fsage.agent import files, mounting
 from fsage.agent.errors import Failure, Refusal
 
 PLACE = Path("/run/fsage/namespace")  # a tmpfs of its own: what is mounted in a shared mount would be copied
@@ -90,9 +90,9 @@ def _make() -> None:
     # What is there is left over, or a copy of another mount namespace's, whose note is not to be touched. The table of
     # mounts names hidden ones too (below another /run), so it is not asked.
     if os.path.ismount(PLACE):
-        filesystems.unmount(PLACE)
-    filesystems.mount_call("fsage", str(PLACE), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
-    filesystems.mount_call("none", str(PLACE), "none", MS_PRIVATE, "")
+        mounting.unmount(PLACE)
+    mounting.mount_call("fsage", str(PLACE), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
+    mounting.mount_call("none", str(PLACE), "none", MS_PRIVATE, "")
     KEPT.touch()
     # A namespace may only be mounted where its number is higher, and Linux 6.18 counts on each CPU from a start of its
     # own: on the CPU on which ours was made, if on no other, the next one has a higher number.
@@ -113,27 +113,27 @@ def _make_here() -> None:
     with _opened(OWN) as before:
         _called(_libc.unshare(CLONE_NEWNS))
         try:
-            filesystems.mount_call("none", "/", "none", MS_REC | MS_SLAVE, "")
+            mounting.mount_call("none", "/", "none", MS_REC | MS_SLAVE, "")
             made = os.open(OWN, os.O_RDONLY | os.O_CLOEXEC)
         finally:
             _move(before)
     try:
-        filesystems.mount_call(f"/proc/self/fd/{made}", str(KEPT), "none", MS_BIND, "")
+        mounting.mount_call(f"/proc/self/fd/{made}", str(KEPT), "none", MS_BIND, "")
     finally:
         os.close(made)
 
 
 def _remove() -> None:
     NOTE.unlink(missing_ok=True)  # first: another namespace may get the number
-    filesystems.unmount(KEPT)
-    filesystems.unmount(PLACE)  # the directory stays: to remove it would detach what another namespace has there
+    mounting.unmount(KEPT)
+    mounting.unmount(PLACE)  # the directory stays: to remove it would detach what another namespace has there
 
 
 def _stores() -> set[tuple[str, str]]:
     """What is mounted of loop devices and of fsage's disks, and where."""
     return {
         (mount.device, mount.point)
-        for mount in filesystems.mounts()
+        for mount in mounting.mounts()
         if mount.source.startswith(("/dev/loop", "fsage-seekdisk-"))
     }
 

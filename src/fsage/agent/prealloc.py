@@ -1,19 +1,21 @@
 """The verbs of tune_prealloc.yml: how much the servers of a target give a file at a time.
 
 On Lustre it is set on the servers (`prealloc_osts`), and the launcher notes what they have (`prealloc`), for all that
-is measured later. On XFS the launcher sets it, and whoever mounts the target has it again. Elsewhere there is nothing
-to set, and that is noted.
+is measured later. Where the file system itself has it (XFS) the launcher sets it, and whoever mounts the target
+has it again. Elsewhere there is nothing to set, and that is noted.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, lease, xfs
+from fsage.agent import files, filesystems, lease
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.filesystem import Preallocation
 from fsage.agent.lustre import prealloc as ldiskfs
 from fsage.agent.lustre.osts import is_one
 from fsage.agent.lustre.tuned import NOTE
@@ -27,27 +29,22 @@ NOTHING = (
     "tune_prealloc_group"
 )
 OF = {"prealloc_table": {"size", "table"}, "mb_last_group": {"group"}}  # what of a server each of them asks for
-UNSUPPORTED = {
-    "ext4": "mainline ext4 has neither prealloc_table nor mb_last_group: the structure itself is laid out at the "
-    "granularity, and umount and mount start the allocator anew",
-    "btrfs": "btrfs has no preallocation to set: the structure itself is laid out at the granularity",
-    None: "nothing is known of the file system below a directory",
-}
+OF_A_DIRECTORY = "nothing is known of the file system below a directory"
 
 
-def prealloc_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def prealloc_osts(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Set what `request["prealloc"]` asks for on the OSTs that this host serves, or put back what was there before.
 
     Where it asks for nothing, what was asked for last is set again: a table is lost with each umount of its OST.
     """
-    spec, asked = complete(spec), request["prealloc"]
+    spec, asked = complete(declared), request["prealloc"]
     path, host = home_of(spec) / "prealloc.json", os.uname().nodename
     noted, restore = files.read_json(path), asked["state"] == "restored"
-    if spec["kind"] != "lustre" or (restore and noted is None):
+    if not (lustre := spec["lustre"]) or (restore and noted is None):
         return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
     wanted = given(asked) or (noted or {}).get("asked") or {}
     place = asked.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
-    ask, fsname = read(wanted), spec["lustre"]["fsname"]
+    ask, fsname = read(wanted), lustre["fsname"]
     osts = ldiskfs.served(fsname, asked.get("osts") or [], Path(place))
     if not osts:
         return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
@@ -104,24 +101,26 @@ def _tune(target: Target, request: dict[str, Any], check: bool) -> dict[str, Any
     if not wanted and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
     entry: dict[str, Any] = {"asked": wanted}
-    size_bytes = read(wanted).size_bytes
-    if target.kind == "lustre":
-        entry |= {} if restore else _of_servers(target, request, known or {})
-    elif target.filesystem == "xfs":
+    size_bytes, found = read(wanted).size_bytes, filesystems.get(target.filesystem)
+    if lustre := target.spec["lustre"]:
+        entry |= {} if restore else _of_servers(target, lustre["fsname"], request, known or {})
+    elif found and found.preallocation:
         if not size_bytes and not restore:
-            raise Refusal(f"target {target.name}: XFS has one size and no table or pointer: give tune_prealloc_size")
-        size_bytes = 0 if restore else size_bytes or 0
-        entry |= {"bytes": size_bytes, "now": _xfs_words(size_bytes)}
-        entry["before"] = (known or {}).get("before") or _xfs_words(xfs.hint_bytes(target.mounts[0]))
+            raise Refusal(
+                f"target {target.name}: {found.title} has one size and no table or pointer: give tune_prealloc_size"
+            )
+        size_bytes, words = 0 if restore else size_bytes or 0, found.preallocation.words
+        entry |= {"bytes": size_bytes, "now": words(size_bytes)}
+        entry["before"] = (known or {}).get("before") or words(found.preallocation.of(target.mounts[0]))
     else:
-        entry |= {"now": None, "unsupported": UNSUPPORTED[target.filesystem]}
+        entry |= {"now": None, "unsupported": found.no_preallocation if found else OF_A_DIRECTORY}
     left = {key: value for key, value in noted.items() if key != NOTE}
     now = left if restore else {**left, NOTE: entry}
     changed = now != noted
-    if target.filesystem == "xfs":
-        changed |= not _xfs_in_place(target, size_bytes or 0)
+    if found and found.preallocation:
+        changed |= not found.preallocation.in_place(target.mounts, target.mount_options(), size_bytes or 0)
         if changed and not check:
-            _put_xfs(target, size_bytes or 0, now)
+            _put(target, found.preallocation, size_bytes or 0, now)
     elif changed and not check:
         files.write_json(path, now)
     return {
@@ -131,8 +130,8 @@ def _tune(target: Target, request: dict[str, Any], check: bool) -> dict[str, Any
     }
 
 
-def _of_servers(target: Target, request: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    fsname, osts = target.spec["lustre"]["fsname"], dict[str, Any]()
+def _of_servers(target: Target, fsname: str, request: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    osts = dict[str, Any]()
     for server in request.get("osts", []):
         if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):
             raise Refusal(f"a server answered {shown(server)}, which is no preallocation of {fsname}'s OSTs")
@@ -153,29 +152,19 @@ def _of_one(value: Any) -> bool:
     )
 
 
-def _put_xfs(target: Target, size_bytes: int, now: dict[str, Any]) -> None:
-    """Give every directory the hint and mount with the option that goes with it."""
+def _put(target: Target, settable: Preallocation, size_bytes: int, now: dict[str, Any]) -> None:
+    """Give it to every directory, and mount with the option that goes with it."""
     try:
-        xfs.set_hint(target.mounts[0], size_bytes)
+        settable.give(target.mounts[0], size_bytes)
     except Failure as why:  # larger than half an allocation group, say
         raise Refusal(f"{why}; nothing was changed") from why
     files.write_json(target.home / "tunables.json", now)
     for mount in target.mounts:
-        for directory in xfs.directories(mount):
-            xfs.set_hint(directory, size_bytes)
+        for directory in settable.directories(mount):
+            settable.give(directory, size_bytes)
     target.remount()  # with the mount option
-    if not _xfs_in_place(target, size_bytes):
-        raise Failure(f"target {target.name}: asked {_xfs_words(size_bytes)}, mounted with {target.mount_options()}")
-
-
-def _xfs_in_place(target: Target, size_bytes: int) -> bool:
-    hints = {xfs.hint_bytes(directory) for mount in target.mounts for directory in xfs.directories(mount)}
-    found = [[one for one in options.split(",") if one.startswith("allocsize=")] for options in target.mount_options()]
-    return hints == {size_bytes} and all(one == ([xfs.mount_option(size_bytes)] if size_bytes else []) for one in found)
-
-
-def _xfs_words(size_bytes: int) -> str:
-    return f"extsize={size_bytes} {xfs.mount_option(size_bytes)}" if size_bytes else "none"
+    if not settable.in_place(target.mounts, options := target.mount_options(), size_bytes):
+        raise Failure(f"target {target.name}: asked {settable.words(size_bytes)}, mounted with {options}")
 
 
 def _words(entry: dict[str, Any] | None) -> str:

@@ -28,9 +28,10 @@ INSIDE = "--inside"  # tells the agent that the helper has started it where targ
 PACKAGE = str(Path(__file__).parents[2])  # a folder, or a zip in this process's memory, which lives as long
 MAIN = "sys.exit(agent.main(sys.argv[1:]))"
 CODE = (
-    *("caches", "errors", "files", "filesystems", "helper", "holders", "journal", "message", "namespace", "places"),
-    *("privilege", "shell", "device/cgroups", "device/iocost", "device/loops", "device/model", "device/queue"),
-    *("lustre/granted", "lustre/params"),
+    *("caches", "errors", "files", "filesystem", "helper", "holders", "journal", "message", "mounting", "namespace"),
+    *("places", "privilege", "shell", "lustre/granted", "lustre/params"),
+    *(f"device/{name}" for name in ("cgroups", "iocost", "loops", "model", "queue")),
+    *(f"filesystems/{name}" for name in ("__init__", "ext4", "xfs")),
 )
 """Modules of the agent that the helper is made of; root runs no others of them."""
 UNMOUNTS = ("release", "remove", "recover")  # verbs of the agent after which nothing may be mounted any more

@@ -2,43 +2,26 @@
 
 What is in one piece already stays where it is. Each call moves or exchanges extents under the file system's journal, or
 writes them anew where data is never overwritten (btrfs): killed at any moment, the file holds what it held. The donor
-of new blocks is a file without a name, which goes with whoever made it. Formats: Linux' fs/ext4/ext4.h,
-fs/xfs/libxfs/xfs_fs.h and include/uapi/linux/btrfs.h.
+of new blocks is a file without a name, which goes with whoever made it. The calls are those of fsage.agent.filesystems.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fsage.agent import caches
+from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.fragmentation import Fragmentation
+from fsage.agent.filesystem import Mover, Range
 
 BLOCK_BYTES = 4096
-COPY_BYTES = 1 << 20
-MOVE_EXT, MOVE = 0xC028660F, struct.Struct("=IIQQQQ")  # reserved, donor's descriptor, begins of both, length, moved
-EXCHANGE_RANGE, EXCHANGE, DSYNC = 0x40285881, struct.Struct("=iIQQQQ"), 1 << 1
-DEFRAG_RANGE, DEFRAG, START_IO = 0x40309410, struct.Struct("=QQQII4I"), 2
-LONGEST_BYTES = 128 << 20  # of a btrfs extent
-
-Range = tuple[int, int]  # first byte, and the one after the last
-
-
-class Call(NamedTuple):
-    """What moves one range: its name, what it does (file, donor, range), and whether it takes a donor."""
-
-    name: str
-    move: Callable[[int, int, Range], None]
-    donor: bool
 
 
 def hot(size: int, hot_bytes: int, every_bytes: int) -> list[Range]:
@@ -53,7 +36,7 @@ def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_
     `ranges_before` and `ranges_after` (extents of the ranges, added up). Raises Refusal where the file system or the
     kernel has no such call, and Failure.
     """
-    call, began, left = _call_of(filesystem), time.monotonic(), []
+    mover, began, left = _mover_of(filesystem), time.monotonic(), []
     moved = 0
     try:
         caches.give_up(path)
@@ -66,7 +49,7 @@ def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_
                 if time.monotonic() - began > time_limit_s:
                     left.append(f"{path}: from byte {one[0]} on not begun, the time was over")
                     break
-                why = _move(call, path, descriptor, one, _within(before, one).extents)
+                why = _move(mover, path, descriptor, one, _within(before, one).extents)
                 if why:
                     left.append(f"{path}: {why}")
                 else:
@@ -77,11 +60,11 @@ def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_
         after = fiemap.extents(path)
     except OSError as error:
         if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP):
-            raise Refusal(_lacking(filesystem, call)) from error
-        raise Failure(f"{call.name} of {path}: {error.strerror}") from error
+            raise Refusal(_lacking(mover)) from error
+        raise Failure(f"{mover.name} of {path}: {error.strerror}") from error
     return {
         "filesystem": filesystem,
-        "tool": call.name,
+        "tool": mover.name,
         "version": f"Linux {os.uname().release}",
         "time_limit_s": time_limit_s,
         "seconds": time.monotonic() - began,
@@ -109,10 +92,10 @@ def _within(extents: Sequence[Extent], one: Range) -> Fragmentation:
     return fragmentation.of_file(inside)
 
 
-def _move(call: Call, path: Path, descriptor: int, one: Range, extents: int) -> str | None:
+def _move(mover: Mover, path: Path, descriptor: int, one: Range, extents: int) -> str | None:
     """Move one range; why it was not, where free space has nothing better. Raises OSError."""
-    if not call.donor:
-        call.move(descriptor, -1, one)
+    if not mover.donor:
+        mover.move(descriptor, -1, one)
         return None
     begin = one[0]
     length = -(-(one[1] - begin) // BLOCK_BYTES) * BLOCK_BYTES
@@ -122,61 +105,20 @@ def _move(call: Call, path: Path, descriptor: int, one: Range, extents: int) -> 
         offered = fragmentation.of_file(fiemap.extents(f"/proc/self/fd/{donor}")).extents
         if offered >= extents:
             return f"bytes {begin} to {one[1]} stay in {extents} extents: free space would give {offered}"
-        call.move(descriptor, donor, (begin, begin + length))
+        mover.move(descriptor, donor, (begin, begin + length))
     finally:
         os.close(donor)
     return None
 
 
-def _ext4(descriptor: int, donor: int, one: Range) -> None:
-    """The kernel copies what the range holds into the donor's blocks, and exchanges the extents of both."""
-    begin, end = one[0] // BLOCK_BYTES, one[1] // BLOCK_BYTES
-    while begin < end:
-        given = bytearray(MOVE.pack(0, donor, begin, begin, end - begin, 0))
-        fcntl.ioctl(descriptor, MOVE_EXT, given)
-        moved = MOVE.unpack(given)[-1]
-        if not moved:
-            raise OSError(errno.EIO, f"no block was moved from block {begin} on")
-        begin += moved
+def _mover_of(filesystem: str) -> Mover:
+    found = filesystems.get(filesystem)
+    if not found or not found.mover:
+        able = ", ".join(name for name in filesystems.names() if filesystems.of(name).mover)
+        raise Refusal(f"{filesystem} has no call that moves a range of a file; {able} have")
+    return found.mover
 
 
-def _xfs(descriptor: int, donor: int, one: Range) -> None:
-    """What the range holds is copied into the donor; then the kernel exchanges the extents of both, all or none.
-
-    Nobody else may write to the file meanwhile: it is the target's, which one run holds.
-    """
-    begin, end = one
-    size = os.fstat(descriptor).st_size
-    for offset in range(begin, end, COPY_BYTES):
-        data = os.pread(descriptor, min(COPY_BYTES, end - offset), offset)
-        os.pwrite(donor, data, offset)
-    os.ftruncate(donor, min(end, size))
-    os.fsync(donor)
-    fcntl.ioctl(descriptor, EXCHANGE_RANGE, EXCHANGE.pack(donor, 0, begin, begin, min(end, size) - begin, DSYNC))
-
-
-def _btrfs(descriptor: int, donor: int, one: Range) -> None:
-    """The file system writes the range into new extents."""
-    begin, end = one
-    fcntl.ioctl(descriptor, DEFRAG_RANGE, DEFRAG.pack(begin, end - begin, START_IO, LONGEST_BYTES, 0, 0, 0, 0, 0))
-
-
-CALLS = {
-    "ext4": Call("EXT4_IOC_MOVE_EXT", _ext4, True),
-    "xfs": Call("XFS_IOC_EXCHANGE_RANGE", _xfs, True),
-    "btrfs": Call("BTRFS_IOC_DEFRAG_RANGE", _btrfs, False),
-}
-
-
-def _call_of(filesystem: str) -> Call:
-    call = CALLS.get(filesystem)
-    if not call:
-        raise Refusal(f"{filesystem} has no call that moves a range of a file; {', '.join(CALLS)} have")
-    return call
-
-
-def _lacking(filesystem: str, call: Call) -> str:
-    wants = {
-        "xfs": "it wants Linux 6.10 and a file system made with exchange-range (mkfs.xfs -i exchange=1, xfsprogs 6.10)"
-    }.get(filesystem, "the kernel refuses it")
-    return f"{call.name} is not to be had on {os.uname().nodename} (Linux {os.uname().release}): {wants}"
+def _lacking(mover: Mover) -> str:
+    uname = os.uname()
+    return f"{mover.name} is not to be had on {uname.nodename} (Linux {uname.release}): {mover.wants}"

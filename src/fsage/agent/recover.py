@@ -6,22 +6,23 @@ on the target attaches and mounts them again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claims, declaration, files, filesystems, journal, lease
+from fsage.agent import claims, declaration, files, journal, lease, mounting
 from fsage.agent.cells import groups, io_groups
 from fsage.agent.device import loops, seek
 from fsage.agent.undo import left_over, undo
 
 
-def recover(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def recover(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Put back all that the journal names: of a command that was killed, or of a device model that is in place.
 
     Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds
     the target) and Failure (what could not be put back stays noted).
     """
-    spec = declaration.complete(spec)
+    spec = declaration.complete(declared)
     home = declaration.home_of(spec)
     changed = bool(journal.entries(journal.path_of(home))) or left_over()
     if check or not changed:
@@ -40,10 +41,13 @@ def put_back(home: Path) -> list[str]:
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
         proof = undo(home, io_groups.OF_A_CELL)
-        stores = (claims.read(home) or {}).get("stores", [])
-        images = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
-        for image in [*images, *seek.disks(home)]:
+        known = claims.read(home)
+        stores = known["stores"] if known else []
+        images: list[loops.Image] = [
+            {**store["image_id"], "image": store["image"]} for store in stores if "image" in store
+        ]
+        for image in images + seek.disks(home):
             for device in loops.devices_of(image):
-                filesystems.unmount_all(device)
+                mounting.unmount_all(device)
             loops.detach(image)
         return proof + undo(home)

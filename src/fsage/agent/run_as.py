@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
-from typing import Any
 
+from fsage.agent.declaration import Spec
 from fsage.agent.errors import Refusal
 
 
-def user(spec: dict[str, Any]) -> pwd.struct_passwd | None:
+def user(spec: Spec) -> pwd.struct_passwd | None:
     """The user whom root becomes for what is measured; None: nobody else than who we are. Raises Refusal."""
     name, host = spec["run_as"], os.uname().nodename
     if name is None:
@@ -23,7 +23,7 @@ def user(spec: dict[str, Any]) -> pwd.struct_passwd | None:
     return found if os.geteuid() == 0 else None
 
 
-def why_not(spec: dict[str, Any]) -> str | None:
+def why_not(spec: Spec) -> str | None:
     """Why this host cannot measure as that user; None when it can."""
     try:
         user(spec)
@@ -32,7 +32,7 @@ def why_not(spec: dict[str, Any]) -> str | None:
     return None
 
 
-def uid(spec: dict[str, Any]) -> int:
+def uid(spec: Spec) -> int:
     """His number. Raises Refusal."""
     found = user(spec)
     return found.pw_uid if found else os.geteuid()

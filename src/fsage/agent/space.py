@@ -8,7 +8,7 @@ import os
 import uuid
 from pathlib import Path
 
-from fsage.agent import filesystems
+from fsage.agent import mounting
 from fsage.agent import places as owned
 from fsage.agent.errors import Refusal
 
@@ -63,7 +63,7 @@ def free_bytes(path: Path | str) -> int:
 def fs_type(path: Path) -> str:
     """The file system that holds `path`, as /proc names it."""
     path = path.resolve()
-    inside = [m for m in filesystems.mounts() if path == Path(m.point) or Path(m.point) in path.parents]
+    inside = [m for m in mounting.mounts() if path == Path(m.point) or Path(m.point) in path.parents]
     return max(inside, key=lambda m: len(m.point)).type
 
 

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from fsage.agent import caches, filesystems, places, structure, token
 from fsage.agent.cells import io_groups
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence.layout import layout, why_no_extents
+from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held, lost
-from fsage.agent.lustre import osts, placement, space, tuned
+from fsage.agent.lustre import space, tuned
 from fsage.agent.target import Target, open_target
 
 ALL = {"index": 0, "count": 1, "threads": 1}
 Result = dict[str, Any]
 
 
-def opened(spec: dict, request: dict, anywhere: bool = False) -> Target:
+def opened(spec: Mapping[str, Any], request: dict, anywhere: bool = False) -> Target:
     """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
 
     Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.
@@ -78,7 +79,7 @@ def inspect(target: Target, whole: bool = False) -> tuple[dict, str | None]:
             remove_measured(target, now)
         except Failure as failure:
             return now, str(failure)
-    print_now = fingerprint(target.mounts, target.filesystem)
+    print_now = fingerprint(target)
     if why := differs(target, now, print_now):
         return now, f"the target was changed since epoch {now['epoch']}: {why}"
     if (whole or interrupted) and digest(target.mounts)["hash"] != now["digest"]:
@@ -121,10 +122,7 @@ def settle(target: Target, wrong: space.Wrong = space.nothing) -> None:
     """
     for mount in target.mounts:
         caches.flush(mount)
-        if target.filesystem == "xfs":
-            filesystems.await_frees(mount)
-        elif target.filesystem == "lustre":
-            space.await_frees(mount, target.sync_servers, wrong)
+    target.settle(wrong)
 
 
 def due(target: Target, request: dict, kind: str | None) -> tuple[dict, dict | None]:
@@ -194,14 +192,14 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
         token.write(mount, {"claim": target.claim["id"], "status": token.BUILDING, **now})
     settle(target, _accounted(target, now))
     lie, books = digest(target.mounts), _books(target)
-    if target.kind != "loop" and books["held_bytes"] > target.capacity_bytes:
+    if not target.own_stores and books["held_bytes"] > target.capacity_bytes:
         raise Failure(
             f"the files of target {target.name} hold {books['held_bytes']} bytes, and its claim allows "
             f"{target.capacity_bytes}; scrub.yml empties it"
         )
     notes = {key: value for key, value in now.get("notes", {}).items() if key != "digest"}
     if "error" in lie:
-        why = why_no_extents(target.filesystem, lie["error"])
+        why = target.why_no_extents(lie["error"])
         notes["digest"] = {"absent": f"{why}: where its files lie is not compared, only names, sizes and free space"}
     return token.write(
         mount,
@@ -228,12 +226,12 @@ def _accounted(target: Target, now: dict) -> space.Wrong:
     if "osts" not in now:
         return space.nothing
     caches.flush(target.mounts[0])
-    ours = fingerprint(target.mounts, target.filesystem)["held_bytes"]
+    ours = fingerprint(target)["held_bytes"]
     return space.in_all(sum(now["osts"].values()) - now["held_bytes"] + ours, target.tolerance_bytes)
 
 
 def _books(target: Target) -> dict:
-    prints = fingerprint(target.mounts, target.filesystem)
+    prints = fingerprint(target)
     kept = ("files", "bytes", "held_bytes", "free_bytes", "osts")
     return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
 
@@ -290,8 +288,8 @@ def end(spec: dict, request: dict, step: dict) -> Result:
             before = before[:-1]
         done = [*before, step]
         structure.verify(target.mounts, done, target.capacity_bytes, now.get("notes", {}))
-        if kind == "populate" and target.kind == "lustre":
-            placement.verify_fillers(target)
+        if kind == "populate":
+            target.verify_fillers()
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
@@ -334,15 +332,13 @@ def evidence(spec: dict, request: dict, check: bool) -> Result:
         if why or now["done"] != request["steps"]:
             raise Refusal(f"target {target.name} is not in state {request['state']!r}: {why or now['state']}")
         settle(target)
-        on_lustre = target.kind == "lustre"
-        seen = osts.every(target, request.get("osts", [])) if on_lustre else []
         return {
             "changed": False,
             "msg": f"target {target.name} is at {now['state']!r}",
             "evidence": {
                 **layout_record(target, now),
-                **({"osts": osts.fullness(target)} if on_lustre else {}),
-                "layout": layout(target, seen),
+                **target.fullness(),
+                "layout": layout(target, target.osts(request.get("osts", []))),
                 "token": now,
                 "study": request["study"],
                 "state": request["state"],

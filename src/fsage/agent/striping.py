@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fsage.agent import kinds
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
 
@@ -51,7 +52,7 @@ def of_step(step: Mapping[str, Any], claim: Mapping[str, Any]) -> list[Segment]:
 
     Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.
     """
-    if step["realisation"] == PFL and claim["kind"] != "lustre":
+    if step["realisation"] == PFL and not kinds.of(claim["kind"]).has_osts:
         raise Refusal(
             f"pattern {step['pattern']}, realisation {PFL}: only Lustre has composite layouts; on a target of kind "
             f"{claim['kind']} the file is its objects, which is realisation {SEGMENTS}"
@@ -66,7 +67,7 @@ def file_bytes(claim: Mapping[str, Any]) -> int:
 
 def osts_of(claim: Mapping[str, Any]) -> int:
     """How many OSTs a claimed target has: those of its Lustre file system, or its stores."""
-    return len(claim["lustre"]["osts"] if claim["kind"] == "lustre" else claim["stores"])
+    return len(claim["lustre"]["osts"] if kinds.of(claim["kind"]).has_osts else claim["stores"])
 
 
 def noted(token: Mapping[str, Any]) -> list[Segment]:

@@ -1,31 +1,123 @@
-"""An opened target: verified to be the one that was claimed, attached and mounted."""
+"""A target: what its kind is asked before there is one, and an opened one, which is the one that was claimed."""
 
 from __future__ import annotations
 
 import os
 import pwd
-import uuid
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
-from fsage.agent import claims, declaration, directories, files, filesystems, frozen, places, privilege, run_as, xfs
-from fsage.agent.device import loops, models
+from fsage.agent import claims, declaration, directories, files, frozen, kinds, run_as
+from fsage.agent.claims import Claim
+from fsage.agent.declaration import Spec
+from fsage.agent.device import models, queue
 from fsage.agent.device.model import Model
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import servers
-from fsage.agent.lustre import target as lustre
+from fsage.agent.errors import Refusal
+from fsage.agent.evidence.store import Store
+from fsage.agent.limits import Limits
+from fsage.agent.lustre import space
+
+Result = dict[str, Any]
+"""What a verb answers: changed, msg, and more."""
 
 
-class Target:
+class Lacking(NamedTuple):
+    """What a host lacks for a kind of target, a sentence each, and what room it has: bytes by directory."""
+
+    missing: list[str]
+    room_bytes: dict[str, int]
+
+
+class Free(NamedTuple):
+    """The free space of a store: what of it repeats exactly while nobody writes, and of Lustre used bytes by OST."""
+
+    bytes: int
+    counted: str | None = None
+    osts: dict[str, int] | None = None
+
+
+class Target(ABC):
     """A claimed target. Made by `open_target`, or by `claim` while it is being claimed."""
 
-    def __init__(self, spec: dict[str, Any], claim: dict[str, Any]) -> None:
+    kind: ClassVar[str]
+    own_stores: ClassVar[bool] = False
+    """Whether its stores are devices and file systems of its own: the kernel keeps it in bounds, all state is known."""
+    of_one_host: ClassVar[bool] = False
+    """Whether it is one host's: what is noted of it is believed there alone, and it is mounted where fsage's are."""
+    has_osts: ClassVar[bool] = False
+    """Whether it has Lustre's servers and OSTs, and stripes files over them."""
+    meaningless: ClassVar[tuple[str, ...]] = ()
+    """Keys of a declaration that mean nothing for it, and which a claim does not keep."""
+    how_shared: ClassVar[str] = ""
+    """What is said to a host that does not know of the claim, beside how to claim it."""
+
+    # Of the kind, before there is a target.
+
+    @classmethod
+    def complete(cls, spec: dict[str, Any]) -> None:
+        """Complete and check what a declaration has for this kind alone. Raises Refusal."""
+        if spec["lustre"] is not None:
+            raise Refusal(f"fsage_target.lustre is for kind lustre; kind is {spec['kind']!r}")
+
+    @classmethod
+    @abstractmethod
+    def lacking(cls, spec: Spec) -> Lacking:
+        """What this host lacks to hold such a target; changes nothing."""
+
+    @classmethod
+    def refuse_to_create(cls, spec: Spec, claimed: bool) -> None:
+        """`Refusal` where it cannot be made, before other hosts are asked; `claimed`: this host knows of a claim."""
+        return
+
+    @classmethod
+    @abstractmethod
+    def create(cls, spec: Spec, request: dict[str, Any], check: bool) -> Result:
+        """Make what is claimed then; idempotent. Raises Refusal, Failure."""
+
+    @classmethod
+    @abstractmethod
+    def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
+        """Delete what `create` made, and only that, of a target that was `released` just now."""
+
+    @classmethod
+    @abstractmethod
+    def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
+        """Claim what was created, for these clients. Raises Refusal, Failure."""
+
+    @classmethod
+    def claimed_elsewhere(cls, spec: Spec) -> Claim | None:
+        """The claim as the target itself has it, for hosts on which `claim` was not run."""
+        return None
+
+    @classmethod
+    def begun(cls, spec: Spec) -> bool:
+        """Whether something is to be taken back although there is no claim."""
+        return False
+
+    @classmethod
+    @abstractmethod
+    def take_back(cls, spec: Spec, known: Claim | None) -> list[str]:
+        """Remove what is fsage's from the target; a sentence for each thing that is proved to be gone."""
+
+    @classmethod
+    @abstractmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        """What claiming and measuring it overwrites or deletes, in words."""
+
+    @classmethod
+    def disturbs(cls, spec: Spec, other: Spec) -> str | None:
+        """In which way two targets of this kind would change each other's state; None when they would not."""
+        return None
+
+    # Opened.
+
+    def __init__(self, spec: Spec, claim: Claim) -> None:
         self.spec = spec
         self.claim = claim
         self.name: str = spec["name"]
-        self.kind: str = spec["kind"]
         self.filesystem: str | None = claim["stores"][0]["filesystem"]
         self.state_known: bool = claim["filesystem_state_known"]
         self.home: Path = declaration.home_of(spec)
@@ -78,71 +170,23 @@ class Target:
 
     @property
     def preallocation_bytes(self) -> int:
-        """What XFS is to give a file at a time, as tune_prealloc.yml noted it; 0: as it likes."""
+        """What the file system is to give a file at a time, as tune_prealloc.yml noted it; 0: as it likes."""
         noted = files.read_json(self.home / "tunables.json") or {}
         return int(noted.get("preallocation", {}).get("bytes", 0))
 
     @property
     def allocator_reset(self) -> str:
         """`remount` or `none`: what starts the allocator from its beginning before each cell."""
-        return str(self.spec["allocator_reset"]) if self.kind == "loop" else "none"
+        return "none"
 
     def mount_options(self) -> list[str]:
         """Options of every mount, as the kernel has them."""
-        if self.kind == "lustre":
-            return [lustre.mount_of(self.spec).options]
         lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         return [line[3] for mount in self.mounts for line in lines if line[1] == str(mount)]
 
     def queues(self) -> list[Path]:
         """The block queues' tunables in sysfs, one folder a store."""
         return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
-
-    def format(self) -> None:
-        """Make every store's file system anew, with UUIDs that are in the claim before; a directory is only emptied."""
-        if self.kind != "loop":
-            self.verify_directory()
-            self.take(self.mounts[0] / "measured")
-            if self.kind == "lustre":
-                lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.sync_servers)
-            else:
-                directories.clear(self.mounts[0], keep_mark=True)
-            return
-        for store, device, point in self.stores():
-            occupant = filesystems.mounted_at(point)
-            if occupant:
-                filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
-                filesystems.unmount(point)
-        for device in self.devices:
-            filesystems.refuse_if_in_use(device)
-        for store in self.claim["stores"]:
-            store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
-        self.save()
-        self.make()
-
-    def remount(self) -> None:
-        """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
-        if self.kind != "loop":
-            return
-        for store, device, point in self.stores():
-            filesystems.remount(self.spec["filesystem"], device, point, self._options())
-            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
-
-    def verify_directory(self) -> None:
-        """`Refusal` unless the directory is the very one that was claimed."""
-        if self.kind == "lustre":
-            lustre.verify(self.spec, self.claim)
-        else:
-            directories.verify(self.mounts[0], self.claim)
-
-    def sync_servers(self) -> int | None:
-        """Have Lustre's servers commit; how many objects they have still to destroy, None where none can be asked."""
-        return servers.sync(self.spec["lustre"]["fsname"], self.servers)
-
-    @property
-    def tolerance_bytes(self) -> int:
-        """By how much others may change the used space of each OST of a Lustre target."""
-        return int(self.spec["lustre"]["tolerance_mib"]) << 20
 
     def charged(self) -> AbstractContextManager[None]:
         """What is started while the block runs is measured under the device model: in its group. Raises Failure."""
@@ -164,25 +208,94 @@ class Target:
         """Write the claim durably."""
         files.write_json(self.home / "claim.json", self.claim)
 
-    def attach(self) -> None:
-        """Attach the images, or what the device model offers in their place; fill in `devices`."""
-        self.devices = []
-        for store in self.claim["stores"]:
-            disk = self.model.disk(store)
-            if not loops.devices_of(disk):
-                self.notes.append(f"attached {disk['image']}")
-            self.devices.append(loops.attach(disk))
+    def stores(self) -> list[tuple[claims.Store, str, Path]]:
+        """Claim entry, device and mount point of each store that has a device. Raises Failure."""
+        return []
 
-    def mount(self) -> None:
-        """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
-        for index, (store, device, point) in enumerate(self.stores()):
-            if filesystems.mounted_at(point) is None:
-                filesystems.mount(self.spec["filesystem"], device, point, self._options())
-                self.notes.append(f"mounted {point}")
-            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
-            self.stamp(index)
-            if self.filesystem == "xfs" and xfs.hint_bytes(point) != self.preallocation_bytes:  # made anew
-                xfs.set_hint(point, self.preallocation_bytes)
+    @abstractmethod
+    def open(self) -> None:
+        """Verify that it is what was claimed, and have it ready for use. Raises Refusal, Failure."""
+
+    @abstractmethod
+    def format(self) -> None:
+        """Make it empty. Raises Refusal, Failure."""
+
+    def remount(self) -> None:
+        """Start the allocator from its beginning again, where that can be done."""
+        return
+
+    def settle(self, wrong: space.Wrong = space.nothing) -> None:
+        """Wait until what was deleted is free; on Lustre until `wrong` has nothing to say. Raises Failure."""
+        return
+
+    @abstractmethod
+    def limits(self) -> Limits:
+        """What it may still be given."""
+
+    @abstractmethod
+    def free(self, mount: Path) -> Free:
+        """What is free on a store."""
+
+    @property
+    def tolerance_bytes(self) -> int:
+        """By how much others may change the used space of each OST."""
+        return 0
+
+    def sync_servers(self) -> int | None:
+        """Have the servers commit; how many objects they have still to destroy, None where none can be asked."""
+        return None
+
+    @abstractmethod
+    def free_space(self, number: int) -> Store:
+        """How the free space of a store lies; what cannot be told is absent, with the reason."""
+
+    def why_no_extents(self, error: OSError) -> str:
+        """Why its file system does not say where its files lie."""
+        return f"FIEMAP: {error.strerror}"
+
+    def osts(self, answers: Sequence[Any]) -> list[dict[str, Any]]:
+        """Its OSTs, as servers' `answers` have them (the verb `osts`): stores before those that are mounted."""
+        return []
+
+    def fullness(self) -> dict[str, Any]:
+        """What evidence says beside the layout: {"osts": how full each is}, where there are such."""
+        return {}
+
+    def tune(self, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+        """Set tunables and note them in `noted`; whether something changed, and a sentence for each."""
+        changed, proof = False, []
+        for name, value in sorted(wanted.items()):
+            entry, now, said = queue.tune(self.queues(), name, value, noted.get(name, {}).get("before"), check)
+            proof.append(f"{name}: {said}")
+            changed = changed or now or noted.get(name) != entry
+            noted[name] = entry
+        return changed, proof
+
+    def untune(self, path: Path, kept: str, check: bool) -> list[str]:
+        """Put back the tunables that are noted at `path`, but for what is noted under `kept`; a sentence for each."""
+        noted, proof = files.read_json(path) or {}, list[str]()
+        for name in sorted(set(noted) - {kept}):
+            proof += queue.put_back(self.queues(), name, noted[name].get("before", ()), check)
+        if not check:
+            left = {name: entry for name, entry in noted.items() if name == kept}
+            files.write_json(path, left) if left else files.remove(path)
+        return proof
+
+    def spread(self, folder: Path) -> None:
+        """Have files that are made in a directory lie on all OSTs."""
+        return
+
+    def make_folders(self, state: Mapping[str, Any]) -> None:
+        """Make the directories that a cell's files need in a state (its token). Raises Failure."""
+        return
+
+    def placement(self, files: list[Path], state: Mapping[str, Any]) -> dict[str, Any] | None:
+        """On which OSTs a cell's files were put (stripes.placement); None where there are none. Raises Failure."""
+        return None
+
+    def verify_fillers(self) -> None:
+        """`Failure` where files of the structure lie on other OSTs than declared."""
+        return
 
     def stamp(self, index: int) -> None:
         """Name target and store on the store itself; a stamp of another claim is refused."""
@@ -194,96 +307,32 @@ class Target:
         elif found != mark:
             raise Refusal(f"{path} names {found}, not {mark}: somebody else's file system; nothing was touched")
 
-    def identify(self) -> None:
-        """Compare the UUID on every device with the claim; finish a format that was killed."""
-        unfinished = False
-        for store, device, _ in self.stores():
-            current, following = store["uuids"][0], store["uuids"][1:]
-            found = filesystems.uuid_on(device)
-            if following and found in (*following, None):
-                unfinished = True
-            elif found != current:
-                journalled = f" (nor the journalled next one, {following[0]})" if following else ""
-                raise Refusal(
-                    f"{device} ({store['image']}) has a file system with UUID {found or 'none'}, not the "
-                    f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
-                )
-        if unfinished:
-            # Nothing is on it yet, and mkfs itself may have been cut short: made again, not trusted.
-            for store, device, point in self.stores():
-                if filesystems.mounted_at(point):
-                    filesystems.unmount(point)
-                filesystems.refuse_if_in_use(device)
-                store["uuids"] = [store["uuids"][0], (store["uuids"][1:] or [str(uuid.uuid4())])[0]]
-            self.save()
-            self.make(mount=False)
-            self.notes.append("finished a format that had been interrupted")
-        elif any(len(store["uuids"]) > 1 for store in self.claim["stores"]):  # killed before mkfs did anything
-            for store in self.claim["stores"]:
-                del store["uuids"][1:]
-            self.save()
 
-    def make(self, mount: bool = True) -> None:
-        """mkfs with the last UUID that the claim names for each store, then note it as the current one."""
-        for store, device, _ in self.stores():
-            filesystems.make(self.spec["filesystem"], device, store["uuids"][-1], store["hash_seed"])
-        for store in self.claim["stores"]:
-            del store["uuids"][:-1]
-        self.save()
-        if mount:
-            self.mount()
-
-    def _options(self) -> str:
-        size_bytes = self.preallocation_bytes
-        return xfs.mount_option(size_bytes) if size_bytes else ""
-
-    def stores(self) -> list[tuple[dict[str, Any], str, Path]]:
-        """Claim entry, loop device and mount point of each store."""
-        if len(self.devices) != len(self.mounts):
-            raise Failure(f"target {self.name} is not attached")
-        return [(store, self.devices[i], self.mounts[i]) for i, store in enumerate(self.claim["stores"])]
-
-
-def open_target(spec: dict[str, Any]) -> Target:
+def open_target(declared: Mapping[str, Any]) -> Target:
     """The claimed target, its devices attached, mounted, and verified with the kernel by identity and UUID.
 
     What a killed command left is finished or undone first. Anything that is not exactly what was claimed is a
     `Refusal`, and nothing has been touched then.
     """
-    spec = declaration.complete(spec)
-    home = declaration.home_of(spec)
-    claim = claims.read(home)
-    if claim is None and spec["kind"] == "lustre":
-        claim = lustre.claim_of(spec)
+    spec = declaration.complete(declared)
+    home, kind = declaration.home_of(spec), kinds.of(spec["kind"])
+    claim = claims.read(home) or kind.claimed_elsewhere(spec)
     where = f"on {os.uname().nodename}"
     if claim is None:
         raise Refusal(
             f"target {spec['name']} has not been claimed {where} (no {home}/claim.json); claim it first: "
-            "ansible-playbook claim.yml"
-            + ("; of several clients all share fsage_target.home" if spec["kind"] == "directory" else "")
+            f"ansible-playbook claim.yml{kind.how_shared}"
         )
     if claim["status"] != "claimed":
         raise Refusal(
-            f"target {spec['name']} is half {'claimed' if claim['phase'] == 'claiming' else 'released'} "
+            f"target {spec['name']} is half {'claimed' if claim['status'] == 'claiming' else 'released'} "
             f"{where}: its command was interrupted; run that command again"
         )
     frozen.refuse(claim, spec)
     applied = frozen.as_declared(claim, spec)
     if applied is not claim and (home / "claim.json").exists():
         files.write_json(home / "claim.json", applied)
-    claim = applied
-    target = Target(spec, claim)
+    target = kind(spec, applied)
     with files.locked(home / "open.lock"):
-        if target.kind != "loop":
-            target.verify_directory()
-            privilege.why_not()  # a helper of another version is refused before anything is measured
-            return target
-        privilege.need(target.name)
-        for store in claim["stores"]:
-            places.check(Path(store["image"]).parent)
-            loops.verify({**store["image_id"], "image": store["image"]})
-        target.attach()
-        target.identify()
-        target.mount()
-        target.model_in_place()
+        target.open()
     return target

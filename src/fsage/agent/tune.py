@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from fsage.agent import tuning
 from fsage.agent.declaration import complete, home_of
-from fsage.agent.device import queue
 from fsage.agent.errors import Refusal
-from fsage.agent.files import read_json, remove, write_json
+from fsage.agent.files import read_json, write_json
 from fsage.agent.lease import held
 from fsage.agent.lustre import tunables, tuned
 from fsage.agent.message import Unacceptable
@@ -29,16 +31,7 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
         path = target.home / "tunables.json"
         noted = read_json(path) or {}
         model = target.model_in_place()
-        changed = False
-        proof: list[str] = []
-        if target.kind == "lustre":
-            changed, proof = tunables.tune(target.spec["lustre"]["fsname"], wanted, noted, check)
-        else:
-            for name, value in sorted(wanted.items()):
-                entry, now, said = queue.tune(target.queues(), name, value, noted.get(name, {}).get("before"), check)
-                proof.append(f"{name}: {said}")
-                changed = changed or now or noted.get(name) != entry
-                noted[name] = entry
+        changed, proof = target.tune(wanted, noted, check)
         if changed and not check:
             write_json(path, noted)
         return {
@@ -54,27 +47,17 @@ def restore(spec: dict, request: dict, check: bool) -> dict:
     """Put back the tunables of a claimed target as they were before `tune` first set them, and forget them."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
-        path = target.home / "tunables.json"
-        if target.kind == "lustre":
-            proof = tunables.put_back(target.spec["lustre"]["fsname"], path, check)
-        else:
-            proof = []
-            noted = read_json(path) or {}
-            for name in sorted(set(noted) - {tuned.NOTE}):
-                proof += queue.put_back(target.queues(), name, noted[name].get("before", ()), check)
-            if not check:
-                noted = {name: entry for name, entry in noted.items() if name == tuned.NOTE}
-                write_json(path, noted) if noted else remove(path)
+        proof = target.untune(target.home / "tunables.json", tuned.NOTE, check)
         done = "would be put back" if check else "put back"
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 
 
-def untune(spec: dict, request: dict, check: bool) -> dict:
+def untune(declared: Mapping[str, Any], request: dict, check: bool) -> dict:
     """Put Lustre's tunables of this host back; those of loop devices go with the devices."""
-    spec = complete(spec)
-    path = home_of(spec) / "tunables.json"
-    if spec["kind"] != "lustre" or check or not path.exists():
+    spec = complete(declared)
+    lustre, path = spec["lustre"], home_of(spec) / "tunables.json"
+    if not lustre or check or not path.exists():
         return {"changed": False, "msg": "no tunables to put back here", "proof": []}
     with held(home_of(spec), request):
-        proof = tunables.put_back(spec["lustre"]["fsname"], path)
+        proof = tunables.put_back(lustre["fsname"], path)
         return {"changed": True, "msg": "put back the tunables of this host", "proof": proof}

@@ -18,10 +18,15 @@ PlannedCell = tuple[str, str, str]
 
 
 def counts(frame: pd.DataFrame, cells: list[PlannedCell]) -> dict[str, int]:
-    """Planned cells by what became of them; valid cells of other kinds are extras, by kind."""
+    """Planned cells by what became of them; valid cells of other kinds are extras, by kind.
+
+    `beside`: records of cells that are not in the plan, such as those of a wider one; they are counted in no other.
+    """
     extra = ~frame["kind"].isin(["planned", "unknown"])
-    found = {"planned": sum(kind == "planned" for *_, kind in cells)}
-    found |= {status: int(((frame["status"] == status) & ~extra).sum()) for status in STATUSES}
+    asked = {cell[:2] for cell in cells}
+    mine = pd.Series([pair in asked for pair in zip(frame["state"], frame["cell"], strict=True)], frame.index, bool)
+    found = {"planned": sum(kind == "planned" for *_, kind in cells), "beside": int((~extra & ~mine).sum())}
+    found |= {status: int(((frame["status"] == status) & ~extra & mine).sum()) for status in STATUSES}
     found["missing"] = len([cell for cell in missing(frame, cells) if cell[2] == "planned"])
     return found
 
@@ -63,6 +68,7 @@ def commands(study: Any, target: Any) -> dict[str, str]:
         "missing": run,
         "failed": f"{again} --failed && {run}",
         "unreadable": f"{again} --state STATE && {run}",
+        "cell": f"{again} --state STATE --cell CELL && {run}",
     }
 
 

@@ -37,10 +37,10 @@ def recovered(frame: pd.DataFrame) -> list[Recovered]:
         return []
     found = recover(reads(frame))
     rows = (
-        ("a seek", "ms", 1e3 * costs["seek_s"], _scaled(found["seek_s"], 1e3)),
-        ("rate at the first block", "MiB/s", costs["bytes_per_s"] / 2**20, _scaled(found["bytes_per_s"], 2**-20)),
-        ("outer to inner tracks", "x", costs.get("outer_to_inner", 1.0), found["outer_to_inner"]),
-        ("fullness alone, empty to full", "x", 1.0, found["fullness"]),
+        ("seek", "ms", 1e3 * costs["seek_s"], _scaled(found["seek_s"], 1e3)),
+        ("rate, first block", "MiB/s", costs["bytes_per_s"] / 2**20, _scaled(found["bytes_per_s"], 2**-20)),
+        ("tracks, outer to inner", "x", costs.get("outer_to_inner", 1.0), found["outer_to_inner"]),
+        ("fullness, full to empty", "x", 1.0, found["fullness"]),
         ("drift", "% an hour", costs.get("drift_percent_per_hour", 0.0), found["drift_percent_per_hour"]),
         ("noise, coefficient of variation", "%", 100 * costs.get("noise_cov", 0.0), _scaled(found["noise_cov"], 100)),
     )

@@ -60,7 +60,7 @@ def claim(
     target = context.obj.target()
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)
-    once = ": making and writing its image takes a moment, once" if target.kind == "loop" else ""
+    once = ": making and writing its image takes a moment, once" if target.of_kind.own_stores else ""
     say(f"claiming target {target.name}{once}")
     file = place.request("claim")
     results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})

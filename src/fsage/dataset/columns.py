@@ -2,8 +2,8 @@
 
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
 first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
-`measured_extents_of_size` and `images`; 4, `launch` and `metadata`; 5, `measured_position_sd` and `device_costs`. A
-new version only adds columns, so an older table is still read.
+`measured_extents_of_size` and `images`; 4, `launch` and `metadata`; 5, `capacity_bytes`, `measured_position_sd` and
+`device_costs`. A new version only adds columns, so an older table is still read.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ COLUMNS = {
     "capacity_percent_achieved": Column("float64", "share of the capacity that was filled, all generations"),
     "deleted_share_files": Column("float64", "share of the files that was deleted, 0 to 1"),
     "deleted_share_bytes": Column("float64", "share of their bytes that was deleted, 0 to 1"),
+    "capacity_bytes": Column("Int64", "what the empty target can hold", 5),
     "real_fullness_percent": Column("float64", "share of the capacity in use when the cell was measured"),
     "layout_digest": Column(
         "str",

@@ -115,6 +115,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "axes": _text(nominal.get("axes")),
         "params": _text(varied),
         **_achieved(layout),
+        "capacity_bytes": layout["capacity_bytes"],
         "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],
         "layout_digest": layout.get("digest") or record["check"].get("instance"),
         "filler_files": layout.get("filler_files"),

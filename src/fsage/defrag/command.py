@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from fsage.agent import defragment, filesystems
+from fsage.agent import defragment, filesystems, mounting
 from fsage.agent.errors import Failure, Refusal
 from fsage.defrag import guard
 from fsage.defrag.bound import Device
@@ -76,7 +76,7 @@ def rewrite_files(paths: Sequence[Path], folder: Path, time_limit_s: float, in_e
                 raise ValueError(f"{path} {why}")
         look = Look(paths, files_at_most=1 << 62)
         for one in look.in_pieces[:1]:
-            defragment.tool_of(filesystems.mount_of(one.path).type)
+            defragment.tool_of(mounting.mount_of(one.path).type)
         if look.unmapped:
             print(
                 f"fsage: not looked at: {look.unmapped} files, the last {printable(str(look.unmapped_last))}",
@@ -84,8 +84,8 @@ def rewrite_files(paths: Sequence[Path], folder: Path, time_limit_s: float, in_e
             )
         if not look.in_pieces:
             print(f"nothing to do: none of {look.all.files} files is in more extents than it has to be")
-        for mount in sorted({filesystems.mount_of(one.path) for one in look.in_pieces}):
-            if risk := guard.risk(mount):
+        for mount in sorted({mounting.mount_of(one.path) for one in look.in_pieces}):
+            if (found := filesystems.get(mount.type)) and (risk := found.risk(mount.point)):
                 print(f"fsage: warning: {lines(risk)}", file=sys.stderr)
         if look.in_pieces and not in_earnest:
             _say_what_would_be_done(look)
@@ -116,7 +116,7 @@ def _say_what_would_be_done(look: Look) -> None:
             print(f"{printable(str(path))}: would not be touched: it {why}")
             continue
         touched += 1
-        mount = filesystems.mount_of(path)
+        mount = mounting.mount_of(path)
         if mount not in largest:
             largest[mount] = defragment.largest_free_bytes(mount.type, path)
         command = " ".join(defragment.tool_of(mount.type).command)

@@ -10,16 +10,14 @@ import stat
 import struct
 from pathlib import Path
 
-from fsage.agent import filesystems
-from fsage.agent.defragment import TOOLS
+from fsage.agent import mounting
+from fsage.agent.defragment import with_tool
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap
 from fsage.text.sizes import round_size
 
 FS_IOC_GETFLAGS = 0x80086601  # linux/fs.h, as all below
 FS_IOC_FSGETXATTR = 0x801C581F
-XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1, flags at byte 92
-XFS_FSOP_GEOM_FLAGS_RMAPBT = 1 << 19
 FS_XFLAG_NODEFRAG = 0x2000
 FLAGS = {
     0x10: "is immutable (chattr -i)",
@@ -43,35 +41,12 @@ def why_not(path: Path) -> str | None:
 
 def of_place(path: Path) -> str | None:
     """Why nothing on the file system that holds `path` is touched. Raises Failure."""
-    mount = filesystems.mount_of(path)
-    if mount.type not in TOOLS:
-        return f"is on {mount.type}; only files on {', '.join(TOOLS)} can be defragmented"
+    mount = mounting.mount_of(path)
+    if mount.type not in (able := with_tool()):
+        return f"is on {mount.type}; only files on {', '.join(able)} can be defragmented"
     if "ro" in mount.options.split(","):
         return f"is on {mount.point}, which is mounted read-only"
     return None
-
-
-def risk(mount: filesystems.Mount) -> str | None:
-    """What a loss of power can do while files on this mount are defragmented, and shortly after; None: nothing known.
-
-    Seen on Linux 6.18, with files of more extents than an inode holds: after xfs_fsr the log holds the exchange of two
-    B+trees, and recovery stops at the temporary file's inode ("Metadata corruption detected at xfs_dinode_verify").
-    With reverse mapping the kernel exchanges extents in another way, and recovers. Raises OSError.
-    """
-    if mount.type != "xfs":
-        return None
-    fd = os.open(mount.point, os.O_RDONLY)
-    try:
-        geometry = fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(112))
-    finally:
-        os.close(fd)
-    if struct.unpack_from("=L", geometry, 92)[0] & XFS_FSOP_GEOM_FLAGS_RMAPBT:
-        return None
-    return (
-        f"{mount.point} is an XFS without rmapbt: if this machine crashes or loses power now, or before the log is "
-        "written back (a minute of idleness, or an unmount), it may not mount again without `xfs_repair -L` (seen on "
-        "Linux 6.18). Killing this command is safe"
-    )
 
 
 def _of_file(path: Path, found: os.stat_result) -> str | None:
@@ -135,7 +110,7 @@ def _open_for_writing(fd: int) -> str | None:
 def is_swap(found: os.stat_result, swaps: Path = Path("/proc/swaps")) -> bool:
     """Whether the kernel swaps to this file."""
     for line in swaps.read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]:
-        name = filesystems.plain(line.split()[0])
+        name = mounting.plain(line.split()[0])
         if os.path.exists(name) and os.path.samestat(os.stat(name), found):
             return True
     return False

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import defragment, filesystems
+from fsage.agent import defragment, mounting
 from fsage.agent.errors import Failure
 from fsage.defrag import guard
 from fsage.defrag.identity import Verdict, identity, verdict
@@ -85,7 +85,7 @@ def _recovered(journal: Journal | None) -> list[Outcome]:
 
 def _one(path: Path, journal: Journal, deadline: float, largest: dict[int, int | None]) -> Outcome:
     """Defragment a file that may be touched."""
-    filesystem, device = filesystems.mount_of(path).type, os.stat(path).st_dev
+    filesystem, device = mounting.mount_of(path).type, os.stat(path).st_dev
     if device not in largest:
         largest[device] = defragment.largest_free_bytes(filesystem, path)
         version = defragment.version_of(defragment.tool_of(filesystem))

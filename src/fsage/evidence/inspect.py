@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import filesystems
+from fsage.agent import filesystems, mounting
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure
-from fsage.agent.evidence import ext4, fiemap, layout, xfs
+from fsage.agent.evidence import fiemap, layout
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
 from fsage.agent.shell import run
@@ -23,7 +23,6 @@ from fsage.text.printable import printable
 from fsage.text.untrusted import NotTaken, open_file
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
-EXT = ("ext2", "ext3", "ext4")
 LUSTRE_CLIENT = (
     "a Lustre client does not see the devices; on its servers ask each OST's: `lctl get_param -n osd-ldiskfs.*.mntdev`"
 )
@@ -59,8 +58,9 @@ def _store(what: str, files_at_most: int) -> Store:
     with open_file(what) as stream:
         if b"\0" not in stream.peek(4096):  # no text has one, every file system's image begins with many
             return texts.read(stream)
-    attached = loops.devices_of(loops.identity(os.path.realpath(what)) or {})
-    if attached:
+    place = os.path.realpath(what)
+    found = loops.identity(place)
+    if found and (attached := loops.devices_of({**found, "image": place})):
         raise Failure(f"this image is attached to {attached[0]}, which may know it better: give that")
     return _of_unmounted(what)
 
@@ -68,9 +68,9 @@ def _store(what: str, files_at_most: int) -> Store:
 def _of_device(device: str) -> Store:
     number = os.stat(device).st_rdev
     name = f"{os.major(number)}:{os.minor(number)}"
-    for mount in filesystems.mounts():
+    for mount in mounting.mounts():
         same = mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device)
-        if same and mount.type in (*EXT, "xfs", "btrfs"):
+        if same and filesystems.like(mount.type):
             store = layout.of_mount(mount.type, device, Path(mount.point))
             if "device_bytes" in store.absent:
                 raise Failure(store.absent["device_bytes"])
@@ -80,24 +80,18 @@ def _of_device(device: str) -> Store:
 
 
 def _of_unmounted(device: str) -> Store:
-    """An image or a device: ext4, mounted or not, or XFS that is not mounted."""
+    """An image or a device that is mounted nowhere; ext4 may be."""
     filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
-    if filesystem in EXT:
-        store = ext4.of_device(device)
-    elif filesystem == "xfs":
-        if stat.S_ISBLK(os.stat(device).st_mode) and not filesystems.exclusive(device):
-            raise Failure("this XFS is mounted in another mount namespace: give its mount, there (nsenter -t PID -m)")
-        store = xfs.of_device(device)
-    elif filesystem == "btrfs":
-        raise Failure("btrfs can be read through its mount only: mount it (-o ro) and give that directory")
-    else:
-        raise Failure(f"{filesystem or 'nothing that blkid knows'} is on it; ext4 (ldiskfs), XFS and btrfs can be read")
+    if not (found := filesystems.like(filesystem)):
+        what = filesystem or "nothing that blkid knows"
+        raise Failure(f"{what} is on it; {filesystems.titles()} can be read")
+    store = found.free_space_unmounted(device)
     store.absent["files"] = NO_FILES
     return store
 
 
 def _of_directory(directory: Path, files_at_most: int) -> Store:
-    mount = filesystems.mount_of(directory)
+    mount = mounting.mount_of(directory)
     if mount.type != "lustre":
         store = layout.of_mount(mount.type, mount.source, Path(mount.point))
     elif ":/" in mount.source:

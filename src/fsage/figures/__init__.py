@@ -24,6 +24,7 @@ from fsage.figures.values import (
     limits,
     limits_with_zero,
     series,
+    slug,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "limits",
     "limits_with_zero",
     "series",
+    "slug",
 ]

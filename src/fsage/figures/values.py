@@ -28,6 +28,11 @@ class Axis:
     log: bool = False
 
 
+def slug(title: str) -> str:
+    """A title as a file name or a part of an address."""
+    return re.sub(r"\W+", "-", title.lower()).strip("-")
+
+
 @dataclass(frozen=True)
 class _Figure:
     title: str
@@ -36,7 +41,7 @@ class _Figure:
     @property
     def name(self) -> str:
         """The title as a file name."""
-        return re.sub(r"\W+", "-", self.title.lower()).strip("-")
+        return slug(self.title)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
-from fsage.agent.declaration import complete
+from fsage.agent.claims import Claim
 from fsage.agent.frozen import as_declared
 from fsage.plan.results import Results
 from fsage.plan.target import Target, load_claim, load_target
@@ -35,7 +35,7 @@ class Plan:
     study: Study
     target: Target
     results: Results
-    claim: dict | None
+    claim: Claim | None
 
     @cached_property
     def states(self) -> dict[str, recipes.State]:
@@ -183,7 +183,7 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
     target = load_target(inventory)
     where = Results(results_root, target.name, study.name)
     claim = load_claim(where.claim)
-    return Plan(study, target, where, claim and as_declared(claim, complete(target.model_dump())))
+    return Plan(study, target, where, claim and as_declared(claim, target.spec))
 
 
 def load_plans(studies: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> dict[str, Plan]:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from fsage.agent.declaration import complete, home_of
+from fsage.agent import filesystems, kinds
+from fsage.agent.claims import Claim
+from fsage.agent.declaration import Spec, complete, home_of
 from fsage.agent.errors import Refusal
 from fsage.plan import results
 from fsage.study.study import StudyError, explain, read_yaml, usual_target
-from fsage.text.strict import Strict, show
+from fsage.text.strict import Strict, show, unknown_value
 
 Positive = Annotated[int, Field(gt=0)]
+
+
+def _among(names: Callable[[], list[str]]) -> AfterValidator:
+    """One of those that there are."""
+
+    def check(value: str) -> str:
+        if value not in names():
+            raise ValueError(unknown_value(value, names()))
+        return value
+
+    return AfterValidator(check)
 
 
 class Scale(Strict):
@@ -42,8 +55,8 @@ class Target(Strict):
     """`fsage_target` of an inventory. Sizes in GiB and MiB as named."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-    kind: Literal["loop", "directory", "lustre"]
-    filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
+    kind: Annotated[str, _among(kinds.names)]
+    filesystem: Annotated[str, _among(filesystems.names)] = "ext4"
     stores: Positive = 1
     size_gib: Positive = 16
     minimum_gib: Positive = 4
@@ -71,14 +84,24 @@ class Target(Strict):
         return self
 
     @property
+    def spec(self) -> Spec:
+        """The complete declaration, as the agent has it."""
+        return complete(self.model_dump())
+
+    @property
+    def of_kind(self) -> type[kinds.Target]:
+        """What its kind can be asked."""
+        return kinds.of(self.kind)
+
+    @property
     def images(self) -> str | None:
         """The folder of Apptainer images to measure and report with (fsage.agent.containers), or None."""
-        return complete(self.model_dump())["containers"]
+        return self.spec["containers"]
 
     @property
     def outbox(self) -> Path:
         """Where observations wait on the launcher host, until they are fetched (see fsage.agent.cells.outbox)."""
-        return home_of(complete(self.model_dump())) / "outbox"
+        return home_of(self.spec) / "outbox"
 
 
 def default_target() -> str:
@@ -113,9 +136,9 @@ def load_target(inventory: Path) -> Target:
         raise StudyError(explain(path, error, Target)) from error
 
 
-def load_claim(path: Path) -> dict | None:
+def load_claim(path: Path) -> Claim | None:
     """The copy of the claim, or None before the target was claimed. Raises StudyError for what is no claim."""
     claim = results.read(path)
     if claim is not None and not isinstance(claim, dict):
         raise StudyError(f"{path}: {show(claim)} is no claim; move it away and claim the target again")
-    return claim
+    return cast(Claim, claim)

@@ -13,10 +13,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from fsage.agent import kinds
 from fsage.agent.message import MIB, NAME, Unacceptable, check, read, shown
 
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
 LARGEST = 2**63 - 1  # bytes of anything
+
+
+def _kind(name: str) -> str:
+    if name not in kinds.names():
+        raise ValueError(f"is none of {', '.join(kinds.names())}")
+    return name
 
 
 def _printable(text: str) -> str:
@@ -88,7 +95,7 @@ class Conditions(Message):
     allocator_reset: Word | None
     tunables: dict[Name, Json]
     tools: dict[Name, Word | None]
-    images: dict[Name, Any] | None = None
+    images: dict[Word, Word] | None = None  # path -> SHA-256
     amount_mib: Number | None
 
 
@@ -175,7 +182,7 @@ class Claim(Message):
 
     id: Name
     target: Name
-    kind: Literal["loop", "directory", "lustre"]
+    kind: Annotated[str, AfterValidator(_kind)]
     host: Word
     hosts: list[Word]
     stores: Annotated[list[Store], Field(min_length=1)]

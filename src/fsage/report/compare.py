@@ -19,12 +19,15 @@ from fsage.figures import Axis, Figure, Level, Lines, Place, Plane, limits, seri
 from fsage.report.page import draw
 from fsage.report.render import template
 from fsage.report.section import Section
+from fsage.text.sizes import round_size
 
 ALIKE = ["state", "params", "measure"]
 ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
 SIGNIFICANT = 0.05
 SHOWN = 10
 ORIGIN = {"study": "study", "target": "target", "host": "host"}
+SIZES = {"capacity_bytes": "capacity", "measured_file_bytes": "a measured file"}
+"""What the scale of a target decides: medians, as sizes."""
 
 
 class CompareError(ValueError):
@@ -149,7 +152,20 @@ def _differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
         if values[0] != values[1]:
             before, after = (", ".join(some) or "not known" for some in values)
             found.append({"what": what, "before": before, "after": after})
-    return found
+    sizes = [_sizes(frame) for frame in frames]
+    return found + [
+        {"what": what, "before": sizes[0][what], "after": sizes[1][what]}
+        for what in SIZES.values()
+        if sizes[0][what] != sizes[1][what]
+    ]
+
+
+def _sizes(frame: pd.DataFrame) -> dict[str, str]:
+    """SIZES in words."""
+    mine = samples(frame)
+    mine = mine.assign(measured_file_bytes=mine["measured_bytes"] / mine["measured_files"])
+    found = {what: mine[column].median() if column in mine else float("nan") for column, what in SIZES.items()}
+    return {what: "not known" if pd.isna(size) else round_size(int(size)) for what, size in found.items()}
 
 
 def _stamp(frames: list[pd.DataFrame], names: tuple[str, str]) -> str:

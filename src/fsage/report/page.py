@@ -153,8 +153,10 @@ def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel
     from fsage.figures.drawing import draw_all  # a second to import, which only those who draw pay
 
     folder.mkdir(parents=True, exist_ok=True)
-    for path in [*folder.glob("*.svg"), *folder.glob("*.pdf")]:
+    for path in [path for ending in ("svg", "pdf", "csv") for path in folder.glob(f"*.{ending}")]:
         path.unlink()
+    for figure in figures:
+        pd.DataFrame(figure.table()).to_csv(folder / f"{figure.name}.csv", index=False, header=False)
     panels = {panel.name: panel for panel in draw_all(figures, stamp)}
     for panel in panels.values():
         panel.write(folder)

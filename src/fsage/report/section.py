@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from fsage.figures import Figure
+from fsage.figures import Figure, slug
 
 
 @dataclass(frozen=True)
@@ -37,3 +37,8 @@ class Section:
     wide: bool = False
     warnings: list[str] = field(default_factory=list)
     table: list[list[str]] = field(default_factory=list)
+
+    @property
+    def anchor(self) -> str:
+        """The title as part of an address."""
+        return slug(self.title)

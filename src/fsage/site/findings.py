@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from fsage.agent import containers
@@ -74,27 +73,9 @@ def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
             continue
         if other.name == target.name:
             said.append(f"inventories/{folder} has a target of the same name, {target.name}: give one another name")
-        elif target.lustre and other.lustre and _file_system(target) == _file_system(other):
-            said.append(
-                f"target {other.name} of inventories/{folder} is on the same file system as {target.name} "
-                f"({''.join(_file_system(target))}): they would change each other's state"
-            )
-        elif target.kind == "directory" and target.directory and other.directory and _within(target, other):
-            said.append(
-                f"target {other.name} of inventories/{folder} shares a file tree with {target.name} "
-                f"({other.directory}, {target.directory}): they would change each other's state"
-            )
+        elif disturbs := target.of_kind.disturbs(target.spec, other.spec):
+            said.append(f"target {other.name} of inventories/{folder} {disturbs}: they would change each other's state")
     return said
-
-
-def _file_system(target: Target) -> tuple[str, str]:
-    assert target.lustre is not None
-    return f"{target.lustre.mgs}:/", target.lustre.fsname
-
-
-def _within(one: Target, other: Target) -> bool:
-    here, there = Path(str(one.directory)).resolve(), Path(str(other.directory)).resolve()
-    return here == there or here in there.parents or there in here.parents
 
 
 def _answer(host: Host) -> dict[str, Any]:

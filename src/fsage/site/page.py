@@ -44,18 +44,7 @@ def _facts(host: Host) -> tuple[str, ...]:
 def destroyed(site: Site, target: Target) -> list[str]:
     """What claiming and measuring this target will overwrite or delete."""
     claimed = any(host.answer and host.answer.get("claim") for host in site.hosts)
-    if target.kind == "directory":
-        return [f"files that fsage made in {target.directory or 'its directory'}; nothing else there is touched"]
-    if target.lustre:
-        capacity = target.lustre.capacity_gib
-        much = "all of it" if capacity == "all" else f"{capacity:g} GiB"
-        where = f"{target.lustre.mgs}:/{target.lustre.fsname}"
-        return [
-            f"files that fsage made in {target.directory}, which fill {much} of {where}; "
-            "nothing else there is touched, and no OST is formatted"
-        ]
-    made = f"{'the' if claimed else 'a new'} image of up to {target.size_gib} GiB"
-    return [f"all that is in {made} below {target.image_dir or 'the roomiest place'}; no device or file of others"]
+    return [target.of_kind.destroys(target.spec, claimed)]
 
 
 def changed(site: Site, plans: list[Plan]) -> list[str]:

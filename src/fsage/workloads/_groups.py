@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers
+from fsage.agent import containers, kinds
 from fsage.agent.steps import contended_files
 from fsage.agent.structure import files
 from fsage.parse import MIB, BadOutput
@@ -130,7 +130,7 @@ def metrics(name: str, one: Mapping, seconds: float) -> _shared.Metrics:
 
 def _check(params: Params, claim: Mapping) -> None:
     """Raise Unsupported for what this target can never do."""
-    if claim["kind"] != "loop":
+    if not kinds.of(claim["kind"]).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} has no device of its own whose scheduler could be set")
     if claim.get("device_model", {}).get("kind") == "iocost":
         raise Unsupported(

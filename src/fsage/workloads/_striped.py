@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import striping
+from fsage.agent import kinds, striping
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import servercache
@@ -40,7 +40,7 @@ def controlled(params: Params, phases: list[dict], steps: Sequence[Mapping], cla
     """
     more: dict[str, Any] = {}
     if params.server_cache != servercache.KEPT:
-        if claim["kind"] != "lustre":
+        if not kinds.of(claim["kind"]).has_osts:
             raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
         more["server_cache"] = params.server_cache
     if params.read_eviction_file:
@@ -82,8 +82,11 @@ def layout(steps: Sequence[Mapping], claim: Mapping) -> list[striping.Segment]:
     step = next((one for one in steps if one["kind"] == "stripe"), None)
     if step is None:
         raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
-    if claim["kind"] == "directory":
-        raise Unsupported("a target of kind directory has no OSTs, nor stores of its own to put a file's objects on")
+    kind = kinds.of(claim["kind"])
+    if not (kind.has_osts or kind.own_stores):
+        raise Unsupported(
+            f"a target of kind {claim['kind']} has no OSTs, nor stores of its own to put a file's objects on"
+        )
     try:
         return striping.of_step(step, claim)
     except Refusal as why:
@@ -99,7 +102,7 @@ def opened(steps: Sequence[Mapping], claim: Mapping) -> tuple[list[striping.Segm
     """What is opened of the state's striped file: paths by object, and the map to them; raises as `layout`."""
     segments = layout(steps, claim)
     places = _shared.directories(claim, ":").split(":")
-    if claim["kind"] != "lustre":
+    if not kinds.of(claim["kind"]).has_osts:
         return segments, [f"{places[number % len(places)]}/object{number}" for number in range(_count(segments))]
     realisation = next(one for one in steps if one["kind"] == "stripe")["realisation"]
     found, paths = striping.on_lustre(segments, realisation)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import containers, striping
+from fsage.agent import containers, kinds, striping
 from fsage.agent.blast import blastdb, sequences
 from fsage.agent.errors import Refusal
 from fsage.agent.steps import database
@@ -94,7 +94,7 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     osts = [0] * striping.osts_of(claim)
     for one in volumes:
         osts[one.ost] += one.end_bytes - one.start_bytes
-    mib = max(osts) / MIB if claim["kind"] == "loop" else volumes[-1].end_bytes / MIB
+    mib = max(osts) / MIB if kinds.of(claim["kind"]).own_stores else volumes[-1].end_bytes / MIB
     computing = PROCESS_S * len(_shares(params, claim, len(volumes)))
     rest = calibration["cell_overhead_s"] + _striped.eviction_seconds(params, 1, steps, claim)
     return rest + computing + mib / (MAPPED * calibration["read_mib_s"])

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers
+from fsage.agent import containers, kinds
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, Unsupported, _shared
 
@@ -31,7 +31,7 @@ class Params(BaseModel):
 def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
     """One phase, `read`. Raises Unsupported where the target has no device of its own."""
     params = Params.model_validate(params)
-    if claim["kind"] != "loop":
+    if not kinds.of(claim["kind"]).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} has no device that could be read past its file system")
     amount_bytes = claim["amount_mib"] * MIB
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
@@ -61,7 +61,7 @@ def bytes_written(params: Params | dict, claim: Mapping) -> int:
 
 def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
     """Estimate from the claim's calibration; none where it is unsupported."""
-    if claim["kind"] != "loop":
+    if not kinds.of(claim["kind"]).own_stores:
         return 0.0
     mib = claim["amount_mib"] * claim.get("passes", 1)
     return claim["calibration"]["cell_overhead_s"] + mib / claim["calibration"]["read_mib_s"]

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from fsage.agent import kinds
 from fsage.agent.declaration import MIB
 from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
 from fsage.agent.netflow.greeting import KEY
@@ -109,7 +110,7 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     around = len(PHASES) * (calibration["cell_overhead_s"] + REMOUNT_S * len(claim["stores"]))
     around += size_bytes / MIB / GENERATE_MIB_S
     around += _striped.eviction_seconds(params, len(PHASES), steps, claim)
-    if claim["kind"] != "loop":
+    if not kinds.of(claim["kind"]).own_stores:
         read_s = params.block_size / MIB / calibration["read_mib_s"]
         return around + size_bytes / MIB / calibration["read_mib_s"] + reads * read_s
     of_osts = [size for size in _striped.ost_bytes(layout, claim) if size]

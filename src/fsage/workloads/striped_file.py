@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import containers, striping
+from fsage.agent import containers, kinds, striping
 from fsage.agent.declaration import MIB
 from fsage.agent.striping import Segment
 from fsage.parse import BadOutput, fio, ior
@@ -44,7 +44,7 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     _striped.clients(params.nodes, claim)
     layout = _striped.layout(steps, claim)
     segments, paths = _striped.opened(steps, claim)
-    if claim["kind"] == "lustre":
+    if kinds.of(claim["kind"]).has_osts:
         phases = [_iors(params, claim, name, segments, paths) for name in PHASES]
         return _striped.controlled(params, phases, steps, claim)
     odd = next((one.stripe_bytes for one in layout if one.stripe_bytes % params.transfer_size), None)
@@ -80,7 +80,7 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     except Unsupported:
         return 0.0
     mib, calibration = bytes_written(params, claim) / MIB, claim["calibration"]
-    if claim["kind"] == "loop":
+    if kinds.of(claim["kind"]).own_stores:
         mib = max(_striped.ost_bytes(layout, claim)) / MIB
     rest = calibration["cell_overhead_s"] + _striped.eviction_seconds(params, len(PHASES), steps, claim)
     return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]

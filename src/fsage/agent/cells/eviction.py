@@ -38,9 +38,7 @@ def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> 
     room = Room(target)
     room.must_hold(COUNT * each, "the cache-eviction file (eviction_file can be less)")
     files.make_room(target.mounts, GENERATION)
-    if target.kind == "lustre":
-        everywhere = {"stripe_count": stripes.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY}
-        stripes.set_on(files.path_of(target.mounts, GENERATION, 0).parent, everywhere)
+    target.spread(files.path_of(target.mounts, GENERATION, 0).parent)
     for index in range(COUNT):
         check_lease()
         path = files.path_of(target.mounts, GENERATION, index)

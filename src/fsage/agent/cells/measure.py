@@ -90,8 +90,8 @@ def hosts_of(target: Target, request: dict) -> dict[str, list[dict]]:
                 f"names {', '.join(names)}: a study's hosts stay the same. Name those again, or release the target and "
                 "claim it for these"
             )
-        if target.kind == "loop":
-            raise Refusal(f"target {target.name} (kind: loop) is of one host: name one in the group clients")
+        if target.of_one_host:
+            raise Refusal(f"target {target.name} (kind: {target.kind}) is of one host: name one in the group clients")
     return hosts
 
 

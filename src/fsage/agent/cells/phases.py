@@ -19,7 +19,7 @@ from fsage.agent.fingerprint import layout_of
 from fsage.agent.hosts.attendant import measured_files
 from fsage.agent.hosts.library import in_memory, packed, path_of
 from fsage.agent.hosts.others import Hosts, Lost
-from fsage.agent.lustre import placement, servercache
+from fsage.agent.lustre import servercache
 from fsage.agent.target import Target
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
@@ -41,8 +41,7 @@ class Phases:
         taken: list[dict] = []
         try:
             with servercache.held(self.hosts, cell["phases"]) as server_cache:
-                if self.target.kind == "lustre":
-                    placement.make_folders(self.target, state)
+                self.target.make_folders(state)
                 taken, why = self.measured(cell, state)
         except Lost:
             raise
@@ -102,16 +101,18 @@ class Phases:
             if not phase.get("reads"):
                 files = measured_files(self.target.mounts)
                 result["extents"] = layout_of(files, self.target.mounts)
-                if self.target.kind == "lustre" and (why := self.place(files, result, state)):
+                if why := self.place(files, result, state):
                     return taken, f"{phase['name']}: {why}"
         return taken, None
 
     def place(self, files: list[Path], result: dict, state: dict) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
-            found = placement.of_striped(self.target, files, state)
+            found = self.target.placement(files, state)
         except Failure as why:
             return str(why)
+        if found is None:
+            return None
         result["placement"] = found
         if result["extents"]:  # of every OST on its own, and by what the whole file system has
             result["extents"] |= {"mean_position": None, "position_sd": None}

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import filesystems, journal, places
+from fsage.agent import journal, mounting, places
 from fsage.agent.errors import Failure
 from fsage.agent.target import Target
 
@@ -92,7 +92,7 @@ def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
     for left in [entry for entry in journal.entries(noted) if entry["kind"] == "trace"]:
         end(left)
         journal.strike(noted, left)
-    there = [mount.point for mount in filesystems.mounts() if mount.type == "tracefs" and mount.root == "/"]
+    there = [mount.point for mount in mounting.mounts() if mount.type == "tracefs" and mount.root == "/"]
     mounted = None if there else str(PLACE / target.name)
     root = Path(there[0] if there else str(mounted))
     entry = {"kind": "trace", "instance": str(root / "instances" / f"fsage-{target.name}"), "mounted": mounted}
@@ -101,7 +101,7 @@ def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
     try:
         if mounted:
             places.make(root)
-            filesystems.mount_call("fsage", mounted, "tracefs", 0, "")
+            mounting.mount_call("fsage", mounted, "tracefs", 0, "")
         instance.mkdir()
         (instance / "trace_clock").write_text("mono")
         (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
@@ -193,8 +193,8 @@ def end(entry: journal.Entry) -> str:
         with suppress(OSError):
             (instance / "tracing_on").write_text("0")
         instance.rmdir()
-    if entry["mounted"] and (mount := filesystems.mounted_at(entry["mounted"])) and mount.type == "tracefs":
-        filesystems.unmount(Path(entry["mounted"]))
+    if entry["mounted"] and (mount := mounting.mounted_at(entry["mounted"])) and mount.type == "tracefs":
+        mounting.unmount(Path(entry["mounted"]))
     for folder in (Path(entry["mounted"]), PLACE) if entry["mounted"] else ():
         with suppress(OSError):
             folder.rmdir()

@@ -30,7 +30,7 @@ class Visit:
     def __init__(self, target: Target, request: dict, watch: Watch, hosts: Hosts) -> None:
         self.target, self.request, self.watch, self.hosts = target, request, watch, hosts
         self.mount = target.mounts[0]
-        self.lustre: dict[str, Any] = target.spec["lustre"] or {}
+        self.lustre = target.spec["lustre"]
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
         self.now: dict = {}
         self.differs: str | None = None  # what the last check found
@@ -75,7 +75,7 @@ class Visit:
         """Token, epoch and fingerprint against what this visit expects."""
         began = time.monotonic()
         now = token.read(self.mount)
-        prints = fingerprint(self.target.mounts, self.target.filesystem)
+        prints = fingerprint(self.target)
         self.differs = "its token is another one" if now != self.now else differs(self.target, self.now, prints)
         return {
             "state": self.now["state"],
@@ -136,9 +136,9 @@ class Visit:
     def no_room(self, cell: dict) -> str | None:
         """Why the files that a cell makes would be more than the target's claim allows; None where they are not.
 
-        A target of kind loop is a file system of its own, which the kernel keeps from growing.
+        A file system of its own the kernel keeps from growing.
         """
-        if self.target.kind == "loop":
+        if self.target.own_stores:
             return None
         try:
             room = Room(self.target, held=self.now["held_bytes"])

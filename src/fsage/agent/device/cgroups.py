@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.agent import files, filesystems, journal, privilege
+from fsage.agent import files, journal, mounting, privilege
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.privilege import privileged
 
@@ -25,7 +25,7 @@ WEIGHTS = (1, 10_000)
 
 def root() -> Path | None:
     """The root group of cgroup v2 as this process can reach it. Only the real root has no cgroup.events."""
-    for mount in filesystems.mounts():
+    for mount in mounting.mounts():
         if mount.type == "cgroup2" and mount.root == "/" and not os.path.exists(mount.point + "/cgroup.events"):
             return Path(mount.point)
     return None
@@ -33,7 +33,7 @@ def root() -> Path | None:
 
 def v1() -> Path | None:
     """Where the block I/O controller of cgroup v1 is mounted."""
-    for mount in filesystems.mounts():
+    for mount in mounting.mounts():
         if mount.type == "cgroup" and mount.root == "/" and "blkio" in mount.super_options.split(","):
             return Path(mount.point)
     return None

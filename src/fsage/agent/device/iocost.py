@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, filesystems, journal
+from fsage.agent import files, journal, mounting
 from fsage.agent.device import cgroups
 from fsage.agent.device.cgroups import words, write
 from fsage.agent.device.model import MIB, Model
@@ -212,7 +212,7 @@ def _plan_move(allow_moving: list[str]) -> journal.Entry:
     root = cgroups.root()
     return plan_move(
         Path("/proc/cgroups").read_text(encoding="ascii"),
-        filesystems.mounts(),
+        mounting.mounts(),
         words(root / "cgroup.subtree_control") if root else [],
         allow_moving,
         _below,
@@ -229,7 +229,7 @@ def _below(point: str) -> int:
 
 def plan_move(
     cgroups: str,
-    mounts: list[filesystems.Mount],
+    mounts: list[mounting.Mount],
     used_in_v2: list[str],
     allow_moving: list[str],
     below: Callable[[str], int],
@@ -274,7 +274,7 @@ def plan_move(
 def _remount(point: str, options: str, flags: int) -> None:
     """Give a cgroup v1 hierarchy just these controllers. (mount(8) would merge the old ones in.)"""
     try:
-        filesystems.mount_call("cgroup", point, "cgroup", MS_REMOUNT | flags, options)
+        mounting.mount_call("cgroup", point, "cgroup", MS_REMOUNT | flags, options)
     except OSError as error:
         raise Failure(f"remounting {point} with {options}: {error.strerror}") from error
 
@@ -299,7 +299,7 @@ def _move_back(entry: journal.Entry) -> str:
             f"{failure}; it was {entry['before']} before fsage. Somebody else's group uses the io controller of "
             "cgroup v2 by now; end it and release the target again"
         ) from failure
-    now = filesystems.mounted_at(entry["mount"])
+    now = mounting.mounted_at(entry["mount"])
     if now is None or not set(entry["before"].split(",")) <= set(now.super_options.split(",")):
         raise Failure(f"{entry['mount']} has {now and now.super_options} after remounting it with {entry['before']}")
     return f"{entry['mount']} has {entry['before']} again"

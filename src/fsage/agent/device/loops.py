@@ -9,7 +9,7 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.privilege import privileged
@@ -19,6 +19,20 @@ LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
 LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
 LO_FLAGS_DIRECT_IO = 16
 CLEAR = "ansible-playbook local_target.yml -e fsage_local_target_state=absent"
+
+
+class ImageId(TypedDict):
+    """What tells an image file from every other on its host; `bytes`: its size."""
+
+    dev: int
+    ino: int
+    bytes: int
+
+
+class Image(ImageId):
+    """An image file, or what a device model offers in its place."""
+
+    image: str  # its path
 
 
 class _LoopInfo(ctypes.Structure):
@@ -32,7 +46,7 @@ class _LoopInfo(ctypes.Structure):
     ]
 
 
-def verify(image: dict[str, Any]) -> None:
+def verify(image: Image) -> None:
     """`Refusal` unless the image file is the very file that `create` wrote."""
     expected = {key: image[key] for key in ("dev", "ino", "bytes")}
     found = identity(image["image"])
@@ -41,7 +55,7 @@ def verify(image: dict[str, Any]) -> None:
         raise Refusal(f"{image['image']} {was}; nothing was touched. To clear the target: {CLEAR}")
 
 
-def identity(path: str) -> dict[str, int] | None:
+def identity(path: str) -> ImageId | None:
     """Device, inode and size of a regular file; None when there is none."""
     try:
         stat = os.lstat(path)
@@ -51,7 +65,7 @@ def identity(path: str) -> dict[str, int] | None:
 
 
 @privileged("devices")
-def devices_of(image: dict[str, Any]) -> list[str]:
+def devices_of(image: Image) -> list[str]:
     """The loop devices on this image, by device and inode as the kernel tells them (a path may lie)."""
     found = []
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
@@ -63,7 +77,7 @@ def devices_of(image: dict[str, Any]) -> list[str]:
 
 
 @privileged("device")
-def device_of(image: dict[str, Any]) -> str | None:
+def device_of(image: Image) -> str | None:
     """The loop device on this image, verified to serve direct I/O; None when it has none."""
     found = devices_of(image)
     if len(found) > 1:
@@ -96,7 +110,7 @@ def loop_info(device: str) -> _LoopInfo | None:
 
 
 @privileged("attach")
-def attach(image: dict[str, Any], owner: int | None = None) -> str:
+def attach(image: Image, owner: int | None = None) -> str:
     """The loop device on this image, attached with direct I/O to the file if it was not; `owner`: whose it must be."""
     verify(image)
     descriptor = _opened(image, owner)
@@ -116,7 +130,7 @@ def attach(image: dict[str, Any], owner: int | None = None) -> str:
     return device
 
 
-def _opened(image: dict[str, Any], owner: int | None) -> int:
+def _opened(image: Image, owner: int | None) -> int:
     """The very file that is meant, open for reading and writing; whatever else has its name is not even opened."""
     there = os.open(image["image"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -159,7 +173,7 @@ def _attach(image: int) -> str:
 
 
 @privileged("detach")
-def detach(image: dict[str, Any]) -> None:
+def detach(image: Image) -> None:
     """Detach every loop device from this image, leave it as new, and prove it."""
     for device in devices_of(image):
         run(["losetup", "--detach", device])

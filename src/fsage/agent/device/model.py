@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fsage.agent.device.loops import Image
+
+if TYPE_CHECKING:
+    from fsage.agent.claims import Store
 
 MIB = 1 << 20
 
@@ -28,7 +33,7 @@ class Model:
         """What every figure says of numbers that were taken under it."""
         return "no device model"
 
-    def disk(self, store: dict[str, Any]) -> dict[str, Any]:
+    def disk(self, store: Store) -> Image:
         """The file that the store's loop device is attached to, made to be there: path, dev, ino and bytes."""
         return {**store["image_id"], "image": store["image"]}
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fsage.agent.device.iocost import Iocost
 from fsage.agent.device.model import Model
 from fsage.agent.device.seek import Seek
 
+if TYPE_CHECKING:
+    from fsage.agent.claims import Claim
+
 KINDS: dict[str, type[Model]] = {"none": Model, "iocost": Iocost, "seek": Seek}
 
 
-def claimed(home: Path, name: str, claim: dict[str, Any]) -> Model:
+def claimed(home: Path, name: str, claim: Claim) -> Model:
     """The model of a target as its claim has it; none while that is not chosen yet."""
     parameters = claim.get("device_model", {"kind": "none"})
     return KINDS[parameters["kind"]](home, name, parameters)

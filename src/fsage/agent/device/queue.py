@@ -38,7 +38,9 @@ OF_BFQ = "iosched/low_latency"
 """And one of BFQ's, which no study names."""
 
 
-def tune(queues: list[Path], name: str, value: Any, before: list[str] | None, check: bool) -> tuple[dict, bool, str]:
+def tune(
+    queues: list[Path], name: str, value: Any, before: list[str] | None, check: bool
+) -> tuple[dict[str, Any], bool, str]:
     """Set a tunable of every queue and read it back: what to note of it, whether anything was changed, and in words.
 
     `before`: what it was before fsage set it first, where that is noted.

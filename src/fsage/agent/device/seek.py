@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import fsage
-from fsage.agent import filesystems, journal, places
+from fsage.agent import journal, mounting, places
+from fsage.agent.claims import Store
 from fsage.agent.device import loops, seekdisk
+from fsage.agent.device.loops import Image
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
@@ -65,14 +67,14 @@ class Seek(Model):
             said.append(f"drift of {drift:+g}% an hour")
         return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
 
-    def disk(self, store: dict[str, Any]) -> dict[str, Any]:
+    def disk(self, store: Store) -> Image:
         """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""
         image, point = super().disk(store), point_of(store)
         pid, there = server_of(image["image"]), _mount(point)
         if pid is None:
             if there is not None:
                 _clear(_offered(there, image["bytes"]))
-                filesystems.unmount(point)
+                mounting.unmount(point)
             loops.detach(image)
             self._start(image["image"], point)
             there = _mount(point)
@@ -106,19 +108,19 @@ class Seek(Model):
 
     def _start(self, image: str, point: Path) -> None:
         journal.note(journal.path_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})
-        filesystems.refuse_occupied(point, f"the disk on {image}")
+        mounting.refuse_occupied(point, f"the disk on {image}")
         places.make(point)
         package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in
         environment = {**os.environ, "LC_ALL": "C", "PYTHONPATH": package}
         run([sys.executable, "-S", "-m", MODULE, *self._asked(image, point)], env=environment, cwd="/")
 
 
-def point_of(store: dict[str, Any]) -> Path:
+def point_of(store: Store) -> Path:
     """Where the disk of a store is mounted."""
     return Path(store["mount"] + ".disk")
 
 
-def disks(home: Path) -> list[dict[str, Any]]:
+def disks(home: Path) -> list[Image]:
     """The files that the disks of this target offer now, dead ones too, as far as its journal names them."""
     noted = [entry for entry in journal.entries(journal.path_of(home)) if entry["kind"] == "seekdisk"]
     mounts = [_mount(Path(entry["point"])) for entry in noted]
@@ -128,7 +130,7 @@ def disks(home: Path) -> list[dict[str, Any]]:
 def read(device: str) -> dict[str, float] | None:
     """What is charged for I/O on a loop device (`seekdisk.Costs`), of the living disk that it is on; else None."""
     info = loops.loop_info(device)
-    for there in filesystems.mounts():
+    for there in mounting.mounts():
         if info is not None and there.source.startswith(seekdisk.SOURCE) and _device(there) == info.device:
             pid = _served_by(there)
             words = _parameters(pid)
@@ -151,24 +153,24 @@ def server_of(image: str) -> int | None:
     return None if kind == fcntl.F_UNLCK else pid
 
 
-def _mount(point: Path) -> filesystems.Mount | None:
+def _mount(point: Path) -> mounting.Mount | None:
     """The disk mounted at `point`, living or dead; `Refusal` where something else is."""
-    there = filesystems.mounted_at(point)
+    there = mounting.mounted_at(point)
     if there is not None and not there.source.startswith(seekdisk.SOURCE):
         raise Refusal(f"{point}: {there.source} ({there.type}) is mounted there, which is not fsage's; unmount it")
     return there
 
 
-def _offered(there: filesystems.Mount, size_bytes: int) -> dict[str, Any]:
+def _offered(there: mounting.Mount, size_bytes: int) -> Image:
     path = f"{there.point}/{seekdisk.NAME.decode()}"
     return {"image": path, "dev": _device(there), "ino": seekdisk.DISK, "bytes": size_bytes}
 
 
-def _device(there: filesystems.Mount) -> int:
+def _device(there: mounting.Mount) -> int:
     return os.makedev(*map(int, there.device.split(":")))
 
 
-def _served_by(there: filesystems.Mount) -> int:
+def _served_by(there: mounting.Mount) -> int:
     return int(there.source[len(seekdisk.SOURCE) :])
 
 
@@ -185,10 +187,10 @@ def _parameters(pid: int) -> list[str] | None:
     return words[words.index(MODULE) + 1 :] if MODULE in words else None
 
 
-def _clear(disk: dict[str, Any]) -> None:
+def _clear(disk: Image) -> None:
     """Take everything off a disk: what is mounted of it, and its loop devices."""
     for device in loops.devices_of(disk):
-        filesystems.unmount_all(device)
+        mounting.unmount_all(device)
     loops.detach(disk)
 
 
@@ -197,7 +199,7 @@ def _end(entry: journal.Entry) -> str:
     image, point, deadline = entry["image"], Path(entry["point"]), time.monotonic() + END_PATIENCE_S
     while (there := _mount(point)) or server_of(image) is not None:  # killed while it was being started, it mounts yet
         if there is not None:
-            filesystems.unmount(point)
+            mounting.unmount(point)
         if time.monotonic() > deadline:
             pid = server_of(image)
             raise Failure(

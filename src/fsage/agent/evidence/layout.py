@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import filesystems
 from fsage.agent.errors import Failure
-from fsage.agent.evidence import btrfs, ext4, fiemap, xfs
+from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.freespace import BINS
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
@@ -17,8 +18,6 @@ from fsage.agent.structure import fillers
 from fsage.agent.target import Target
 
 SCHEMA = 1
-NOT_ALONE = "the target is a directory: its file system is not its own"
-ON_OSTS = "the free space of Lustre is on its OSTs, the stores before this one"
 
 
 def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -30,26 +29,15 @@ def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any
     began = time.monotonic()
     stores = list(osts)
     for number, mount in enumerate(target.mounts):
-        if target.kind != "loop":
-            reason = ON_OSTS if target.kind == "lustre" else NOT_ALONE
-            store = Store(target.filesystem, {}, {}, without(OF_DEVICE, reason))
-        else:
-            assert target.filesystem is not None
-            store = of_mount(target.filesystem, target.devices[number], mount)
+        store = target.free_space(number)
         try:
             found = of_files((entry.path for entry in fillers(mount)), os.statvfs(mount).f_frsize)
             store.found["files"] = {"filler": found.summary()}
             store.source["files"] = "FIEMAP"
         except OSError as error:
-            store.absent["files"] = why_no_extents(target.filesystem, error)
+            store.absent["files"] = target.why_no_extents(error)
         stores.append(store.summary(len(stores)))
     return {"schema": SCHEMA, "seconds": time.monotonic() - began, "stores": stores}
-
-
-def why_no_extents(filesystem: str | None, error: OSError) -> str:
-    """Why a file system does not say where its files lie."""
-    said = f"FIEMAP: {error.strerror}"
-    return f"{said}; Lustre gives it for files of one stripe only" if filesystem == "lustre" else said
 
 
 def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Store:
@@ -57,14 +45,11 @@ def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Sto
 
     Nothing is synchronised: what the kernel has not placed yet counts as free.
     """
+    found = filesystems.like(filesystem)
     try:
-        if filesystem in ("ext2", "ext3", "ext4"):
-            return ext4.of_mount(device, mount, bins)
-        if filesystem == "xfs":
-            return xfs.of_mount(mount, bins)
-        if filesystem == "btrfs":
-            return btrfs.of_mount(mount, bins)
-        reason = f"of {filesystem} no free space is read; only of ext4 (ldiskfs), XFS and btrfs"
+        if found:
+            return found.free_space(device, mount, bins)
+        reason = f"of {filesystem} no free space is read; only of {filesystems.titles()}"
     except (OSError, ValueError, Failure) as error:
         reason = str(error)
     return Store(filesystem, {}, {}, without(OF_DEVICE, reason))

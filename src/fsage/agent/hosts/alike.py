@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import containers, privilege, run_as
+from fsage.agent.declaration import Spec
 from fsage.agent.lustre import params
 
 SKEW_S = 2.0
@@ -26,7 +27,7 @@ ALIKE = {
 """What the clients must have in common for their numbers to belong together."""
 
 
-def facts(spec: dict[str, Any]) -> dict[str, Any]:
+def facts(spec: Spec) -> dict[str, Any]:
     """This host, as far as it costs nothing to tell."""
     uname = os.uname()
     return {
@@ -38,7 +39,7 @@ def facts(spec: dict[str, Any]) -> dict[str, Any]:
         "network_mbit_s": network_mbit_s(),
         "time": time.time(),
         "images": containers.digests(spec["containers"]),
-        "lustre": params.version() if spec["kind"] == "lustre" and shutil.which("lctl") else None,
+        "lustre": params.version() if spec["lustre"] and shutil.which("lctl") else None,
     }
 
 

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from fsage.agent import caches, probe
 from fsage.agent.cells import eviction
+from fsage.agent.declaration import Spec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.armed import Armed
@@ -38,12 +39,13 @@ class Attendant:
     """What a host can be told to do."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        spec, claim, client = given["target"], given["claim"], given["role"] == "client"
+        claim, client = given["claim"], given["role"] == "client"
+        spec: Spec = given["target"]  # complete, as `Hosts` has it
         if not client:  # nothing is measured there
             spec = {**spec, "run_as": None}
         self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
         self.armed: Armed | None = None
-        self.spec = {} if client else spec
+        self.spec: Spec | None = None if client else spec
         if self.spec and claim:
             servercache.put_back(spec)  # what one that was killed left
         self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else alike.facts(spec)
@@ -64,7 +66,7 @@ class Attendant:
 
     def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
         """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
-        return drop_of(self.target, map(Path, of_state)) if self.target else caches.drop_all()
+        return dict(drop_of(self.target, map(Path, of_state))) if self.target else caches.drop_all()
 
     def read(self) -> dict[str, Any]:
         """Read the target's cache-eviction file."""
@@ -74,10 +76,12 @@ class Attendant:
 
     def server_cache(self, setting: str | None = None) -> dict[str, Any]:
         """What fsage.agent.lustre.servercache.serve gives."""
+        assert self.spec  # servers only
         return servercache.serve(self.spec, setting)
 
     def prealloc(self) -> dict[str, Any]:
         """The preallocation table of each ldiskfs OST that this host serves, under `tables`."""
+        assert self.spec  # servers only
         return {"tables": prealloc.tables_of(self.spec)}
 
     def leave(self) -> None:
@@ -117,7 +121,7 @@ def gone() -> None:
             raise Gone
 
 
-def drop_of(target: Target, of_state: Iterable[Path] = ()) -> dict[str, Any]:
+def drop_of(target: Target, of_state: Iterable[Path] = ()) -> caches.Dropped:
     """Make a client's caches of a target that several share cold; caches.drop's answer."""
     lustre = target.spec["lustre"]
     files = [*measured_files(target.mounts), *of_state]

@@ -9,6 +9,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsage
+
 PACKAGE = Path(__file__).absolute().parents[2]  # not resolved: a file without a name has no other path than this
 # It lies in memory, in a file without a name: there is nothing on disk that others could have put there. Its path is by
 # process number, so that the agent's own programs find it while the agent lives.
@@ -51,6 +53,8 @@ def packed() -> bytes:
         return whole.read_bytes()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in [PACKAGE / "__init__.py", *sorted((PACKAGE / "agent").rglob("*.py"))]:
-            archive.writestr(zipfile.ZipInfo(str(path.relative_to(PACKAGE.parent))), path.read_bytes())
+        archive.writestr(zipfile.ZipInfo("fsage/__init__.py"), (PACKAGE / "__init__.py").read_bytes())
+        for top in map(Path, fsage.__path__):  # its own, and an extension's (fsage.extensions)
+            for path in sorted((top / "agent").rglob("*.py")):
+                archive.writestr(zipfile.ZipInfo(f"fsage/{path.relative_to(top)}"), path.read_bytes())
     return buffer.getvalue()

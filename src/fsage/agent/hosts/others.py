@@ -19,8 +19,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, probe
+from fsage.agent import caches, kinds, probe
 from fsage.agent.cells import eviction
+from fsage.agent.claims import Claim
+from fsage.agent.declaration import Spec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.answers import ANSWER_BYTES, checked
@@ -134,17 +136,17 @@ def of(request: dict[str, Any]) -> dict[str, list[dict]]:
     return request.get("hosts") or {"clients": [{"name": os.uname().nodename}], "servers": []}
 
 
-def meet(spec: dict[str, Any], request: dict[str, Any]) -> None:
+def meet(spec: Spec, request: dict[str, Any]) -> None:
     """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
-    if spec["launcher"] == "srun" and spec["kind"] == "loop":
+    if spec["launcher"] == "srun" and kinds.of(spec["kind"]).of_one_host:
         raise Refusal(
-            f"fsage_target.launcher is srun and kind is loop: slurmd starts what srun launches outside of fsage's "
-            f"mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. "
+            f"fsage_target.launcher is srun and kind is {spec['kind']}: slurmd starts what srun launches outside of "
+            f"fsage's mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. "
             "Nothing was touched"
         )
-    if spec["kind"] != "loop":  # that is of one host
+    if not kinds.of(spec["kind"]).of_one_host:
         Hosts(spec, None, of(request)).close()
 
 
@@ -155,7 +157,7 @@ class Hosts:
     where a client lacks something. What each client is, this one too, is in `alike`.
     """
 
-    def __init__(self, spec: dict[str, Any], claim: dict | None, hosts: dict[str, list[dict]]) -> None:
+    def __init__(self, spec: Spec, claim: Claim | None, hosts: dict[str, list[dict]]) -> None:
         self.said = time.monotonic()
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
@@ -212,7 +214,7 @@ class Hosts:
         for host in self.clients:
             host.tell({"do": "drop", "of_state": list(map(str, of_state))})
         here = drop_of(target, of_state)
-        there = self._answers(self.clients)
+        there: Mapping[str, Any] = self._answers(self.clients)
         every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
         return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 from fsage.agent import caches
 from fsage.agent.errors import Failure
@@ -14,7 +13,7 @@ PATIENCE_S = 30.0
 LOOK_EVERY_S = 0.05
 
 
-def drop(fsname: str, files: list[Path]) -> dict[str, Any]:
+def drop(fsname: str, files: list[Path]) -> caches.Dropped:
     """Give back every lock that nobody uses, then drop the caches; caches.drop's answer, with `locks` cancelled.
 
     To count the files' pages takes locks again, under which names and attributes live: these are given back last.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, filesystems
-from fsage.agent.declaration import complete
+from fsage.agent import declaration, mounting
+from fsage.agent.declaration import LustreSpec, complete
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts
 from fsage.agent.shell import run
@@ -78,17 +79,16 @@ def mkfs_options(made: dict[str, str]) -> str:
     return " ".join([*words, *([f"-E {','.join(extended)}"] if extended else [])])
 
 
-def format_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def format_osts(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """Format `request["osts"]`, [{"device", "mount"}], if `request["destroy"]` is the file system's name.
 
     Each keeps its number and stays mounted where it was. All devices are looked at before the first is touched.
     """
-    spec = complete(spec)
-    lustre, asked = spec["lustre"] or {}, request.get("osts", [])
-    if spec["kind"] != "lustre" or request.get("destroy") != lustre["fsname"]:
+    lustre, asked = complete(declared)["lustre"], request.get("osts", [])
+    if not lustre or request.get("destroy") != lustre["fsname"]:
         raise Refusal(
             f"formatting OSTs destroys all data on them and is done only when asked for by name: "
-            f"-e format_osts_destroy={lustre.get('fsname', 'FSNAME')}; it was {request.get('destroy')!r}"
+            f"-e format_osts_destroy={lustre['fsname'] if lustre else 'FSNAME'}; it was {request.get('destroy')!r}"
         )
     if not asked:
         raise Refusal(f"{os.uname().nodename}: format_osts_devices names no device; nothing was formatted")
@@ -116,8 +116,8 @@ def format_osts(spec: dict[str, Any], request: dict[str, Any], check: bool) -> d
     return {"changed": True, "msg": f"formatted {said}"}
 
 
-def _format(device: str, point: Path, found: dict[str, str], made: dict[str, str], lustre: dict[str, Any]) -> None:
-    if filesystems.mounted_at(point):
+def _format(device: str, point: Path, found: dict[str, str], made: dict[str, str], lustre: LustreSpec) -> None:
+    if mounting.mounted_at(point):
         run(["umount", str(point)], timeout=LUSTRE_PATIENCE_S)
     parameters = found.get("Parameters", "").split()
     nodes = [f"--{one}" for one in parameters if one.startswith("mgsnode=")]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from fsage.agent.declaration import LustreSpec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.shell import run
 
@@ -48,7 +49,7 @@ def of_clients() -> list[ClientMount]:
     return parse(run(["findmnt", "--json", "--list", "--types", "lustre"], ok=(0, NOTHING_FOUND)).stdout)
 
 
-def client_mount(lustre: dict[str, Any], directory: Path) -> ClientMount:
+def client_mount(lustre: LustreSpec, directory: Path) -> ClientMount:
     """The mount of the declared file system that holds `directory`; `Refusal` names what is mounted instead."""
     mounts = of_clients()
     wanted = f"{lustre['mgs']}:/{lustre['fsname']}"

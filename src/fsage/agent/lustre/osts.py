@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fsage.agent.declaration import complete
+from fsage.agent.declaration import complete, lustre_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import ext4
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
@@ -23,12 +24,12 @@ NO_FILES = "files are asked for through a client: the last store"
 NOT_SEEN = "no host of the inventory's group `servers` serves it"
 
 
-def inspect(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def inspect(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """The verb `osts`: Store.summary, with `ost` and `host`, of each OST of the target that this host serves."""
-    spec = complete(spec)
-    if spec["kind"] != "lustre":
+    spec = complete(declared)
+    if not (lustre := spec["lustre"]):
         return {"changed": False, "msg": f"target {spec['name']} has no OSTs", "osts": []}
-    fsname = spec["lustre"]["fsname"]
+    fsname = lustre["fsname"]
     found = params.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")
     seen = []
     for name, fstype in sorted(found.items()):
@@ -44,7 +45,7 @@ def every(target: Target, seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Raises Refusal for what is of no OST of this file system.
     """
-    fsname = target.spec["lustre"]["fsname"]
+    fsname = lustre_of(target.spec)["fsname"]
     stores = {}
     for one in seen:
         ost = one.get("ost") if isinstance(one, dict) else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import striping, structure
+from fsage.agent.declaration import lustre_of
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import stripes
 from fsage.agent.striping import Segment
@@ -16,7 +17,7 @@ from fsage.agent.target import Target
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:
     """Where files that were written lie (stripes.placement)."""
-    return stripes.placement(written, target.spec["lustre"], len(target.claim["lustre"]["osts"]), segments)
+    return stripes.placement(written, lustre_of(target.spec), len(target.claim["lustre"]["osts"]), segments)
 
 
 def of_striped(target: Target, written: list[Path], state: Mapping[str, Any]) -> dict[str, Any]:

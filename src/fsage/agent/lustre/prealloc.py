@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage.agent import files
-from fsage.agent.declaration import home_of
+from fsage.agent.declaration import Spec, home_of, lustre_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import dumpe2fs
 from fsage.agent.evidence.store import NotThisText
@@ -103,11 +103,11 @@ def served(fsname: str, wanted: list[str], proc: Path) -> list[Ost]:
     return [_ost(ost, device, proc) for ost, device in mine.items()]
 
 
-def tables_of(spec: dict[str, Any]) -> dict[str, str]:
+def tables_of(spec: Spec) -> dict[str, str]:
     """The table of each ldiskfs OST of a target that this host serves; "absent" where ldiskfs does not show it."""
     proc = Path((files.read_json(home_of(spec) / "prealloc.json") or {}).get("proc") or PROC)
     found = {}
-    for name, device in params.get(f"osd-ldiskfs.{spec['lustre']['fsname']}-OST*.mntdev").items():
+    for name, device in params.get(f"osd-ldiskfs.{lustre_of(spec)['fsname']}-OST*.mntdev").items():
         try:
             text = (proc / Path(os.path.realpath(device)).name / "prealloc_table").read_text("ascii", "replace")
         except OSError:

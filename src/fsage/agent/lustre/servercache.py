@@ -7,13 +7,13 @@ nothing of them is ever in there. A dataset keeps its properties over reboots: w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from fsage.agent import files
-from fsage.agent.declaration import complete, home_of
+from fsage.agent.declaration import Spec, complete, home_of, lustre_of
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import params
 from fsage.agent.shell import run
@@ -69,14 +69,14 @@ def held(hosts: Servers, phases: list[dict]) -> Iterator[dict[str, dict[str, str
 # On a server
 
 
-def serve(spec: dict[str, Any], setting: str | None) -> dict[str, Any]:
+def serve(spec: Spec, setting: str | None) -> dict[str, Any]:
     """Which OSTs this server has, on what; `setting`: put it so, or back (kept). `now`: dataset -> value as read back.
 
     Raises Failure; what could not be put back stays noted.
     """
     if setting == KEPT:
         return {"proof": put_back(spec), "now": {}}
-    fsname = spec["lustre"]["fsname"]
+    fsname = lustre_of(spec)["fsname"]
     ldiskfs, zfs = (params.get(f"osd-{kind}.{fsname}-OST*.mntdev") for kind in ("ldiskfs", "zfs"))
     now = {}
     if setting and zfs:
@@ -91,7 +91,7 @@ def serve(spec: dict[str, Any], setting: str | None) -> dict[str, Any]:
     return {"ldiskfs": [name.split(".")[1] for name in ldiskfs], "zfs": sorted(zfs.values()), "now": now}
 
 
-def put_back(spec: dict[str, Any]) -> list[str]:
+def put_back(spec: Spec) -> list[str]:
     """Put back what is noted on this server, a sentence each. Raises Failure."""
     path, proof = _note_of(spec), []
     for dataset, before in (files.read_json(path) or {}).items():
@@ -104,9 +104,9 @@ def put_back(spec: dict[str, Any]) -> list[str]:
     return proof
 
 
-def server_cache_back(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def server_cache_back(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
     """The verb that does so: for who was killed, and for the release."""
-    spec = complete(spec)
+    spec = complete(declared)
     noted = files.read_json(_note_of(spec)) or {}
     if check or not noted:
         said = f"would put {PROPERTY} of {', '.join(noted)} back" if noted else "no cache of a server to put back here"
@@ -115,7 +115,7 @@ def server_cache_back(spec: dict[str, Any], request: dict[str, Any], check: bool
     return {"changed": True, "msg": "; ".join(proof), "proof": proof}
 
 
-def _note_of(spec: dict[str, Any]) -> Path:
+def _note_of(spec: Spec) -> Path:
     return home_of(spec) / "server_cache.json"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import privilege
+from fsage.agent.declaration import LustreSpec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, params, space
 from fsage.agent.message import shown
@@ -25,7 +26,7 @@ NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
 Counted = dict[str, brw.Stats]  # by OST
 
 
-def stats(lustre: dict[str, Any]) -> Counted:
+def stats(lustre: LustreSpec) -> Counted:
     """brw_stats of every OST that the declared servers serve, of ldiskfs and of ZFS. Raises Failure."""
     fsname = lustre["fsname"]
     asked = _asked("lustre-counters", fsname, f"lctl get_param 'osd-*.{fsname}-OST*.brw_stats'")
@@ -79,7 +80,7 @@ def hang_up(hosts: Iterable[str]) -> list[str]:
     return [f"the connection to {host} is closed" for host in ended]
 
 
-def reach(lustre: dict[str, Any], osts: Iterable[space.Ost]) -> None:
+def reach(lustre: LustreSpec, osts: Iterable[space.Ost]) -> None:
     """`Refusal` where a declared server does not answer, or an OST is served by none of them."""
     if not lustre["oss"]:
         return
@@ -96,7 +97,7 @@ def reach(lustre: dict[str, Any], osts: Iterable[space.Ost]) -> None:
 class Watch:
     """The OSTs before and after a cell. What cannot be had never disturbs what is measured: the reason is noted."""
 
-    def __init__(self, mount: Path, lustre: dict[str, Any]) -> None:
+    def __init__(self, mount: Path, lustre: LustreSpec) -> None:
         self.mount, self.lustre = mount, lustre
         self.absent: dict[str, str] = {} if lustre["oss"] else {"brw_stats": NONE_DECLARED}
         self.fullness = self._fullness()

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from fsage.agent.errors import Failure
 from fsage.agent.shell import run
@@ -41,7 +41,7 @@ class Ost(NamedTuple):
 
 
 Wrong = Callable[[Sequence[Ost]], list[str]]  # sentences; empty when all is as it should be
-Sync = Callable[[], int | None]
+Sync = Callable[[], Optional[int]]  # noqa: UP045 (hosts: Python 3.9)
 
 
 def parse(text: str) -> list[Ost]:
@@ -119,21 +119,32 @@ def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing) -> list[Ost]:
     """Wait until the objects of deleted files are destroyed, and `wrong` has nothing to say about the OSTs any more.
 
     `sync` makes the servers write down what they have, and counts what they still have to destroy (None: nobody can
-    be asked). Returns what `lfs df` then says. `Failure` when no space was freed for STILL_S and something is wrong.
+    be asked). A count that does not fall for STILL_S is not waited for where nothing is wrong: for ever an MDT waits
+    for an OST that was formatted anew to confirm what the old one was told (seen on 2.17). Returns what `lfs df` then
+    says.
+    `Failure` when no space was freed for STILL_S and something is wrong.
     """
-    began = still_since = time.monotonic()
+    began = still_since = falls_since = time.monotonic()
     last: dict[str, int] = {}
+    least: int | None = None
     while True:
-        while (pending := sync()) and time.monotonic() - began < FREES_PATIENCE_S:
+        while pending := sync():
+            at = time.monotonic()
+            if least is None or pending < least:
+                least, falls_since = pending, at
+            if at - falls_since > STILL_S or at - began > FREES_PATIENCE_S:
+                break
             time.sleep(PENDING_EVERY_S)
         time.sleep(LOOK_EVERY_S)
         now = osts(mount)
         at, quiet = time.monotonic(), used(now) == last
         if not quiet:
             last, still_since = used(now), at
-        why = [f"{pending} objects are still to be destroyed"] if pending else wrong(now)
-        if not why and (pending is not None or (quiet and at - began >= UNSEEN_S)):
+        why = wrong(now)
+        if not why and (pending == 0 or (quiet and at - began >= UNSEEN_S)):
             return now
+        if why and pending:
+            why = [*why, f"{pending} objects are still to be destroyed"]
         if why and (at - still_since > STILL_S or at - began > FREES_PATIENCE_S):
             raise Failure(
                 f"{mount}, {at - began:.0f} s after deleting: {'; '.join(why)}: somebody else writes or deletes, or "

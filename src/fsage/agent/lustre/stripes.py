@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage.agent import striping
-from fsage.agent.declaration import MIB
+from fsage.agent.declaration import MIB, Striping
 from fsage.agent.errors import Failure
 from fsage.agent.shell import run
 from fsage.agent.striping import Segment
@@ -70,9 +70,9 @@ def of(path: Path, *options: str) -> list[Component]:
     return parse(run(["lfs", "getstripe", "-y", *options, str(path)]).stdout)
 
 
-def set_on(directory: Path, lustre: dict[str, Any]) -> None:
+def set_on(directory: Path, declared: Striping) -> None:
     """Give `directory` the declared striping for the files to come, and read it back. Raises Failure."""
-    count, size_mib, first = (lustre[key] for key in ("stripe_count", "stripe_size_mib", "first_ost"))
+    count, size_mib, first = declared["stripe_count"], declared["stripe_size_mib"], declared["first_ost"]
     run(["lfs", "setstripe", "-c", str(count), "-S", f"{size_mib}M", "-i", str(first), str(directory)])
     now = of(directory, "-d")
     if [one[1:4] for one in now] != [(count, size_mib * MIB, first)]:
@@ -113,14 +113,12 @@ def _asked(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
     return [(one.start_bytes, one.stripes, one.stripe_bytes) for one in segments]
 
 
-def placement(
-    files: Iterable[Path], lustre: dict[str, Any], osts: int, segments: Sequence[Segment] = ()
-) -> dict[str, Any]:
+def placement(files: Iterable[Path], declared: Striping, osts: int, segments: Sequence[Segment] = ()) -> dict[str, Any]:
     """Where written files lie: {"files", "looked_at", "stripes", "astray"}; wanted as declared, or in `segments`.
 
     stripes: by OST (its number), of the files looked at; astray: a sentence for each that is not as declared.
     """
-    wanted = osts if lustre["stripe_count"] == ALL else lustre["stripe_count"]
+    wanted = osts if declared["stripe_count"] == ALL else declared["stripe_count"]
     stripes: Counter[int] = Counter()
     astray = []
     every = sorted(files)
@@ -136,9 +134,9 @@ def placement(
                     astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {found}, {asked}")
             elif len(components) > 1 or len(set(there)) != wanted:
                 astray.append(f"{path} has {len(set(there))} stripes on OSTs {there}, asked were {wanted}")
-            elif lustre["first_ost"] not in (ANY, there[0]):
-                astray.append(f"{path} begins on OST {there[0]}, asked was {lustre['first_ost']}")
-            elif components[0].stripe_size_bytes != lustre["stripe_size_mib"] * MIB:
+            elif declared["first_ost"] not in (ANY, there[0]):
+                astray.append(f"{path} begins on OST {there[0]}, asked was {declared['first_ost']}")
+            elif components[0].stripe_size_bytes != declared["stripe_size_mib"] * MIB:
                 astray.append(f"{path} has stripes of {components[0].stripe_size_bytes} bytes")
     return {
         "files": len(every),

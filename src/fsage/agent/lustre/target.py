@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage.agent import directories, files, places, privilege
-from fsage.agent.declaration import GIB, MIB
+from fsage.agent.claims import Claim, LustreClaim
+from fsage.agent.declaration import GIB, MIB, LustreSpec, Spec, lustre_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts, params, servers, space, stripes
 from fsage.agent.shell import run
@@ -32,12 +33,12 @@ class Found(NamedTuple):
     mount: Path
     capacity_bytes: int
     alone: bool
-    noted: dict[str, Any]
+    noted: LustreClaim
 
 
-def inspect(spec: dict[str, Any]) -> Found:
+def inspect(spec: Spec) -> Found:
     """The declared file system, as it is before it is claimed. `Refusal` if it is another, or not to be had."""
-    lustre, place = spec["lustre"], Path(spec["directory"])
+    lustre, place = lustre_of(spec), Path(spec["directory"])
     if why := privilege.why_not():
         raise Refusal(
             f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param and caches, "
@@ -54,19 +55,20 @@ def inspect(spec: dict[str, Any]) -> Found:
     usable_bytes = _usable_bytes(lustre, osts)
     servers.reach(lustre, osts)
     others = sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]})
-    whole = lustre["capacity_gib"] == "all"
+    declared_gib = lustre["capacity_gib"]
+    whole = declared_gib == "all"
     if whole and others:
         raise Refusal(
             f"fsage_target.lustre.capacity_gib is all, and {mount} holds {params.names(others)}: all is for a file "
             "system of its own; declare how many GiB fsage may fill"
         )
-    capacity_bytes = usable_bytes if whole else int(lustre["capacity_gib"] * GIB)
+    capacity_bytes = usable_bytes if declared_gib == "all" else int(declared_gib * GIB)
     if capacity_bytes > usable_bytes:
         raise Refusal(
             f"fsage_target.lustre.capacity_gib is {lustre['capacity_gib']}, and `lfs df` has "
             f"{usable_bytes / GIB:.1f} GiB available on the OSTs that the declared striping uses; declare less"
         )
-    noted = {
+    noted: LustreClaim = {
         "declared": _declared(lustre),
         "version": params.version(),
         "osts": space.fullness(osts),
@@ -74,9 +76,9 @@ def inspect(spec: dict[str, Any]) -> Found:
     return Found(mount, capacity_bytes, whole, noted)
 
 
-def mount_of(spec: dict[str, Any]) -> mounts.ClientMount:
+def mount_of(spec: Spec) -> mounts.ClientMount:
     """The mount of the declared file system on this client; `Refusal` if it is another, or not mounted."""
-    return mounts.client_mount(spec["lustre"], Path(spec["directory"]))
+    return mounts.client_mount(lustre_of(spec), Path(spec["directory"]))
 
 
 def identity(place: Path) -> dict[str, str]:
@@ -85,7 +87,7 @@ def identity(place: Path) -> dict[str, str]:
     return {"fid": run(["lfs", "path2fid", str(place)]).stdout.strip()}
 
 
-def mark(mount: Path, claim: dict[str, Any]) -> None:
+def mark(mount: Path, claim: Claim) -> None:
     """Note the claim on the file system, before anything else is written there. `Refusal` if another came first."""
     whole = mount / f"{MARK}.{claim['id']}"
     files.write_json(whole, claim)
@@ -97,12 +99,12 @@ def mark(mount: Path, claim: dict[str, Any]) -> None:
         files.remove(whole)
 
 
-def mark_anew(mount: Path, claim: dict[str, Any]) -> None:
+def mark_anew(mount: Path, claim: Claim) -> None:
     """Bring the claim on the file system up to date."""
     files.write_json(mount / MARK, claim)
 
 
-def unmark(spec: dict[str, Any], claim: dict[str, Any]) -> list[str]:
+def unmark(spec: Spec, claim: Claim) -> list[str]:
     """Take our mark, and only ours, off the file system."""
     mount = mount_of(spec).point
     found = files.read_json(mount / MARK)
@@ -113,16 +115,16 @@ def unmark(spec: dict[str, Any], claim: dict[str, Any]) -> list[str]:
     return [f"{mount / MARK} is gone"]
 
 
-def claim_of(spec: dict[str, Any]) -> dict[str, Any] | None:
+def claim_of(spec: Spec) -> Claim | None:
     """The claim as the file system has it: for the clients on which `claim` was not run."""
-    found = files.read_json(mount_of(spec).point / MARK)
+    found: Claim | None = files.read_json(mount_of(spec).point / MARK)
     return found if found and found["target"] == spec["name"] else None
 
 
-def verify(spec: dict[str, Any], claim: dict[str, Any]) -> None:
+def verify(spec: Spec, claim: Claim) -> None:
     """`Refusal` unless the file system mounted here is the one that was claimed, by us, as declared now."""
     mount = mount_of(spec).point
-    declared, claimed = _declared(spec["lustre"]), claim["lustre"]["declared"]
+    declared, claimed = _declared(lustre_of(spec)), claim["lustre"]["declared"]
     for key, value in declared.items():
         if value != claimed[key]:
             raise Refusal(
@@ -138,7 +140,7 @@ def verify(spec: dict[str, Any], claim: dict[str, Any]) -> None:
     directories.verify(Path(spec["directory"]), claim, identity)
 
 
-def prepare(place: Path, lustre: dict[str, Any]) -> None:
+def prepare(place: Path, lustre: LustreSpec) -> None:
     """Make the directories that fsage fills, striped as declared. Raises Failure."""
     with places.opened(place) as above:
         for name in TREES:
@@ -146,7 +148,7 @@ def prepare(place: Path, lustre: dict[str, Any]) -> None:
             stripes.set_on(place / name, lustre)
 
 
-def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool, sync: space.Sync) -> None:
+def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) -> None:
     """Delete what fsage made, by many threads, and prove that it is gone and that its objects are. Raises Failure.
 
     The proof by OST is to be had only where nobody else writes: `alone`. Elsewhere as much must come free as was ours,
@@ -158,7 +160,7 @@ def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool,
     left = [name for name in TREES if os.path.lexists(place / name)]
     if left:
         raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
-    tolerance = spec["lustre"]["tolerance_mib"] * MIB
+    tolerance = lustre_of(spec)["tolerance_mib"] * MIB
     # What was deleted before, and was still there, may come free as well: only more than that is wrong.
     most = there - ours + (space.OWN_BYTES + tolerance) * len(claim["lustre"]["osts"])
 
@@ -169,7 +171,7 @@ def empty(place: Path, spec: dict[str, Any], claim: dict[str, Any], alone: bool,
         return [f"the OSTs hold {(held - most) / MIB:.0f} MiB more than they should"] if held > most else []
 
     space.await_frees(place, sync, wrong)
-    prepare(place, spec["lustre"])
+    prepare(place, lustre_of(spec))
 
 
 def _held_bytes(tree: Path) -> int:
@@ -179,7 +181,7 @@ def _held_bytes(tree: Path) -> int:
     return sum(path.lstat().st_blocks * 512 for path in regular_files(tree))
 
 
-def _above_claim(osts: Sequence[space.Ost], claim: dict[str, Any]) -> list[str]:
+def _above_claim(osts: Sequence[space.Ost], claim: Claim) -> list[str]:
     said = []
     for ost in osts:
         then = claim["lustre"]["osts"][ost.name]["used_bytes"]
@@ -191,12 +193,12 @@ def _above_claim(osts: Sequence[space.Ost], claim: dict[str, Any]) -> list[str]:
     return said
 
 
-def _declared(lustre: dict[str, Any]) -> dict[str, Any]:
+def _declared(lustre: LustreSpec) -> dict[str, Any]:
     """What must stay as it was when the target was claimed."""
     return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
 
 
-def _usable_bytes(lustre: dict[str, Any], osts: list[space.Ost]) -> int:
+def _usable_bytes(lustre: LustreSpec, osts: list[space.Ost]) -> int:
     """What files striped as declared can fill; `Refusal` where the OSTs for it are not there."""
     count, first = lustre["stripe_count"], lustre["first_ost"]
     numbers = [ost.number for ost in osts]

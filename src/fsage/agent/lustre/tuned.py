@@ -44,7 +44,7 @@ def verify_step(target: Target, request: dict[str, Any], step: dict[str, Any]) -
     """`Refusal` unless the servers' preallocation is what a step that leaves the pieces to them asks for."""
     from fsage.agent.hosts.others import Hosts, of  # whose agents import this module's users
 
-    if target.kind != "lustre" or step.get("method") != "together":
+    if not target.has_osts or step.get("method") != "together":
         return
     wanted = step["granularity_bytes"]
     noted = (files.read_json(target.home / "tunables.json") or {}).get(NOTE)

@@ -15,7 +15,8 @@ from pathlib import Path
 from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.room import SLACK_BYTES, Room
+from fsage.agent.limits import SLACK_BYTES
+from fsage.agent.room import Room
 from fsage.agent.steps import fragmented_file, interleave
 from fsage.agent.steps.populate import filled
 from fsage.agent.structure import files

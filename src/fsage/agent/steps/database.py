@@ -16,7 +16,7 @@ from typing import Any
 
 from fsage.agent import filesystems, striping
 from fsage.agent.blast import blastdb, sequences
-from fsage.agent.declaration import MIB
+from fsage.agent.declaration import MIB, Striping
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import stripes
 from fsage.agent.room import Room
@@ -71,7 +71,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease:
         return {"files": 0, "unsupported": str(why)}
     each = sequences_of(step, target.claim)
     made = blastdb.made(target, step["seed"], step["volumes"], each, check_lease)
-    lustre = target.kind == "lustre"
+    lustre = target.has_osts
     room = Room(target)
     for number in range(len(step["segments"])):
         files.make_room(target.mounts, number + 1)
@@ -109,7 +109,7 @@ def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: in
     """No share of the capacity is asked for."""
 
 
-def _striping(step: dict, target: Target, number: int) -> dict[str, int]:
+def _striping(step: dict, target: Target, number: int) -> Striping:
     """The striping of the files of one segment, as a target's declaration has it."""
     count = striping.counts(step, striping.osts_of(target.claim))[number]
     return {"stripe_count": count, "stripe_size_mib": step["segments"][number][2] // MIB, "first_ost": stripes.ANY}

@@ -42,7 +42,7 @@ def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease:
         segments = striping.of_step(step, target.claim)
     except Refusal as why:
         return {**noted, "unsupported": str(why)}
-    if target.kind == "lustre":
+    if target.has_osts:
         measured = target.mounts[0] / "measured"
         if step["realisation"] == striping.PFL:
             stripes.compose(measured, segments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,9 +93,13 @@ def _card(one: Shared, everything: Sequence[Shared]) -> Card:
     )
 
 
+def _short(scheduler: str) -> str:
+    return "none" if scheduler == "none" else scheduler_label(scheduler)
+
+
 def _figure(mine: Sequence[Shared], everything: Sequence[Shared]) -> Lines | None:
     ordered = sorted(mine, key=lambda one: list(dict.fromkeys(each.scheduler for each in mine)).index(one.scheduler))
-    names = {float(place): f"{scheduler_label(one.scheduler)}\n{one.stage}" for place, one in enumerate(ordered)}
+    names = {float(place): f"{_short(one.scheduler)}\n{one.stage}" for place, one in enumerate(ordered)}
     series = []
     for group in GROUPS:
         found = [(place, against_fair(one, group, everything)) for place, one in enumerate(ordered)]
@@ -111,13 +116,14 @@ def _figure(mine: Sequence[Shared], everything: Sequence[Shared]) -> Lines | Non
             if fair and fair.value is not None
         )
         series.append(Series(f"group {group}: {IN_WORDS[mine[0].workload][group]}", points, joined=False))
-    ends = [one for each in series for point in each.points for one in (point.y, point.high or point.y)]
+    ends = [one for each in series for point in each.points for one in (point.low or point.y, point.high or point.y)]
     if not ends:
         return None
+    powers = range(math.floor(math.log2(min(1.0, *ends))), math.ceil(math.log2(max(1.0, *ends))) + 1)
     return Lines(
         "What each group keeps of its fair rate",
         tuple(series),
         Axis("", ticks=names),
-        Axis("times its fair rate", (0.0, 1.08 * max(1.0, *ends))),
+        Axis("times its fair rate", ticks={2.0**power: f"{2.0**power:g}" for power in powers}, log=True),
         (Level(1.0),),
     )

@@ -10,6 +10,7 @@ from fsage.figures import Axis, Figure, Lines, Series, limits, series
 from fsage.report.paf.rows import FULLNESS, by_measure, largest_transfer, main_rows, note, transfers
 from fsage.report.section import Data, Section
 
+CLASS_PERCENT = 20  # of real fullness
 POSITION = "mean position of the measured files (0: first block, 1: last)"
 
 
@@ -45,9 +46,9 @@ def position(data: Data) -> Section | None:
     ]
     text = (
         f"{transfers(rows)} transfers. A disk is faster on its outer tracks, the low addresses, and a filling file "
-        "system moves on to the inner ones: unfragmented states that follow the position show that effect, fragmented "
-        "ones below them at the same position show fragmentation. A modelled device has no tracks: what it shows here "
-        "has another cause. "
+        "system moves on to the inner ones: states of one fullness that follow the position show that; those of "
+        "other fullness at one position show what fullness costs, and those with holes below them what these do. A "
+        "modelled device without zones has no tracks: what it shows here has another cause. "
     )
     return Section("The physical position", text + note(rows), figures)
 
@@ -61,6 +62,12 @@ def _with_position(rows: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(rows: pd.DataFrame) -> tuple[Series, ...]:
-    whole = rows["fragmentation_percent"] == 0
-    parts = {"unfragmented (BB = 0)": rows[whole], "fragmented": rows[~whole]}
-    return tuple(series(label, part, joined=False) for label, part in parts.items() if len(part))
+    """A series for each class of real fullness, with and without holes: what moves with the place is told from it."""
+    classes = (rows["real_fullness_percent"] // CLASS_PERCENT * CLASS_PERCENT).astype(int)
+    found = []
+    for low in sorted(classes.unique()):
+        for holes in (False, True):
+            part = rows[(classes == low) & ((rows["fragmentation_percent"] > 0) == holes)]
+            label = f"{low} to {low + CLASS_PERCENT}% full{', with holes' if holes else ''}"
+            found += [series(label, part, joined=False)] if len(part) else []
+    return tuple(found)

@@ -46,7 +46,7 @@ def _figure(found: list[Recovered]) -> list[Figure]:
         for place, one in enumerate(shown)
         for ends in [(one.found.low / one.planted, one.found.high / one.planted)]
     )
-    names = {float(place): one.name for place, one in enumerate(shown)}
+    names = {float(place): one.name.partition(",")[0] for place, one in enumerate(shown)}
     return [
         Lines(
             "Recovered over planted",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from fsage.analysis.headline import comparisons
 from fsage.figures import Axis, Level, Lines, series
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data
-from fsage.report.striping.rows import layouts_axis, rows_of
+from fsage.report.striping.rows import layouts_axis, rows_of, stripes_of
 from fsage.report.words import DOING, Finding, doing
 
 MARGIN = 0.08
@@ -32,17 +31,12 @@ def answer(data: Data, study: Any) -> Answer | None:
     if (growing := rows[rows["kind"] == "dynamic"]).size and (rows["kind"] == "static").any():
         said.append(f"Of the layouts that grow with the file, {_best(growing, words, 'in the default layout')}.")
     codes = "; ".join(f"{state}: {text}" for state, text in words.items())
-    return Answer(said, _figure(rows, default), cards_of(comparisons(data.frame, study)), codes and f"{codes}.")
+    return Answer(said, _figure(data, rows, default), cards_of(comparisons(data.frame, study)), codes and f"{codes}.")
 
 
 def layouts_in_words(data: Data) -> dict[str, str]:
     """'4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB', by state, of those that the target has."""
-    noted = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
-    return {
-        state: _in_words([Segment(*one) for one in noted[state]["stripe"]["segments"]])
-        for state in data.planned
-        if "segments" in noted.get(state, {}).get("stripe", {})
-    }
+    return {state: _in_words(segments) for state, segments in stripes_of(data).items()}
 
 
 def _in_words(segments: Sequence[Segment]) -> str:
@@ -80,7 +74,7 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
     )
 
 
-def _figure(rows: pd.DataFrame, default: str) -> Lines:
+def _figure(data: Data, rows: pd.DataFrame, default: str) -> Lines:
     held = [one.interval for one in rows["to_clean"]]
     shown = rows.assign(
         median=[one.value for one in rows["to_clean"]],
@@ -96,7 +90,7 @@ def _figure(rows: pd.DataFrame, default: str) -> Lines:
     return Lines(
         f"Speed-up of each layout over {default}",
         tuple(series(str(phase), part, joined=False) for phase, part in shown.groupby("phase", sort=False)),
-        layouts_axis(shown),
+        layouts_axis(shown, data),
         Axis("times", (0.0, highest * (1 + MARGIN))),
         (Level(1.0),),
     )

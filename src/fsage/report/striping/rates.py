@@ -38,7 +38,7 @@ def throughput(data: Data) -> Section | None:
     if rows.empty:
         return None
     figures: list[Figure] = [
-        _figure(f"{name} throughput", part, Axis("MiB/s", (0.0, limits(part)[1]))) for name, part in _phases(rows)
+        _figure(data, f"{name} throughput", part, Axis("MiB/s", (0.0, limits(part)[1]))) for name, part in _phases(rows)
     ]
     counts = sorted(rows["n"].unique())
     text = (
@@ -68,7 +68,7 @@ def speed_up(data: Data) -> Section | None:
     highest = max(1.0, rows[["median", "high"]].max().max())
     times = Axis("times", (0.0, highest * (1 + MARGIN)))
     figures: list[Figure] = [
-        _figure(f"{name} speed-up over {default}", part, times, (Level(1.0),)) for name, part in _phases(rows)
+        _figure(data, f"{name} speed-up over {default}", part, times, (Level(1.0),)) for name, part in _phases(rows)
     ]
     text = (
         f"The median of all pairwise ratios to {default}, the default layout, with the interval that inverts the exact "
@@ -85,9 +85,9 @@ def _phases(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(measure_label(str(name))[0].capitalize(), part) for name, part in rows.groupby("measure", sort=False)]
 
 
-def _figure(title: str, part: pd.DataFrame, y: Axis, levels: tuple[Level, ...] = ()) -> Lines:
+def _figure(data: Data, title: str, part: pd.DataFrame, y: Axis, levels: tuple[Level, ...] = ()) -> Lines:
     kinds = tuple(series(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False))
-    return Lines(title, kinds, layouts_axis(part), y, levels)
+    return Lines(title, kinds, layouts_axis(part, data), y, levels)
 
 
 def _best(rows: pd.DataFrame) -> str:

@@ -6,9 +6,13 @@ import json
 
 import pandas as pd
 
+from fsage.agent.striping import Segment
 from fsage.analysis.groups import params_labels
 from fsage.figures import Axis
 from fsage.report.section import Data
+
+FEW = 8
+"""Layouts, below whose names there is room for their stripes."""
 
 
 def rows_of(data: Data) -> pd.DataFrame:
@@ -50,13 +54,30 @@ def _differing(params: pd.Series) -> list[str]:
     return [", ".join(word for word in labels[text] if word not in common) for text in params]
 
 
-def layouts_axis(part: pd.DataFrame) -> Axis:
-    """What the places of layouts are called in a figure, and the axis: a set that all are of stands there once."""
+def layouts_axis(part: pd.DataFrame, data: Data) -> Axis:
+    """What the places of layouts are called in a figure, and the axis: a set that all are of stands there once.
+
+    Below a few names stand their stripes, one count after the other as the file grows: '4\u21928\u219216'.
+    """
     states = part.drop_duplicates("x").set_index("x")["state"]
+    stripes = stripes_of(data)
     sets = set(states.str.extract(r"^([A-Za-z]+)\.", expand=False))
-    if len(sets) != 1 or not isinstance(name := sets.pop(), str):
-        return Axis("layout", ticks=states.to_dict())
-    return Axis(f"layout, {name}.n", ticks=states.str.removeprefix(f"{name}.").to_dict())
+    label, names = "layout", states
+    if len(sets) == 1 and isinstance(name := sets.pop(), str):
+        label, names = f"layout, {name}.n", states.str.removeprefix(f"{name}.")
+    known = len(states) <= FEW and all(state in stripes for state in states)
+    below = {state: "\u2192".join(str(one.stripes) for one in segments) for state, segments in stripes.items() if known}
+    return Axis(label, ticks={float(x): f"{name}\n{below.get(states[x], '')}".strip() for x, name in names.items()})
+
+
+def stripes_of(data: Data) -> dict[str, list[Segment]]:
+    """The segments of each layout that the target has, in planned order, as its cells verified them."""
+    noted = data.frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
+    return {
+        state: [Segment(*one) for one in noted[state]["stripe"]["segments"]]
+        for state in data.planned
+        if "segments" in noted.get(state, {}).get("stripe", {})
+    }
 
 
 def _without_nodes(params: str) -> str:

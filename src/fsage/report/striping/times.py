@@ -28,7 +28,7 @@ def phase_times(data: Data) -> Section | None:
     figures: list[Figure] = []
     for name, part in rows.groupby("measure", sort=False):
         kinds = tuple(series(str(kind), points, joined=False) for kind, points in part.groupby("line", sort=False))
-        figures.append(Lines(f"{_phase(str(name))} time", kinds, layouts_axis(part), Axis("s", _limits(part))))
+        figures.append(Lines(f"{_phase(str(name))} time", kinds, layouts_axis(part, data), Axis("s", _limits(part))))
     text = f"From the first task's first I/O to the last one's last; shorter is better. n = {counts(rows)}."
     return Section("Time of each phase", text, figures)
 

@@ -1,5 +1,6 @@
 "use strict";
-// Sorting by a click on a heading and, where columns are marked data-choose, filters. Without this they are plain tables.
+// Sorting by a heading and, where columns are marked data-choose, filters, which stand in the address. Without this they
+// are plain tables, and figures plain pictures.
 for (const table of document.querySelectorAll("table[data-tools]")) {
   const body = table.tBodies[0];
   const rows = [...body.rows];
@@ -14,7 +15,6 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
     return (a, b) => { const [x, y] = [value(a), value(b)]; return x === y ? 0 : x < y ? -1 : 1; };
   };
   for (const head of heads) {
-    head.tabIndex = 0;
     const sort = () => {
       const down = head.getAttribute("aria-sort") === "ascending";
       for (const other of heads) other.removeAttribute("aria-sort");
@@ -22,8 +22,10 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
       const sorted = [...rows].sort(compare(head));
       body.append(...(down ? sorted.reverse() : sorted));
     };
-    head.addEventListener("click", sort);
-    head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    const button = document.createElement("button");
+    button.append(...head.childNodes);
+    button.addEventListener("click", sort);
+    head.append(button);
   }
 
   const chosen = heads.filter((head) => "choose" in head.dataset);
@@ -57,8 +59,67 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
     });
     shown.textContent = `${count} of ${rows.length}`;
   };
+  const fields = [[search, "text"], ...selects.map(([select, column], index) => [select, chosen[index].dataset.choose])];
+  const prefix = `#${table.dataset.tools}?`;
+  const remember = () => {
+    const set = fields.filter(([field]) => field.value).map(([field, name]) => [name, field.value]);
+    history.replaceState(null, "", set.length ? prefix + new URLSearchParams(set) : "#");
+  };
+  if (location.hash.startsWith(prefix)) {
+    const asked = new URLSearchParams(location.hash.slice(prefix.length));
+    for (const [field, name] of fields) field.value = asked.get(name) ?? "";
+    table.closest("details")?.setAttribute("open", "");
+    queueMicrotask(() => controls.scrollIntoView());
+  }
   controls.append(shown);
-  controls.addEventListener("input", apply);
+  controls.addEventListener("input", () => { apply(); remember(); });
   table.parentElement.before(controls);
   apply();
+  if (!table.dataset.again) continue;
+  for (const row of rows) {
+    const copy = document.createElement("button");
+    const [state, cell] = [text(row, 0), text(row, 1)];
+    copy.textContent = "copy";
+    copy.title = copy.ariaLabel = `copy the command that measures ${state} ${cell} again`;
+    copy.addEventListener("click", () => {
+      navigator.clipboard?.writeText(table.dataset.again.replace("STATE", state).replace("CELL", cell));
+      copy.textContent = "copied";
+    });
+    row.cells[1].append(" ", copy);
+  }
 }
+
+// Each figure enlarged, and what it says under the pointer as a list, for fingers and keyboards.
+for (const figure of document.querySelectorAll("figure.panel")) {
+  const svg = figure.querySelector("svg");
+  const said = [...svg.querySelectorAll("title")].map((one) => one.textContent);
+  const button = (label, act) => {
+    const made = document.createElement("button");
+    made.textContent = label;
+    made.ariaLabel = `${label}: ${svg.getAttribute("aria-label")}`;
+    made.addEventListener("click", act);
+    figure.querySelector("figcaption").append(" \u00b7 ", made);
+    return made;
+  };
+  button("enlarge", () => {
+    const home = svg.parentElement;
+    const dialog = document.createElement("dialog");
+    dialog.ariaLabel = svg.getAttribute("aria-label");
+    dialog.append(svg);
+    dialog.addEventListener("close", () => { home.append(svg); dialog.remove(); });
+    dialog.addEventListener("click", () => dialog.close());
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+  if (!said.length) continue;
+  const values = button("values", () => {
+    const list = figure.querySelector("ul");
+    values.ariaExpanded = String(!list);
+    if (list) { list.remove(); return; }
+    const made = document.createElement("ul");
+    made.tabIndex = 0;
+    made.append(...said.map((one) => Object.assign(document.createElement("li"), {textContent: one})));
+    figure.append(made);
+  });
+}
+addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });

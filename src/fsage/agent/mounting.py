@@ -1,8 +1,7 @@
-"""The local file systems a target can be: how each is made, mounted and told apart (ext4, XFS, btrfs)."""
+"""What is mounted here, who holds a device, and mount(2) and umount(2): the same for every file system."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import fcntl
@@ -10,22 +9,17 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.agent import caches, places
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.privilege import privileged
 from fsage.agent.shell import run
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
 MS_NOSUID, MS_NODEV, MS_NOATIME = 2, 4, 1024
-# Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
-MOUNT_OPTIONS = {"ext4": "nodiscard", "xfs": "nodiscard", "btrfs": "nodiscard"}
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
-FREES_PATIENCE_S = 60.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -81,36 +75,6 @@ def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> 
         raise OSError(code, os.strerror(code), point)
 
 
-@privileged("mkfs")
-def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
-    """Make a file system with this UUID on a device that the caller has proved to be the target's own."""
-    argv = {
-        # Everything is written now and nothing later in the background, which would be measured. No -F:
-        # mke2fs itself refuses a device in use. The hash seed is constant, so that directories hash alike
-        # every time.
-        "ext4": [
-            "mkfs.ext4",
-            "-q",
-            "-m",
-            "0",
-            "-U",
-            fs_uuid,
-            "-E",
-            f"nodiscard,lazy_itable_init=0,lazy_journal_init=0,hash_seed={hash_seed}",
-        ],
-        # -f passes over the signature of our own last file system; a mounted device is still refused
-        # (O_EXCL).
-        "xfs": ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"],
-        "btrfs": ["mkfs.btrfs", "-q", "-K", "-f", "-U", fs_uuid],
-    }[filesystem]
-    if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
-        wipe(device)
-    run([*argv, device])
-    found = uuid_on(device)
-    if found != fs_uuid:
-        raise Failure(f"{argv[0]} on {device} ended well, but the UUID found there is {found or 'none'}, not {fs_uuid}")
-
-
 @privileged("uuid")
 def uuid_on(device: str) -> str | None:
     """The UUID in the superblock on the device (a low-level probe: no cache of blkid's is asked), or None."""
@@ -137,52 +101,6 @@ def uuid_mounted(point: Path | str) -> str | None:
     return str(uuid.UUID(bytes=answer[1:17])) if answer[0] == 16 else None
 
 
-@privileged("mount")
-def mount(filesystem: str, device: str, point: Path, more: str = "") -> None:
-    """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options."""
-    refuse_occupied(point, device)
-    places.make(point)
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            flags = MS_NOSUID | MS_NODEV | MS_NOATIME
-            mount_call(device, str(point), filesystem, flags, MOUNT_OPTIONS[filesystem] + (more and f",{more}"))
-            break
-        except OSError as error:  # busy: another command looks at the device for a moment, to be told to keep off
-            if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
-            time.sleep(0.02)
-    if filesystem == "ext4":
-        load_bitmaps(device)
-
-
-def load_bitmaps(device: str) -> None:
-    """Have ext4 read the bitmap of every block group, so that the allocator's choice repeats.
-
-    Its first passes leave out groups whose bitmap is not in memory yet: after a mount, what a file gets would depend
-    on which reads have come back. Reading mb_groups loads them all (fs/ext4/mballoc.c, ext4_mb_seq_groups_show).
-    For local ext4 only: in several ldiskfs series this file must not be read.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        (Path("/proc/fs/ext4") / Path(device).name / "mb_groups").read_bytes()
-
-
-@contextlib.contextmanager
-def one_cpu() -> Iterator[None]:
-    """Keep the calling thread on one CPU, so that where ext4 puts small files repeats.
-
-    It serves files of up to 64 KiB from a preallocation of the CPU that asks (locality groups, fs/ext4/mballoc.c): were
-    the thread moved between two of them, the second would open another preallocation, 2 MiB further on, and all that
-    is laid out later would lie elsewhere.
-    """
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
 def refuse_occupied(point: Path, device: str) -> None:
     """`Refusal` if something is mounted at `point`, or lies in it and would be hidden."""
     occupant = mounted_at(point)
@@ -195,16 +113,6 @@ def refuse_occupied(point: Path, device: str) -> None:
         raise Refusal(
             f"{point}: not empty, and a mount would hide what is in it; declare another fsage_target.mount_dir"
         )
-
-
-@privileged("remount")
-def remount(filesystem: str, device: str, point: Path, more: str = "") -> None:
-    """Unmount and mount again, so that nothing is known of the file system and its allocator starts anew."""
-    unmount(point)
-    # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
-    refuse_if_in_use(device)
-    caches.drop_device(device)
-    mount(filesystem, device, point, more)
 
 
 @privileged("unmount")
@@ -226,41 +134,6 @@ def unmount_all(device: str) -> None:
     for mount in reversed(mounts()):
         if mount.source.startswith("/dev/") and os.path.realpath(mount.source) == device:
             unmount(Path(mount.point))
-
-
-def await_frees(point: Path) -> None:
-    """Wait until XFS has freed what was deleted, which it does in the background, a sync or not.
-
-    statfs(2) hurries it without waiting; it is done when the free space has stood still for a while.
-    """
-    deadline, still, free = time.monotonic() + FREES_PATIENCE_S, 0, -1
-    while still < 5:
-        now = os.statvfs(point).f_bfree
-        still, free = (still + 1, free) if now == free else (0, now)
-        if time.monotonic() > deadline:
-            raise Failure(f"{point}: space is still being freed after {FREES_PATIENCE_S} s ({now} blocks free)")
-        time.sleep(0.002)
-
-
-def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
-    """`Refusal` unless, as the kernel has it, `device` with `fs_uuid` is mounted at `point`."""
-    there = mounted_at(point)
-    if there is None:
-        raise Refusal(f"{point}: nothing is mounted there; {device} (UUID {fs_uuid}) was expected")
-    if filesystem == "btrfs":  # its device numbers are its own
-        same = os.path.realpath(there.source) == os.path.realpath(device)
-    else:
-        same = os.stat(point).st_dev == os.stat(device).st_rdev
-    if there.type != filesystem or not same:
-        raise Refusal(
-            f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID {fs_uuid})"
-        )
-    found = uuid_mounted(point) or uuid_on(device)
-    if found != fs_uuid:
-        raise Refusal(
-            f"{point}: the UUID of the file system mounted there is {found}, not {fs_uuid}: it is not the "
-            "one that was made here"
-        )
 
 
 @privileged("unused")

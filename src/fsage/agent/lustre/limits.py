@@ -1,0 +1,77 @@
+"""What of each OST a target on Lustre may still be given."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from fsage.agent.declaration import MIB, LustreSpec
+from fsage.agent.errors import Failure
+from fsage.agent.limits import SLACK_BYTES, Limits
+from fsage.agent.lustre import space, stripes
+
+OTHERS_SHARE = 0.01  # of each OST, for others who use it
+
+
+class Osts(Limits):
+    """The OSTs of a target on Lustre, by `lfs df`; of each a share stays free for others.
+
+    A look at them is good for as many bytes as the fullest has: until then none can be filled, wherever files come to
+    lie. A file for which that is too little is made and asked where it lies.
+    """
+
+    slack_bytes = SLACK_BYTES
+
+    def __init__(self, mount: Path, lustre: LustreSpec, alone: bool, sync: space.Sync) -> None:
+        """`alone`: nobody else uses the file system; `sync`: as space.await_frees takes it."""
+        self.mount, self.alone, self.sync = mount, alone, sync
+        self.declared, self.stripe_bytes = lustre["stripe_count"], lustre["stripe_size_mib"] * MIB
+        self.good_bytes, self.known = 0, dict[int, space.Ost]()
+
+    def inspect(self) -> None:
+        """Ask anew; what a client was told counts as long as it believes it, so wait for that."""
+        if self.known:
+            time.sleep(space.LOOK_EVERY_S)
+        self.known = {ost.number: ost for ost in space.osts(self.mount)}
+        self.good_bytes = min(map(self.left_on, self.known))
+
+    def left(self) -> int:
+        """What of all of them together is the target's, when last looked at."""
+        if not self.known:
+            self.inspect()
+        return sum(max(0, self.left_on(number)) for number in self.known)
+
+    def left_on(self, number: int) -> int:
+        """What of an OST is the target's."""
+        ost = self.known[number]
+        return ost.available_bytes - (SLACK_BYTES if self.alone else int(OTHERS_SHARE * ost.total_bytes))
+
+    def take(self, size: int, path: Path, spread: int) -> None:
+        """`Failure` if an OST would be filled by `size` bytes more in a file of `spread` stripes (0: as declared)."""
+        count = spread or self.declared
+        self.left()
+        each = size if count == 1 else -(-size // (len(self.known) if count < 1 else count)) + self.stripe_bytes
+        if each > self.good_bytes:
+            self.inspect()
+        if each > self.good_bytes:
+            path.touch()
+            tightest = min((index for one in stripes.of(path) for index in one.osts), key=self.left_on)
+            if each > self.left_on(tightest):
+                raise Failure(
+                    f"{path}: {each} bytes of it would lie on {self.known[tightest].name}, which has "
+                    f"{max(0, self.left_on(tightest))} left for target files beside what stays free; free some, or "
+                    "claim less of this file system"
+                )
+            self.good_bytes = each  # of this file; who comes next looks again
+        self.good_bytes -= each
+
+    def most(self, path: Path, left_bytes: int) -> int:
+        """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""
+        self.inspect()
+        on = {index for one in stripes.of(path) for index in one.osts}
+        each = min(map(self.left_on, on)) - (self.stripe_bytes if len(on) > 1 else 0)
+        return min(left_bytes, len(on) * max(0, each))
+
+    def freed(self) -> None:
+        """As Limits.freed: some seconds later."""
+        space.await_frees(self.mount, self.sync)

@@ -1,0 +1,36 @@
+"""The programs that measure. One module each, found by the program's name: `fsage.agent.tools.<name>`.
+
+Each offers `TOOL`: how it names its version, which stands in every record, and which image it comes from.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import NamedTuple
+
+
+class Tool(NamedTuple):
+    """A program that measures."""
+
+    options: tuple[str, ...]
+    """What makes it name its version."""
+    before: str
+    """What stands before the version in what it then says, at the beginning of a line; empty: anything."""
+    image: str | None = None
+    """The Apptainer image that has it, where a target declares a folder of such (`fsage_target.containers`)."""
+    writes: bool = False
+    """Whether it makes files for that, where it is started."""
+
+
+@cache
+def names() -> list[str]:
+    """Names of the tools there are."""
+    return sorted(found.name for found in pkgutil.iter_modules(__path__))
+
+
+def of(name: str) -> Tool:
+    """The tool of this name."""
+    found: Tool = importlib.import_module(f"{__name__}.{name}").TOOL
+    return found

@@ -1,0 +1,5 @@
+"""The MPI's launcher."""
+
+from fsage.agent.tools import Tool
+
+TOOL = Tool(("--version",), "")

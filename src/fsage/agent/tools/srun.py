@@ -1,0 +1,5 @@
+"""Slurm's launcher."""
+
+from fsage.agent.tools import Tool
+
+TOOL = Tool(("--version",), "")

@@ -1,0 +1,116 @@
+"""What docs/adding.md says: a file system, a step, a recipe, a workload with its tool and a figure from one folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from project import ROOT, Project
+
+EXTENSION = ROOT / "tests/extension"
+STUDY = {
+    "name": "cut",
+    "title": "A study of nothing but what was added",
+    "question": "Does it run?",
+    "states": {"recipe": "cut", "percent": 40, "file_size": "8M", "kept": [50], "seed": 1},
+    "cells": {"workload": "stream", "transfer_size": "1M"},
+}
+
+
+def extended(folder: Path) -> Path:
+    """The extension as somebody has it who lets nobody else change it."""
+    shutil.copytree(EXTENSION, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["chmod", "-R", "go-w", folder], check=True)
+    return folder
+
+
+@pytest.mark.root
+@pytest.mark.timeout(600)
+def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tmp_path: Path) -> None:
+    project.env["FSAGE_EXTENSIONS"] = str(extended(tmp_path / "extension"))
+    project.write_target(filesystem="ext2")
+    (project.root / "config/cut.yaml").write_text(yaml.safe_dump(STUDY, sort_keys=False))
+    ran = project.run("snakemake", "cut", timeout=500)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    records = {
+        path.parent.name: yaml.safe_load(path.read_text())
+        for path in (project.root / "results/records").glob("*/cut/*/*.json")
+    }
+    assert records.keys() == {"100", "50"}
+    for name, record in records.items():
+        assert record["status"] == "valid" and record["metrics"]["write_bw_mib_s"] > 0, record
+        assert record["conditions"]["filesystem"] == "ext2" and record["conditions"]["tools"]["dd"]
+        assert [step["kind"] for step in record["layout"]["steps"]] == ["populate", "cut"][: 1 + (name == "50")]
+    page = next((project.root / "results").rglob("*.html")).read_text()
+    assert "Writing beside cut files" in page and "kept of each file, %" in page
+    without = {**project.env}
+    del without["FSAGE_EXTENSIONS"]
+    said = subprocess.run(["fsage", "plan", "cut"], cwd=project.root, env=without, capture_output=True, text=True)
+    assert said.returncode == 1 and "'cut' is not allowed" in said.stderr and "Traceback" not in said.stderr
+
+
+def shadows(folder: Path) -> Path:
+    (folder / "recipes/paf.py").touch(0o644)
+    return folder
+
+
+def misplaced(folder: Path) -> Path:
+    (folder / "agent/files.py").touch(0o644)
+    return folder
+
+
+def open_to_all(folder: Path) -> Path:
+    os.chmod(folder / "recipes/cut.py", 0o666)
+    return folder
+
+
+def in_an_open_folder(folder: Path) -> Path:
+    os.chmod(folder / "recipes", 0o777)
+    return folder
+
+
+def linked(folder: Path) -> Path:
+    (folder / "recipes/other.py").symlink_to("cut.py")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (shadows, "recipes/paf.py has the name of fsage's own"),
+        (misplaced, "agent/files.py is nothing that fsage looks for"),
+        (open_to_all, "recipes/cut.py is a link, or others than user"),
+        (in_an_open_folder, "recipes"),
+        (linked, "recipes/other.py is a link"),
+        (lambda folder: folder / "nowhere", "No such file"),
+        (lambda folder: Path("extension"), "extension is no absolute path"),
+    ],
+)
+def test_a_folder_that_is_not_as_it_must_be_is_refused(
+    tmp_path: Path, change: Callable[[Path], Path], said: str
+) -> None:
+    folder = change(extended(tmp_path / "extension"))
+    ran = subprocess.run(
+        [sys.executable, "-m", "fsage.cli", "--version"],
+        env={**os.environ, "FSAGE_EXTENSIONS": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1 and ran.stderr.startswith("fsage: FSAGE_EXTENSIONS: ") and said in ran.stderr
+    assert "Traceback" not in ran.stderr and ran.stderr.count("\n") == 1
+
+
+def test_an_isolated_python_has_no_extension(tmp_path: Path) -> None:
+    """So it is with agents and with root's helper: a user's environment names nothing that root runs."""
+    look = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); import fsage; print(len(fsage.__path__))"
+    env = {**os.environ, "FSAGE_EXTENSIONS": str(extended(tmp_path / "extension"))}
+    for words, count in (([], "2"), (["-I"], "1")):
+        ran = subprocess.run([sys.executable, *words, "-c", look], env=env, capture_output=True, text=True, check=True)
+        assert ran.stdout.strip() == count

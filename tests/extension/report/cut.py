@@ -1,0 +1,22 @@
+"""The figure of studies with the recipe `cut`."""
+
+from __future__ import annotations
+
+import json
+
+from fsage.figures import Axis, Lines, limits_with_zero, series
+from fsage.report.section import Data, Section
+from fsage.report.view import View
+
+
+def rates(data: Data) -> Section | None:
+    """The rate over what is kept of each file."""
+    rows = data.table.assign(x=[json.loads(text)["kept"] for text in data.table["axes"]])
+    if rows["x"].nunique() < 2:
+        return None
+    y = Axis("bandwidth, MiB/s", limits_with_zero(rows, 1.0))
+    figure = Lines("Rates over what is kept", (series("writes", rows),), Axis("kept of each file, %"), y)
+    return Section("Writing beside cut files", "Every file was cut; what is measured lies in what is free.", [figure])
+
+
+VIEW = View((rates,), reference="whole files")

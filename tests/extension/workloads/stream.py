@@ -1,0 +1,67 @@
+"""One file written from its beginning to its end by dd, past the cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fsage.agent import containers
+from fsage.parse import MIB, BadOutput, check_end
+from fsage.workloads import Outcome, _shared
+
+COPIED = re.compile(r"^(\d+) bytes .* copied, ([\d.e-]+) s", re.MULTILINE)
+
+
+class Params(BaseModel):
+    """Parameters of one cell; `transfer_size` in bytes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Literal["stream"] = "stream"
+    transfer_size: int = Field(gt=0)
+    iteration: int = Field(ge=1)
+
+
+def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+    """One phase, `write`."""
+    params = Params.model_validate(params)
+    argv = [
+        *containers.start(claim, "dd"),
+        "if=/dev/zero",
+        f"of={_shared.places_of(claim)[0]}/stream",
+        f"bs={params.transfer_size}",
+        f"count={bytes_written(params, claim) // params.transfer_size}",
+        "oflag=direct",
+    ]
+    return [{"name": "write", "argv": argv, "reads": False}]
+
+
+def bytes_written(params: Params | dict, claim: Mapping) -> int:
+    """What a task moves."""
+    return claim["amount_mib"] * MIB
+
+
+def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+    """Estimate from the claim's calibration."""
+    calibration = claim["calibration"]
+    return calibration["cell_overhead_s"] + claim["amount_mib"] / calibration["write_mib_s"]
+
+
+def rates(params: Params | dict) -> list[str]:
+    """How fast it was written."""
+    return ["write_bw_mib_s"]
+
+
+def read(observation: Mapping) -> Outcome:
+    """`write_bw_mib_s`, by dd's own clock; or why not."""
+    return _shared.judge(observation, Params, lambda params: ["write"], _judge)
+
+
+def _judge(params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
+    check_end("dd", phase["rc"], [], phase["stderr"])
+    if not (copied := COPIED.search(phase["stderr"])):
+        raise BadOutput("dd does not say what it copied")
+    return {"write_bw_mib_s": int(copied[1]) / MIB / float(copied[2])}
