@@ -76,6 +76,7 @@ def observation(plan: Plan, state: str, number: int, **changes: object) -> dict[
             "allocator_reset": "remount",
             "tunables": {},
             "tools": {"fio": "3.33"},
+            "images": {"/images/fio.sif": "0" * 64},
             "amount_mib": 64,
         },
         "phases": [phase],

@@ -95,7 +95,7 @@ class Conditions(Message):
     allocator_reset: Word | None
     tunables: dict[Name, Json]
     tools: dict[Name, Word | None]
-    images: dict[Name, Any] | None = None
+    images: dict[Word, Word] | None = None  # path -> SHA-256
     amount_mib: Number | None
 
 
