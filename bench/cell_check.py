@@ -7,7 +7,7 @@ import time
 
 from target import loop_target
 
-from fsage.agent import state, token
+from fsage.agent import state, structure, token
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.target import open_target
 
@@ -18,15 +18,17 @@ def main() -> None:
     """One line for each number of files on a target of 4 GiB at 80%."""
     with loop_target(4) as spec:
         for size_mib in SIZES_MIB:
-            step = {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [size_mib << 20], "seed": 1}
+            step = structure.read(
+                {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [size_mib << 20], "seed": 1}
+            )
             request = {
                 "study": "bench",
                 "state": "80.00",
-                "steps": [{**step, "method": "fallocate", "request_bytes": 4 << 20, "files_at_once": 16}],
+                "steps": [step],
             }
             state.scrub(spec, request, False)
             state.begin("populate", spec, request, False)
-            state.work(spec, request, request["steps"][0], state.ALL)
+            state.work(spec, request, request["steps"][0])
             state.end(spec, request, request["steps"][0])
             target = open_target(spec)
             warm, cold = [], []

@@ -17,15 +17,17 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.agent import state
+from fsage.agent import state, structure
 from fsage.agent.cells import measure
 from fsage.agent.target import open_target
 from fsage.workloads import sequential
 
 CELLS = 35  # of one state of Series 1
 STEPS = [
-    {"kind": "populate", "generation": 1, "percent": 50, "file_bytes": [8 << 20], "seed": 1, "method": "fallocate"},
-    {"kind": "fragment", "generation": 1, "percent": 30, "seed": 1},
+    structure.read(
+        {"kind": "populate", "generation": 1, "percent": 50, "file_bytes": [8 << 20], "seed": 1, "method": "fallocate"}
+    ),
+    structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 1}),
 ]
 
 
@@ -39,11 +41,13 @@ def main() -> None:
     with loop_target(2) as spec:
         state.scrub(spec, request([]), False)
         for step in STEPS:
-            state.begin(step["kind"], spec, request([]), False)
-            state.work(spec, request([]), step, state.ALL)
+            state.begin(step.kind, spec, request([]), False)
+            state.work(spec, request([]), step)
             state.end(spec, request([]), step)
         target = open_target(spec)
-        phases = sequential.commands({"transfer_size": 1 << 20, "iteration": 1}, target.claim)
+        phases = sequential.commands(
+            sequential.Params.model_validate({"transfer_size": 1 << 20, "iteration": 1}), target.claim
+        )
         ours, theirs, own = [], [], []
         for attempt in range(1, int(sys.argv[1]) + 1 if len(sys.argv) > 1 else 4):
             cells = [

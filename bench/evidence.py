@@ -15,7 +15,7 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.agent import state
+from fsage.agent import state, structure
 
 MB = 10**6
 GROUPS, BLOCKS, INODES = 925_183, 32_768, 1_024  # of the PaF study's OST: 113 TiB
@@ -88,13 +88,15 @@ def of_text() -> None:
 def of_target() -> None:
     """The layout of a state of about FILES files, as evidence.yml has the agent take it."""
     with loop_target(16) as spec:
-        populate = {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [1 << 20], "seed": 1}
-        fragment = {"kind": "fragment", "generation": 1, "percent": 23, "seed": 1}
-        request = {"study": "bench", "state": "80.23", "steps": [{**populate, "method": "fallocate"}, fragment]}
+        populate = structure.read(
+            {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [1 << 20], "seed": 1}
+        )
+        fragment = structure.read({"kind": "fragment", "generation": 1, "percent": 23, "seed": 1})
+        request = {"study": "bench", "state": "80.23", "steps": [populate, fragment]}
         state.scrub(spec, request, False)
         for step in request["steps"]:
-            state.begin(step["kind"], spec, request, False)
-            state.work(spec, request, step, state.ALL)
+            state.begin(step.kind, spec, request, False)
+            state.work(spec, request, step)
             state.end(spec, request, step)
         layouts = [state.evidence(spec, request, False)["evidence"]["layout"] for _ in range(REPEATS)]
     files = layouts[0]["stores"][0]["files"]["filler"]["files"]

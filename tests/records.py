@@ -214,7 +214,7 @@ def make_evidence(study, root, stores=1):
         content = record["layout"] | {
             "state": state.name,
             "study": study.name,
-            "steps": [{"kind": "populate", "seed": 67005}],
+            "steps": [{"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [4096], "seed": 67005}],
             "layout": {"schema": 1, "seconds": 0.21, "stores": layout},
         }
         paths[state.name] = root / f"{state.name}.json"

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsage.agent import state
+from fsage.agent import state, structure
+from fsage.agent.request import Request
+from fsage.agent.steps.fragment import Fragment
+from fsage.agent.steps.populate import Populate
+from fsage.agent.structure.files import Method
+from fsage.agent.structure.step import Shard, Step
 
 MIB = 1 << 20
 
@@ -13,35 +18,26 @@ def populate(
     percent: int,
     generation: int = 1,
     sizes: tuple[int, ...] = (8 * MIB,),
-    method: str = "fallocate",
+    method: Method = "fallocate",
     request_bytes: int = 4 * MIB,
     files_at_once: int = 4,
-) -> dict:
-    return {
-        "kind": "populate",
-        "generation": generation,
-        "percent": percent,
-        "file_bytes": list(sizes),
-        "seed": 67005,
-        "method": method,
-        "request_bytes": request_bytes,
-        "files_at_once": files_at_once,
-    }
+) -> Populate:
+    return Populate(generation, percent, sizes, 67005, method, request_bytes, files_at_once)
 
 
-def fragment(percent: int, generation: int = 1) -> dict:
-    return {"kind": "fragment", "generation": generation, "percent": percent, "seed": 67005}
+def fragment(percent: int, generation: int = 1) -> Fragment:
+    return Fragment(generation, percent, 67005)
 
 
-def bring(spec: dict, *steps: dict, reuse: str = "nested", shards: int = 1) -> dict[str, Any]:
+def bring(spec: dict, *steps: Step, reuse: str = "nested", shards: int = 1) -> dict[str, Any]:
     """What the playbooks do, by the same verbs; returns the token."""
-    request = {"state": "wanted", "steps": list(steps), "reuse": reuse, "study": "test"}
+    request: Request = {"state": "wanted", "steps": list(steps), "reuse": reuse, "study": "test"}
     state.scrub(spec, request, False)
     for step in steps:
-        begun = state.begin(step["kind"], spec, request, False)
+        begun = state.begin(step.kind, spec, request, False)
         if begun["due"]:
+            step = structure.read(begun["step"])
             for index in range(shards):
-                shard = {"index": index, "count": shards, "threads": shards}
-                state.work(spec, request, begun["step"], shard)
-            state.end(spec, request, begun["step"])
+                state.work(spec, request, step, Shard(index, shards, shards))
+            state.end(spec, request, step)
     return state.evidence(spec, request, False)["evidence"]["token"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fsage import recipes
 from fsage.agent import claim, images
+from fsage.agent.structure.step import Step
 from fsage.recipes.striping import States
 
 STORES = 4
 
 
-def step(name: str, *others: str) -> dict:
+def step(name: str, *others: str) -> Step:
     """The step `stripe` of a pattern, in a study that has others too."""
     states = States(pattern=[name, *others], default=name)
     (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)

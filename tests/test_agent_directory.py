@@ -139,9 +139,9 @@ def test_any_amount_that_fits_can_be_declared(directory_target: Spec, amount: in
     ours = claim.claim(directory_target, {}, False)["claim"]
     assert (ours["amount_mib"], ours["passes"], ours["amount_source"]) == (amount, 1, "declared")
     fits = {"transfer_size": MIB, "iteration": 1}
-    assert f"--size={amount * MIB}" in sequential.commands(fits, ours)[0]["argv"]
+    assert f"--size={amount * MIB}" in sequential.commands(sequential.Params.model_validate(fits), ours)[0]["argv"]
     with pytest.raises(ValueError, match=f"does not divide the {amount * MIB} bytes .* declare another amount_mib"):
-        sequential.commands({**fits, "transfer_size": 64 * MIB}, ours)
+        sequential.commands(sequential.Params.model_validate({**fits, "transfer_size": 64 * MIB}), ours)
 
 
 def test_the_amounts_of_all_clients_are_within_the_budget(directory_target: Spec) -> None:

@@ -18,7 +18,7 @@ from fsage.agent import claim, images, striping
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import measure
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.steps import database
+from fsage.agent.structure.step import ALONE, Step
 from fsage.agent.target import open_target
 from fsage.matrix import patterns
 from fsage.parse import BadOutput, blastn
@@ -32,7 +32,7 @@ needs_blast = pytest.mark.skipif(
 )
 
 
-def steps_of(name: str, volumes: int = VOLUMES, others: tuple[str, ...] = ("blast.3",)) -> list[dict]:
+def steps_of(name: str, volumes: int = VOLUMES, others: tuple[str, ...] = ("blast.3",)) -> list[Step]:
     states = States(pattern=list({name, *others}), default=name, database={"volumes": volumes, "queries": 5}, seed=7)
     (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)
     return found.steps(1, 0)
@@ -52,11 +52,11 @@ def test_every_byte_is_in_one_volume_and_a_segments_volumes_go_round_its_osts(os
     assert [one.end_bytes for one in volumes] == [number * size for number in range(1, count + 1)]
     counts = striping.counts(step, osts)
     begin = 0
-    for number, (end, _, _) in enumerate(step["segments"]):
+    for number, (end, _, _) in enumerate(step.segments):
         mine = [one for one in volumes if one.segment == number]
         its = [(sum(counts[:number]) + turn) % osts for turn in range(counts[number])]
         assert [one.ost for one in mine] == [its[turn % len(its)] for turn in range(len(mine))]
-        share = ((end or step["nominal_bytes"]) - begin) / step["nominal_bytes"]
+        share = ((end or step.nominal_bytes) - begin) / step.nominal_bytes
         assert abs(len(mine) - share * count) < 1, "as its segment, to less than a volume"
         begin = end
 
@@ -77,11 +77,11 @@ def osts(module_target):
     return spec
 
 
-def searched(spec: dict, steps: list[dict], processes: int, spoil=lambda phases: phases) -> dict:
+def searched(spec: dict, steps: list[Step], processes: int, spoil=lambda phases: phases) -> dict:
     """One cell's observation."""
     target = open_target(spec)
     params = {"workload": "blast", "processes": processes, "iteration": 1}
-    phases = spoil(BLAST.commands(params, target.claim, steps))
+    phases = spoil(BLAST.commands(BLAST.Params.model_validate(params), target.claim, steps))
     cell = {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
     shutil.rmtree(target.home / "outbox", ignore_errors=True)
     request = {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested", "cells": [cell]}
@@ -115,10 +115,10 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
             assert (mounts[ost] / "filler" / f"g{segment + 1}" / f"volume{number:04d}.nsq").stat().st_size > 64 * 1024
     assert len(set(found)) == len(digests) == len(made_at) == 1 and found[0][1] == 5
     few = steps_of("blast.16")
-    noted = database.work(open_target(osts), few[1], few[:1], {}, lambda: None)
-    assert "both become 1 on 4 OSTs" in noted["unsupported"] and database.named([], noted) == []
+    noted = few[1].work(open_target(osts), few[:1], ALONE, lambda: None).notes
+    assert "both become 1 on 4 OSTs" in noted["unsupported"] and few[1].named([], noted) == []
     with pytest.raises(workloads.Unsupported, match="both become 1 on 4 OSTs"):
-        BLAST.commands({"workload": "blast", "iteration": 1}, open_target(osts).claim, few)
+        BLAST.commands(BLAST.Params.model_validate({"workload": "blast", "iteration": 1}), open_target(osts).claim, few)
 
     # nothing else is valid: hits lost, a volume left out, a process that ended early
     lost = copy.deepcopy(observation)
@@ -141,7 +141,7 @@ def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
     steps = steps_of("blast.1")
     bring(osts, *steps)
 
-    def elsewhere(phases: list[dict]) -> list[dict]:
+    def elsewhere(phases: list[dict]) -> list[Step]:
         argv = phases[0]["beside"][0]
         argv[argv.index("-db") + 1] += "x"
         return phases
@@ -150,7 +150,7 @@ def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
     outcome = BLAST.read(observation)
     assert outcome.status == "failed" and "No alias or index file found" in (outcome.why or ""), outcome.why
 
-    def missing(phases: list[dict]) -> list[dict]:
+    def missing(phases: list[dict]) -> list[Step]:
         phases[0]["beside"][1][0] = "no-such-blastn"
         return phases
 
@@ -160,7 +160,7 @@ def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
     next((target.mounts[0] / "filler").rglob("*.nsq")).unlink()
     params = {"workload": "blast", "processes": 4, "iteration": 1}
     cell = {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": params}
-    cell["phases"] = BLAST.commands(params, target.claim, steps)
+    cell["phases"] = BLAST.commands(BLAST.Params.model_validate(params), target.claim, steps)
     request = {"study": "other", "state": "wanted", "steps": steps, "reuse": "nested", "cells": [cell]}
     answer = measure.measure(osts, request, False)
     assert answer["measured"] == 0 and "was changed since" in answer["lost"]
@@ -182,30 +182,32 @@ CLAIM = {
 def test_what_no_cell_can_be_made_of_is_said():
     params = {"workload": "blast", "processes": 16, "iteration": 1}
     steps = steps_of("blast.1", volumes=79)
-    assert BLAST.seconds(params, CLAIM, steps) == pytest.approx(1 + 0.96 + 79 * 4 / 12.8), (
-        "79 volumes of 4 MiB on one OST"
-    )
-    assert BLAST.seconds(params, CLAIM, steps_of("blast.10", volumes=79)) == pytest.approx(1 + 0.96 + 27 * 4 / 12.8), (
-        "a segment on each of 3"
-    )
+    assert BLAST.seconds(BLAST.Params.model_validate(params), CLAIM, steps) == pytest.approx(
+        1 + 0.96 + 79 * 4 / 12.8
+    ), "79 volumes of 4 MiB on one OST"
+    assert BLAST.seconds(BLAST.Params.model_validate(params), CLAIM, steps_of("blast.10", volumes=79)) == pytest.approx(
+        1 + 0.96 + 27 * 4 / 12.8
+    ), "a segment on each of 3"
     for ask in (BLAST.commands, BLAST.seconds):
         with pytest.raises(ValueError, match=r"needs blastn, not found .* install the package ncbi-blast"):
-            ask(params, {**CLAIM, "tools": {"fio": "3.33", "makeblastdb": "2.12.0+"}}, steps)
+            ask(workloads.params_of(params), {**CLAIM, "tools": {"fio": "3.33", "makeblastdb": "2.12.0+"}}, steps)
         with pytest.raises(ValueError, match="a state with a database"):
-            ask(params, CLAIM, steps[:1])
+            ask(workloads.params_of(params), CLAIM, steps[:1])
         with pytest.raises(ValueError, match="processes: 80 cannot share 79 volumes"):
-            ask({**params, "processes": 80}, CLAIM, steps)
+            ask(workloads.params_of({**params, "processes": 80}), CLAIM, steps)
         with pytest.raises(ValueError, match="nodes: 2 are more than target osts was claimed with"):
-            ask({**params, "nodes": 2}, CLAIM, steps)
+            ask(workloads.params_of({**params, "nodes": 2}), CLAIM, steps)
     with pytest.raises(workloads.Unsupported, match="kind directory has no OSTs"):
-        BLAST.commands(params, {**CLAIM, "kind": "directory"}, steps)
+        BLAST.commands(BLAST.Params.model_validate(params), {**CLAIM, "kind": "directory"}, steps)
     with pytest.raises(workloads.Unsupported, match=r"each must be of 65536 to 1000000000 bytes; declare another"):
-        BLAST.commands(params, {**CLAIM, "amount_mib": 4}, steps)
+        BLAST.commands(BLAST.Params.model_validate(params), {**CLAIM, "amount_mib": 4}, steps)
 
 
 def test_on_several_clients_each_process_is_launched_where_it_works():
     (phase,) = BLAST.commands(
-        {"workload": "blast", "iteration": 1}, {**CLAIM, "hosts": ["n1", "n2"]}, steps_of("blast.2")
+        BLAST.Params.model_validate({"workload": "blast", "iteration": 1}),
+        {**CLAIM, "hosts": ["n1", "n2"]},
+        steps_of("blast.2"),
     )
     assert [argv[argv.index("--host") + 1] for argv in (phase["argv"], *phase["beside"])] == ["n1:1", "n2:1"]
     assert [len(argv[argv.index("-db") + 1].split()) for argv in (phase["argv"], *phase["beside"])] == [6, 7]
@@ -227,10 +229,13 @@ def test_on_lustre_a_segments_volumes_have_its_stripes(tmp_path, site):
         site.answer(f"lfs setstripe -c 2 -S {size}M -i -1 {place}/g{number}")
         site.answer(f"lfs getstripe -y -d {place}/g{number}", plain.replace("1048576", str(size * MIB)))
         site.answer(f"lfs getstripe -y {place}/g{number}/*", lies.replace(str(4 * MIB), str(size * MIB)))
-    noted = database.work(open_target(spec), step, [], {}, lambda: None)
-    assert noted["volumes"] == [(0, None), (1, None), (1, None), (1, None)] and noted["files"] == 13
-    assert all(path.exists() for path in database.named(open_target(spec).mounts, noted))
-    (phase,) = BLAST.commands({"workload": "blast", "iteration": 1}, open_target(spec).claim, state.steps(1, 3))
+    made = step.work(open_target(spec), [], ALONE, lambda: None)
+    noted = made.notes
+    assert noted["volumes"] == [[0, None], [1, None], [1, None], [1, None]] and made.files == 13
+    assert all(path.exists() for path in step.named(open_target(spec).mounts, noted))
+    (phase,) = BLAST.commands(
+        BLAST.Params.model_validate({"workload": "blast", "iteration": 1}), open_target(spec).claim, state.steps(1, 3)
+    )
     bases = phase["argv"][phase["argv"].index("-db") + 1].split()
     assert bases == [f"{place}/g1/volume0000", *(f"{place}/g2/volume000{number}" for number in (1, 2, 3))]
 
@@ -238,4 +243,4 @@ def test_on_lustre_a_segments_volumes_have_its_stripes(tmp_path, site):
     with pytest.raises(Failure, match=r"3 volumes lie elsewhere: .*volume0001\.nsq has 1 stripes"):
         for path in Path(place).glob("g?/volume*"):
             path.unlink()
-        database.work(open_target(spec), step, [], {}, lambda: None)
+        step.work(open_target(spec), [], ALONE, lambda: None)

@@ -8,8 +8,10 @@ import errno
 import json
 import os
 import shutil
+import sys
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 from small_filesystems import small
 from states import bring, populate
 
-from fsage.agent import claim, images, kinds, structure
+from fsage.agent import claim, images, kinds, structure, typed
 from fsage.agent.blast import blastdb
 from fsage.agent.cells import eviction, measure
 from fsage.agent.errors import Failure, Refusal
@@ -28,6 +30,7 @@ from fsage.agent.lustre import limits, space, stripes
 from fsage.agent.room import Room
 from fsage.agent.steps import contended_files, database
 from fsage.agent.structure import files
+from fsage.agent.structure.step import ALONE, Step
 from fsage.agent.target import Target
 from fsage.records.record import make_record
 
@@ -61,7 +64,9 @@ def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> N
     assert set(structure.kinds()) == MAKE_NOTHING | set(STEPS)
 
 
-@pytest.mark.parametrize("module", [*map(structure.of, ({"kind": kind} for kind in structure.kinds())), eviction])
+@pytest.mark.parametrize(
+    "module", [*(sys.modules[structure.of(kind).__module__] for kind in structure.kinds()), eviction]
+)
 def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
     """Nothing of a step gives a file bytes but Room, which counts them; a punched hole is none."""
     tree = ast.parse(Path(str(module.__file__)).read_text())
@@ -167,9 +172,11 @@ def enough_if(own: bool) -> Iterator[None]:
             raise
 
 
-def steps_of(kind: str) -> st.SearchStrategy[dict]:
+def steps_of(kind: str) -> st.SearchStrategy[Step]:
     more = {"kind": kind, "generation": 1, "pattern": "two", "seed": 1, "queries": 1, "eviction_file": None}
-    return STEPS[kind].map(lambda drawn: {**more, **LAYOUT, **drawn})
+    known = typed.hints(structure.of(kind)).keys() | {"kind"}
+    whole = STEPS[kind].map(lambda drawn: {**more, **LAYOUT, **drawn})
+    return whole.map(lambda found: structure.read({key: found[key] for key in found if key in known}))
 
 
 @pytest.mark.root
@@ -186,9 +193,9 @@ def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> N
     def held(first: dict, second: dict, capacity_mib: int, alone: bool, stripe_count: int) -> None:
         target = place.target(of, capacity_mib * MIB, alone, stripe_count)
         free = os.statvfs(place.point)
-        for number, step in enumerate((first, {**second, "generation": 5}), 1):
+        for number, step in enumerate((first, replace(second, generation=5)), 1):
             with contextlib.suppress(Failure, Refusal), enough_if(of == "loop"):
-                structure.of(step).work(target, step, [step], {"index": 0, "count": 1}, lambda: None)
+                step.work(target, [step], ALONE, lambda: None)
             taken = sum(path.lstat().st_blocks * 512 for path in (place.point / "target").rglob("*"))
             assert taken <= target.capacity_bytes, (number, step)
             if of == "lustre":

@@ -102,7 +102,9 @@ def sectors(phases: Measured, commands: Callable[[], list[dict]]) -> tuple[dict[
 
 def by_tool(target: Target, tool: str, files: int, **tools: str) -> list[dict]:
     params = {"workload": "metadata", "tool": tool, "files_per_task": files, "iteration": 1}
-    return metadata.commands(params, {**target.claim, "tools": {**target.claim["tools"], **tools}})
+    return metadata.commands(
+        metadata.Params.model_validate(params), {**target.claim, "tools": {**target.claim["tools"], **tools}}
+    )
 
 
 def looking_up(target: Target) -> list[dict]:

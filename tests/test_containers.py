@@ -41,18 +41,22 @@ METADATA = {"workload": "metadata", "files_per_task": 50, "iteration": 1}
 )
 def test_the_tool_is_started_in_its_container_and_told_the_same(params, tool, starts):
     params = params | ({"tool": tool} if tool else {})
-    commands = workloads.load(params["workload"]).commands
-    bare = commands(params, {**CLAIM, "containers": None})
-    for inside, outside in zip(commands(params, CLAIM), bare, strict=True):
+    commands, known = workloads.load(params["workload"]).commands, workloads.params_of(params)
+    bare = commands(known, {**CLAIM, "containers": None})
+    for inside, outside in zip(commands(known, CLAIM), bare, strict=True):
         options = outside["argv"][outside["argv"].index(starts[-1]) + 1 :]
         assert inside["argv"] == [*starts, *options]
 
 
 def test_on_several_clients_the_tools_of_all_are_in_containers():
     claim_of_two = {**CLAIM, "kind": "lustre", "hosts": ["n1", "n2"]}
-    phase = workloads.load("sequential").commands(SEQUENTIAL | {"tool": "fio"}, claim_of_two)[0]
+    phase = workloads.load("sequential").commands(
+        workloads.load("sequential").Params.model_validate(SEQUENTIAL | {"tool": "fio"}), claim_of_two
+    )[0]
     assert phase["argv"] == [*FIO, "--output-format=json", "--eta=never", "-"]
-    ior = workloads.load("sequential").commands(SEQUENTIAL | {"tool": "ior"}, claim_of_two)[0]
+    ior = workloads.load("sequential").commands(
+        workloads.load("sequential").Params.model_validate(SEQUENTIAL | {"tool": "ior"}), claim_of_two
+    )[0]
     where = ["--host", "n1:2,n2:2", "--map-by", "slot"]
     launched = ["mpirun", "--allow-run-as-root", "--oversubscribe", *where, "-np", "4"]
     assert ior["argv"][:18] == [*launched, *IOR, "ior", "-v"]

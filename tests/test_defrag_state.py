@@ -9,24 +9,25 @@ import pytest
 from states import MIB, bring, populate
 
 from fsage import workloads
-from fsage.agent import claim, images, state
+from fsage.agent import claim, images, state, structure
 from fsage.agent.cells import measure
 from fsage.agent.errors import Failure
 from fsage.agent.files import read_json
+from fsage.agent.steps import defragment
 from fsage.agent.structure.files import path_of
 from fsage.agent.target import open_target
 
 pytestmark = pytest.mark.root
 EXTENTS = 150
-PIECES = {"kind": "fragmented_file", "generation": 1, "percent": 4, "extents": EXTENTS}
+PIECES = structure.read({"kind": "fragmented_file", "generation": 1, "percent": 4, "extents": EXTENTS})
 OTHERS = populate(84, 2, (MIB,))
-VACATE = {"kind": "free_reserved_run", "generation": 1}
-DEFRAGMENT = {"kind": "defragment", "generation": 1, "scope": "file", "time_limit_s": 60}
+VACATE = structure.read({"kind": "free_reserved_run", "generation": 1})
+DEFRAGMENT = structure.read({"kind": "defragment", "generation": 1, "scope": "file", "time_limit_s": 60})
 
 
 def cell(claimed: dict, cache: str, reads: int) -> dict:
     params = {"workload": "file_read", "cache": cache, "transfer_size": MIB, f"{cache}_reads": reads, "iteration": 1}
-    phases = workloads.load("file_read").commands(params, claimed)
+    phases = workloads.load("file_read").commands(workloads.load("file_read").Params.model_validate(params), claimed)
     return {"name": cache, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
 
 
@@ -62,7 +63,7 @@ def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, f
 def test_a_file_that_holds_something_else_afterwards_fails_the_step(spec, monkeypatch):
     """The tools do not do that; what compares must notice it all the same."""
     bring(spec, PIECES, OTHERS, VACATE)
-    real = state.structure.of(DEFRAGMENT).defragment.defragment
+    real = defragment.defragment.defragment
 
     def wrong(where, filesystem, time_limit_s):
         done = real(where, filesystem, time_limit_s)
@@ -71,7 +72,7 @@ def test_a_file_that_holds_something_else_afterwards_fails_the_step(spec, monkey
             file.write(b"other")
         return done
 
-    monkeypatch.setattr(state.structure.of(DEFRAGMENT).defragment, "defragment", wrong)
+    monkeypatch.setattr(defragment.defragment, "defragment", wrong)
     with pytest.raises(Failure, match="holds something else after e4defrag than before"):
         bring(spec, PIECES, OTHERS, VACATE, DEFRAGMENT)
     request = {"state": "wanted", "steps": [PIECES, OTHERS, VACATE, DEFRAGMENT], "study": "test"}

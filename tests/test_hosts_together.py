@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from states import MIB, bring
 
-from fsage.agent import claim, images, lease
+from fsage.agent import claim, images, lease, structure
 from fsage.agent.cells import measure
 from fsage.agent.hosts import others
 from fsage.agent.target import open_target
@@ -29,8 +29,18 @@ NAMES = ["n1", "n2", "n3"]
 BOOT = "#!{python}\nimport os, sys\n{lie}\nexec(sys.argv[-1])\n"
 SEQUENTIAL = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1}
 METADATA = {"workload": "metadata", "tool": "fio", "files_per_task": 20, "iteration": 1}
-STEP = {"kind": "populate", "generation": 1, "percent": 10, "file_bytes": [MIB], "seed": 1, "method": "fallocate"}
-STEP |= {"request_bytes": MIB, "files_at_once": 4}
+STEP = structure.read(
+    {
+        "kind": "populate",
+        "generation": 1,
+        "percent": 10,
+        "file_bytes": [MIB],
+        "seed": 1,
+        "method": "fallocate",
+        "request_bytes": MIB,
+        "files_at_once": 4,
+    }
+)
 
 
 @pytest.fixture
@@ -58,7 +68,7 @@ def request_of(spec: dict, hosts: dict, *cells: dict) -> dict:
     made = []
     for order, params in enumerate(cells, 1):
         module = {"sequential": sequential, "metadata": metadata}[params["workload"]]
-        phases = module.commands(params, claimed)
+        phases = module.commands(module.Params.model_validate(params), claimed)
         more = {"name": f"cell{order}", "order": order, "attempt": 1, "params": params, "phases": phases}
         made.append({"kind": "planned", **more})
     asked = {"study": "test", "state": "wanted", "nominal": {"recipe": "paf"}, "steps": [STEP], "reuse": "nested"}

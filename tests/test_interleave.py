@@ -13,28 +13,31 @@ from fsage.agent import claim, images, state, structure
 from fsage.agent.evidence import fiemap
 from fsage.agent.steps import delete_files, interleave
 from fsage.agent.structure.files import path_of
+from fsage.agent.structure.step import Step
 from fsage.agent.target import open_target
 
 FILES = 5
 
 
-def mingled(piece_bytes: int, method: str = "fallocate") -> dict:
-    return {
-        "kind": "interleave",
-        "generation": 1,
-        "files": FILES,
-        "granularity_bytes": piece_bytes,
-        "method": method,
-    }
+def mingled(piece_bytes: int, method: str = "fallocate") -> Step:
+    return structure.read(
+        {
+            "kind": "interleave",
+            "generation": 1,
+            "files": FILES,
+            "granularity_bytes": piece_bytes,
+            "method": method,
+        }
+    )
 
 
-def thinned(deleted: int) -> dict:
-    return {"kind": "delete_files", "generation": 1, "deleted": deleted, "seed": 67005}
+def thinned(deleted: int) -> Step:
+    return structure.read({"kind": "delete_files", "generation": 1, "deleted": deleted, "seed": 67005})
 
 
 @given(st.integers(2, 40), st.sampled_from([MIB, 2 * MIB, 8 * MIB]), st.integers(1 << 30, 1 << 44))
 def test_sizes_are_whole_pieces_that_fill_the_target(count, piece, capacity):
-    sizes = interleave.file_sizes({"files": count, "granularity_bytes": piece}, capacity)
+    sizes = interleave.Interleave(1, count, piece).file_sizes(capacity)
     assert len(sizes) == count and max(sizes) - min(sizes) in (0, piece)
     assert all(size % piece == 0 for size in sizes)
     books = capacity // piece * interleave.MAP_BYTES + (count + 2) * interleave.RESERVE_BYTES + interleave.OWN_BYTES
@@ -62,7 +65,7 @@ def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
 
     done = [bring(local_target, mingled(MIB), thinned(deleted)) for deleted in (1, 2, FILES)]
     assert len({one["instance"] for one in [full, *done]}) == 1, "each is reached from the one before"
-    sizes = interleave.file_sizes(mingled(MIB), target.capacity_bytes)
+    sizes = mingled(MIB).file_sizes(target.capacity_bytes)
     order = delete_files.order(67005, 1, FILES)
     for one, deleted in zip(done, (1, 2, FILES), strict=True):
         freed = one["free_bytes"] - full["free_bytes"]
@@ -82,4 +85,4 @@ def test_files_written_together_fill_it_too(spec):
     done = bring(spec, mingled(2 * MIB, "together"), thinned(1))
     assert done["files"] == FILES  # of FILES and the one of what was left
     target = open_target(spec)
-    structure.verify(target.mounts, done["done"], target.capacity_bytes)
+    structure.verify(target.mounts, structure.read_all(done["done"]), target.capacity_bytes, {})

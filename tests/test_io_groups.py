@@ -15,17 +15,16 @@ import pytest
 from states import bring
 
 from fsage import workloads
-from fsage.agent import claim, images, journal, recover, state
+from fsage.agent import claim, images, journal, recover, state, structure
 from fsage.agent.cells import groups, io_groups, measure
 from fsage.agent.device import cgroups, iocost, loops, scheduler
 from fsage.agent.files import read_json
-from fsage.agent.steps import sqlite
 from fsage.agent.target import Target, open_target
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
-READERS = {"kind": "contended_files", "generation": 1, "percent": 8, "piece_bytes": 16384, **HOT}
-DATABASE = {"kind": "sqlite", "generation": 2, "percent": 8, "seed": 67005}
+READERS = structure.read({"kind": "contended_files", "generation": 1, "percent": 8, "piece_bytes": 16384, **HOT})
+DATABASE = structure.read({"kind": "sqlite", "generation": 2, "percent": 8, "seed": 67005})
 WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
 
 
@@ -43,7 +42,11 @@ def cell(target: Target, pattern: str, name: str, **more: Any) -> dict:
     made: dict = {"name": f"{pattern}_{name}_{time.monotonic_ns()}", "kind": "planned", "order": 1, "attempt": 1}
     workload = workloads.load(params["workload"])
     try:
-        return {**made, "params": params, "phases": workload.commands(params, target.claim, [READERS, DATABASE])}
+        return {
+            **made,
+            "params": params,
+            "phases": workload.commands(workload.Params.model_validate(params), target.claim, [READERS, DATABASE]),
+        }
     except workloads.Unsupported as why:
         return {**made, "params": params, "phases": [], "unsupported": str(why)}
 
@@ -112,7 +115,9 @@ def test_a_device_that_gives_less_than_its_model_fails_the_cell(target: Target, 
 def test_a_file_in_pieces_takes_more_ios(target: Target) -> None:
     found = outcome(target, cell(target, "P6", "none"))
     assert found.status == "valid" and 15 < found.metrics["group1_io_kib"] < 22, found
-    assert set(WEIGHTS.rates({"pattern": "P6", "scheduler": "none", "iteration": 1})) <= set(found.metrics)
+    assert set(
+        WEIGHTS.rates(WEIGHTS.Params.model_validate({"pattern": "P6", "scheduler": "none", "iteration": 1}))
+    ) <= set(found.metrics)
 
 
 def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
@@ -120,7 +125,7 @@ def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
     found, made = SQLITE.read(seen), seen["layout"]["notes"]["sqlite"]
     assert found.status == "valid" and made["extents"] == 1, found
     assert found.metrics["query_checksum"] == made["sum"] < 2**48
-    assert made["sum"] == sum(sqlite.numbers(DATABASE, made["rows"]))
+    assert made["sum"] == sum(DATABASE.numbers(made["rows"]))
     assert found.metrics["queries"] * found.metrics["query_seconds"] >= 1
     assert found.metrics["group1_io_kib"] < 22 and found.metrics["group2_io_kib"] > 64
     made["sum"] += 1
@@ -214,7 +219,7 @@ def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -
 
 
 def test_what_is_hot_is_defragmented_alone_and_read_in_long_transfers(target: Target) -> None:
-    hot = {"kind": "defragment", "generation": 1, "scope": "hot", "time_limit_s": 60, **HOT}
+    hot = structure.read({"kind": "defragment", "generation": 1, "scope": "hot", "time_limit_s": 60, **HOT})
     before = outcome(target, cell(target, "P6", "none", reads="hot"))
     done = bring(target.spec, READERS, DATABASE, hot)["notes"]["defragment"]
     assert done["ranges_after"] == done["ranges"] and done["moved_bytes"] <= done["range_bytes"]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
+from fsage.agent import structure
 from fsage.agent.lustre import osts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,16 +20,18 @@ EVIDENCE = ROOT / "tests" / "data" / "evidence"
 ASKED = "lctl get_param osd-*.lustre-OST*.fstype osd-*.lustre-OST*.mntdev"
 MIB = 1 << 20
 STEPS = [
-    {
-        "kind": "populate",
-        "generation": 1,
-        "percent": 1,
-        "file_bytes": [16 * MIB],
-        "seed": 1,
-        "method": "fallocate",
-        "request_bytes": 4 * MIB,
-        "files_at_once": 4,
-    }
+    structure.read(
+        {
+            "kind": "populate",
+            "generation": 1,
+            "percent": 1,
+            "file_bytes": [16 * MIB],
+            "seed": 1,
+            "method": "fallocate",
+            "request_bytes": 4 * MIB,
+            "files_at_once": 4,
+        }
+    )
 ]
 
 

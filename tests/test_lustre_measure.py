@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, brw_stats, lustre_target, recorded, session
 
-from fsage.agent import claim, state
+from fsage.agent import claim, state, structure
 from fsage.agent.cells import measure
 from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
@@ -19,16 +19,18 @@ from fsage.agent.lustre import cold, servers
 pytestmark = pytest.mark.root
 MIB = 1 << 20
 STEPS = [
-    {
-        "kind": "populate",
-        "generation": 1,
-        "percent": 1,
-        "file_bytes": [16 * MIB],
-        "seed": 1,
-        "method": "fallocate",
-        "request_bytes": 4 * MIB,
-        "files_at_once": 4,
-    }
+    structure.read(
+        {
+            "kind": "populate",
+            "generation": 1,
+            "percent": 1,
+            "file_bytes": [16 * MIB],
+            "seed": 1,
+            "method": "fallocate",
+            "request_bytes": 4 * MIB,
+            "files_at_once": 4,
+        }
+    )
 ]
 UNUSED = "lctl get_param " + " ".join(
     f"ldlm.namespaces.lustre-{one}-*.lock_unused_count" for one in ("OST*-osc", "MDT*-mdc")
@@ -73,8 +75,8 @@ def spec(tmp_path: Path, site: Site) -> dict:
     request = {"state": "1.00", "steps": STEPS, "study": "test"}
     state.scrub(spec, request, False)
     begun = state.begin("populate", spec, request, False)
-    state.work(spec, request, begun["step"], state.ALL)
-    state.end(spec, request, begun["step"])
+    state.work(spec, request, structure.read(begun["step"]))
+    state.end(spec, request, structure.read(begun["step"]))
     return spec
 
 
@@ -219,7 +221,9 @@ def test_a_table_that_an_ost_lost_stops_the_visit_and_fails_the_cell(
 def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
     spec: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = {"kind": "interleave", "generation": 1, "files": 2, "granularity_bytes": MIB, "method": "together"}
+    step = structure.read(
+        {"kind": "interleave", "generation": 1, "files": 2, "granularity_bytes": MIB, "method": "together"}
+    )
     request = {"state": "1M.clean", "steps": [step], "study": "test"}
     state.scrub(spec, request, False)
     with pytest.raises(

@@ -14,6 +14,7 @@ from fsage.agent.__main__ import hold
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.leave import leave
 from fsage.agent.lustre import servers
+from fsage.agent.structure.step import Shard
 from fsage.agent.target import open_target
 from fsage.run.runs import identity
 
@@ -22,17 +23,19 @@ MIB = 1 << 20
 CAPACITY_BYTES = 2 * 7256456 << 10
 STEPS = [
     # A thousandth of what is claimed is enough to see files come and go.
-    {
-        "kind": "populate",
-        "generation": 1,
-        "percent": 1,
-        "file_bytes": [4 * MIB],
-        "seed": 1,
-        "method": "fallocate",
-        "request_bytes": 4 * MIB,
-        "files_at_once": 4,
-    },
-    {"kind": "fragment", "generation": 1, "percent": 50, "seed": 1},
+    structure.read(
+        {
+            "kind": "populate",
+            "generation": 1,
+            "percent": 1,
+            "file_bytes": [4 * MIB],
+            "seed": 1,
+            "method": "fallocate",
+            "request_bytes": 4 * MIB,
+            "files_at_once": 4,
+        }
+    ),
+    structure.read({"kind": "fragment", "generation": 1, "percent": 50, "seed": 1}),
 ]
 
 
@@ -102,12 +105,12 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
     request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
     state.scrub(spec, request, False)
     begun = state.begin("populate", spec, request, False)
-    shares = [{"index": index, "count": 2, "threads": 1} for index in (0, 1)]
+    shares = [Shard(index, 2) for index in (0, 1)]
     for where, share in ((spec, shares[0]), (there, shares[1])):
-        assert state.work(where, request, begun["step"], share)["files"]
+        assert state.work(where, request, structure.read(begun["step"]), share)["files"]
     with pytest.raises(Refusal, match="here its files are only populated"):
         state.scrub(there, request, False)  # the lease that guards the target is on the other host
-    state.end(spec, request, begun["step"])
+    state.end(spec, request, structure.read(begun["step"]))
 
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:
@@ -115,10 +118,10 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
     request = {"state": "1.50", "steps": STEPS, "study": "test"}
     state.scrub(spec, request, False)
     for step in STEPS:
-        begun = state.begin(step["kind"], spec, request, False)
-        state.work(spec, request, begun["step"], state.ALL)
+        begun = state.begin(step.kind, spec, request, False)
+        state.work(spec, request, structure.read(begun["step"]))
         assert begun["due"]
-        state.end(spec, request, begun["step"])
+        state.end(spec, request, structure.read(begun["step"]))
     left = list(structure.fillers(Path(spec["directory"])))
     assert 0 < len(left) < (4 << 30) // 100 // (4 * MIB)
     site.commands()
@@ -141,9 +144,9 @@ def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) 
     request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
     state.scrub(spec, request, False)
     begun = state.begin("populate", spec, request, False)
-    state.work(spec, request, begun["step"], state.ALL)
+    state.work(spec, request, structure.read(begun["step"]))
     with pytest.raises(Failure, match=r"lie elsewhere: .*/g1/0000000 begins on OST 1, asked was 0"):
-        state.end(spec, request, begun["step"])
+        state.end(spec, request, structure.read(begun["step"]))
     assert state.diagnose(spec, request, False)["todo"] == ["scrub", "populate"]
 
 

@@ -7,12 +7,13 @@ import mmap
 import os
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
-from fsage.agent import caches, claim, images, lease, state
+from fsage.agent import caches, claim, images, lease, state, structure
 from fsage.agent.cells import measure, phases
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence import fiemap
@@ -22,16 +23,18 @@ from fsage.workloads import Unsupported, device_range, metadata, sequential
 
 MIB = 1 << 20
 STEPS = [
-    {
-        "kind": "populate",
-        "generation": 1,
-        "percent": 30,
-        "file_bytes": [8 * MIB],
-        "seed": 1,
-        "method": "fallocate",
-        "request_bytes": 4 * MIB,
-        "files_at_once": 4,
-    }
+    structure.read(
+        {
+            "kind": "populate",
+            "generation": 1,
+            "percent": 30,
+            "file_bytes": [8 * MIB],
+            "seed": 1,
+            "method": "fallocate",
+            "request_bytes": 4 * MIB,
+            "files_at_once": 4,
+        }
+    )
 ]
 
 
@@ -42,7 +45,7 @@ def spec(local_target: dict) -> dict:
     request = asked([])
     state.scrub(local_target, request, False)
     state.begin("populate", local_target, request, False)
-    state.work(local_target, request, STEPS[0], state.ALL)
+    state.work(local_target, request, STEPS[0])
     state.end(local_target, request, STEPS[0])
     return local_target
 
@@ -68,7 +71,7 @@ def cell(spec: dict, name: str, **params: object) -> dict:
         "order": 1,
         "attempt": 1,
         "params": full,
-        "phases": sequential.commands(full, claimed),
+        "phases": sequential.commands(sequential.Params.model_validate(full), claimed),
     }
 
 
@@ -184,7 +187,7 @@ def test_many_files_leave_the_state_as_it_was(spec):
     """A directory of ext4 does not shrink again: what made it large must not be in the state."""
     claimed = open_target(spec).claim
     params = {"workload": "metadata", "tool": "fio", "files_per_task": 5000, "iteration": 1}
-    commands = metadata.commands(params, claimed)
+    commands = metadata.commands(metadata.Params.model_validate(params), claimed)
     cells = [{**cell(spec, name), "params": params, "phases": commands} for name in ("first", "second")]
     done = measure.measure(spec, asked(cells), False)
     assert (done["measured"], done["lost"]) == (2, None)
@@ -200,7 +203,7 @@ def test_a_request_of_an_older_claim_is_refused(spec):
 
 @pytest.mark.root
 def test_another_state_is_not_measured(spec):
-    answer = measure.measure(spec, {**asked([cell(spec, "x")]), "steps": [{**STEPS[0], "percent": 40}]}, False)
+    answer = measure.measure(spec, {**asked([cell(spec, "x")]), "steps": [replace(STEPS[0], percent=40)]}, False)
     assert answer["measured"] == 0 and answer["remaining"] == 1 and "asked is" in answer["lost"]
 
 
@@ -321,7 +324,7 @@ def test_a_pass_reads_the_device_and_a_traced_cell_keeps_its_requests(spec, tmp_
     params = {"workload": "device_range", "position": 0.5, "iteration": 1}
     one = {"name": "reference_before", "kind": "reference", "order": 1, "attempt": 1, "params": params}
     traced = {**cell(spec, "traced_1"), "kind": "traced", "trace": True}
-    cells = [{**one, "phases": device_range.commands(params, claimed)}, traced]
+    cells = [{**one, "phases": device_range.commands(device_range.Params.model_validate(params), claimed)}, traced]
     assert measure.measure(spec, asked(cells), False)["measured"] == 2
     records = {}
     for name in ("reference_before", "traced_1"):
@@ -341,4 +344,4 @@ def test_a_pass_reads_the_device_and_a_traced_cell_keeps_its_requests(spec, tmp_
 
 def test_a_pass_is_unsupported_without_a_device():
     with pytest.raises(Unsupported, match="kind directory has no device"):
-        device_range.commands({"iteration": 1}, {"kind": "directory"})
+        device_range.commands(device_range.Params.model_validate({"iteration": 1}), {"kind": "directory"})

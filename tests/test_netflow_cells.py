@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 from states import MIB, bring
@@ -29,7 +30,7 @@ def test_cells_on_stores_find_what_was_generated_and_a_spoiled_one_fails_visibly
     cells = []
     for order, distribution in enumerate(("synchronous", "asynchronous", "synchronous"), 1):
         params = {"workload": "netflow", "distribution": distribution, "models_read": 64, "iteration": 1}
-        todo = NETFLOW.commands(params, target.claim, steps)
+        todo = NETFLOW.commands(NETFLOW.Params.model_validate(params), target.claim, steps)
         cell = {"kind": "planned", "order": order, "attempt": 1, "params": params, "phases": todo}
         cells.append({"name": f"cell{order}", **cell})
     object0 = f"{target.mounts[0]}/measured/object0"
@@ -88,7 +89,9 @@ LUSTRE = {
 )
 def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
     site = {**LUSTRE, "launcher": launcher, "launcher_options": ["--mca", "x", "y"]}
-    todo = NETFLOW.commands({"workload": "netflow", "iteration": 1}, site, [step("netflow.6")])
+    todo = NETFLOW.commands(
+        NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}), site, [step("netflow.6")]
+    )
     program = "env PYTHONPATH={agent} {python} -S -m fsage.agent.netflow {files}/task.json"
     assert {" ".join(phase["argv"]) for phase in todo} == {f"{program} {begins}"}
     task = json.loads(todo[1]["files"]["task.json"])
@@ -97,14 +100,16 @@ def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
     cuts = [0, 186 * MIB, 372 * MIB, 1024 * MIB]  # 10 and 20 of 55 GB
     sizes = [end - begin for begin, end in itertools.pairwise(cuts)]
     assert task["segments"] == [[cuts[n], cuts[n + 1], 1, sizes[n], n] for n in range(3)], "a file is an object"
-    whole = {**step("netflow.6"), "realisation": "pfl"}
-    (task, *_) = NETFLOW.commands({"workload": "netflow", "iteration": 1}, site, [whole])
+    whole = replace(step("netflow.6"), realisation="pfl")
+    (task, *_) = NETFLOW.commands(NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}), site, [whole])
     task = json.loads(task["files"]["task.json"])
     assert (task["paths"], task["segments"]) == (["/lustre/fsage/measured/shared"], [[0, cuts[3], 1, cuts[3], 0]])
     (alone,) = {
         " ".join(phase["argv"])
         for phase in NETFLOW.commands(
-            {"workload": "netflow", "nodes": 1, "iteration": 1}, {**site, "tools": {}}, [step("netflow.6")]
+            NETFLOW.Params.model_validate({"workload": "netflow", "nodes": 1, "iteration": 1}),
+            {**site, "tools": {}},
+            [step("netflow.6")],
         )
     }
     assert alone == program
@@ -125,11 +130,19 @@ def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
 )
 def test_what_no_cell_can_be_made_of_is_said(changes, why):
     with pytest.raises(ValueError, match=why):
-        NETFLOW.commands({"workload": "netflow", "iteration": 1, **changes}, CLAIM, [step("netflow.1")])
+        NETFLOW.commands(
+            NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1, **changes}),
+            CLAIM,
+            [step("netflow.1")],
+        )
     with pytest.raises(ValueError, match="needs a state with a layout"):
-        NETFLOW.commands({"workload": "netflow", "iteration": 1}, CLAIM, [])
+        NETFLOW.commands(NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}), CLAIM, [])
     with pytest.raises(ValueError, match="nodes: 2 clients need mpirun, not found"):
-        NETFLOW.commands({"workload": "netflow", "iteration": 1}, {**LUSTRE, "tools": {}}, [step("netflow.1")])
+        NETFLOW.commands(
+            NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}),
+            {**LUSTRE, "tools": {}},
+            [step("netflow.1")],
+        )
 
 
 def test_the_estimate_of_a_cell_is_what_it_takes():
@@ -140,8 +153,14 @@ def test_the_estimate_of_a_cell_is_what_it_takes():
     params = {"workload": "netflow", "models_read": 192, "iteration": 1}
     patterns = [f"netflow.{number}" for number in range(1, 7)]
     estimates = [
-        NETFLOW.seconds(params, target, [step(name, *(one for one in patterns if one != name))]) for name in patterns
+        NETFLOW.seconds(
+            NETFLOW.Params.model_validate(params), target, [step(name, *(one for one in patterns if one != name))]
+        )
+        for name in patterns
     ]
     assert [round(one) for one in estimates] == [18, 10, 6, 8, 8, 7]
     faster = {**target, "device_model": {"kind": "none"}}
-    assert NETFLOW.seconds(params, faster, [step("netflow.1", *patterns[1:])]) < estimates[0]
+    assert (
+        NETFLOW.seconds(NETFLOW.Params.model_validate(params), faster, [step("netflow.1", *patterns[1:])])
+        < estimates[0]
+    )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent import filesystems, kinds, privilege
+from fsage import recipes, workloads
+from fsage.agent import filesystems, kinds, privilege, structure
 
 SOURCE = Path(__file__).resolve().parents[1] / "src/fsage"
 
@@ -70,6 +71,31 @@ def test_what_depends_on_the_kind_of_target_is_in_its_type():
     found = branches(set(kinds.names()), "agent/kinds/*.py")
     words = {"agent/declaration.py", "agent/frozen.py", "agent/lustre/mounts.py", "evidence/inspect.py"}
     assert found.keys() <= words, found
+
+
+@pytest.mark.parametrize(
+    ("names", "but", "allowed"),
+    [
+        # What the step `stripe` notes is looked for by its name.
+        (structure.kinds(), "agent/steps/*.py", {"advise/striping.py", "report/striping/layouts.py"}),
+        # Views of one recipe know the workloads that it is measured with; `metadata` is a key of phases too.
+        (
+            workloads.names(),
+            "workloads/*.py",
+            {"advise/striping.py", "analysis/truth.py", "dataset/records.py", "matrix/patterns.py"}
+            | {"report/iocontrol/rows.py", "report/striping/rates.py"},
+        ),
+        (
+            recipes.names(),
+            "recipes/*.py",
+            {"advise/advice.py", *(f"report/striping/{name}.py" for name in ("layouts", "results", "rows", "times"))},
+        ),
+    ],
+    ids=["steps", "workloads", "recipes"],
+)
+def test_steps_workloads_and_recipes_are_known_by_their_modules(names, but, allowed):
+    found = branches(set(names), but)
+    assert found.keys() <= allowed, found
 
 
 def test_root_runs_the_file_systems_that_users_may_have():

@@ -69,6 +69,14 @@ def test_readme_names_every_variable_and_the_playbook(role: str) -> None:
         assert re.search(rf"^ansible-playbook (\w+\.yml )*{name}", text, re.M), name
 
 
+def test_the_page_of_the_role_names_every_kind_of_step() -> None:
+    text = (ROOT / "roles/apply_step/README.md").read_text()
+    table = text.partition("| kind | what |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.M)) == structure.kinds()
+    own = {structure.of(kind).PLAYBOOK for kind in structure.kinds()}
+    assert own <= set(PLAYBOOKS) and "apply_step.yml" in own
+
+
 def ansible(inventory: Path, *words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
     """`ansible-playbook` with `words`, as typed in the project's root; `more` are extra variables."""
     extra = ["-e", json.dumps(more)] if more else []
@@ -303,7 +311,7 @@ def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_pat
     step("scrub.yml", lambda: token.read(mount))
     step("populate.yml", lambda: token.read(mount))
     step("fragment.yml", lambda: token.read(mount))
-    wanted = structure.expected([POPULATE, FRAGMENT], claim["capacity_bytes"])
+    wanted = structure.expected(structure.read_all([POPULATE, FRAGMENT]), claim["capacity_bytes"])
     assert filler(mount) == {f"g{generation}/{index:07d}": size for (generation, index), size in wanted.items()}
 
     built = token.read(mount)

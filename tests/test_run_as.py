@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
 
-from fsage.agent import claim, images
+from fsage.agent import claim, images, structure
 from fsage.agent.calibrate import amount
 from fsage.agent.cells import commands, measure
 from fsage.agent.errors import Refusal
 from fsage.agent.state import remove_measured
+from fsage.agent.structure.step import Step
 from fsage.agent.target import open_target
 from fsage.workloads import metadata, netflow, sequential
 from fsage.workloads._shared import mpirun
@@ -29,8 +31,18 @@ from fsage.workloads._shared import mpirun
 SOMEBODY = pwd.getpwnam("nobody")
 BOOT = "#!{python}\nimport os, pwd, sys\n{lie}\nexec(sys.argv[-1])\n"
 FIO = '#!/bin/sh\nid -u >>{noted}\nexec {fio} "$@"\n'
-STEP = {"kind": "populate", "generation": 1, "percent": 10, "file_bytes": [MIB], "seed": 1, "method": "fallocate"}
-STEP |= {"request_bytes": MIB, "files_at_once": 4}
+STEP = structure.read(
+    {
+        "kind": "populate",
+        "generation": 1,
+        "percent": 10,
+        "file_bytes": [MIB],
+        "seed": 1,
+        "method": "fallocate",
+        "request_bytes": MIB,
+        "files_at_once": 4,
+    }
+)
 
 
 @pytest.fixture
@@ -41,10 +53,10 @@ def place() -> Iterator[Path]:
         yield Path(made)
 
 
-def measured(spec: dict[str, Any], workload: Any, params: dict, hosts: dict | None, *steps: dict) -> dict[str, Any]:
+def measured(spec: dict[str, Any], workload: Any, params: dict, hosts: dict | None, *steps: Step) -> dict[str, Any]:
     """What is observed of one cell."""
     target = open_target(spec)
-    todo = workload.commands(params, target.claim, steps)
+    todo = workload.commands(workload.Params.model_validate(params), target.claim, steps)
     name = params["workload"]
     cell = {"name": name, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": todo}
     asked = {"study": "test", "state": "wanted", "nominal": {"recipe": "paf"}, "steps": list(steps), "reuse": "nested"}
@@ -134,7 +146,7 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
         assert [one["rc"] for one in seen["phases"][0]["by_host"].values()] == [0, 0], seen["why"]
         ran = noted.read_text().split()
         assert len(ran) >= 2 and set(ran) == {str(SOMEBODY.pw_uid)}, "on each client"
-    bring(spec, {**STEP, "seed": 2})
+    bring(spec, replace(STEP, seed=2))
     claim.release(spec, {}, False)
     images.remove(spec, {}, False)
     assert not (place / "target").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -73,8 +74,9 @@ def test_several_generations_and_sizes(spec):
     assert [share["generation"] for share in shares] == [1, 2]
     assert [share["fragmentation_percent"] for share in shares] == [50, 30]
     target = open_target(spec)
-    structure.verify(target.mounts, done["done"], target.capacity_bytes)
-    assert done["bytes"] == sum(structure.expected(done["done"], target.capacity_bytes).values())
+    steps = structure.read_all(done["done"])
+    structure.verify(target.mounts, steps, target.capacity_bytes, {})
+    assert done["bytes"] == sum(structure.expected(steps, target.capacity_bytes).values())
 
 
 def test_written_in_shards_gives_the_same_files(spec):
@@ -94,7 +96,7 @@ def test_files_that_do_not_fit_end_the_step_at_one_that_is_named(spec):
     target = open_target(spec)
     files.fallocate(target.mounts[0] / "somebody_elses", target.capacity_bytes // 2)
     with pytest.raises(Failure, match=r"populating stopped at file \d+ of \d+ \(.*: No space left.*asked were 90% of"):
-        state.work(spec, request, begun["step"], {"index": 0, "count": 1})
+        state.work(spec, request, structure.read(begun["step"]))
 
 
 def test_fresh_never_goes_on_from_another_state(spec):
@@ -160,7 +162,7 @@ def test_a_torn_or_foreign_token_counts_as_none(spec):
     mount = open_target(spec).mounts[0]
     path = token.path_of(mount)
     whole = path.read_bytes()
-    assert token.read(mount)["status"] == "ready"
+    assert token.read(mount).status == "ready"
     path.write_bytes(whole[:40] + b"X" + whole[41:])
     assert token.read(mount) is None
     with pytest.raises(Refusal, match=r"no readable state token; run scrub\.yml"):
@@ -184,7 +186,7 @@ def test_a_step_from_a_state_that_cannot_lead_there_is_refused(spec):
         ([populate(70), fragment(30)], [populate(70), fragment(10)], None),
         ([populate(70), fragment(30)], [populate(70)], None),
         ([populate(70)], [populate(80)], None),
-        ([populate(70), fragment(10)], [populate(70), {**fragment(30), "seed": 1}], None),
+        ([populate(70), fragment(10)], [populate(70), replace(fragment(30), seed=1)], None),
         ([populate(70), fragment(10)], [populate(70), fragment(30), populate(9, 2)], [fragment(30), populate(9, 2)]),
         ([populate(70), fragment(30), populate(9, 2)], [populate(70), fragment(40), populate(9, 2)], None),
     ],
@@ -209,10 +211,10 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
     def third_is_late(mounts: list[Path], generation: int, index: int) -> Path:
         touched.append(index)
         if len(touched) == 3:
-            token.changed(mount, token.read(mount), step={"kind": "another run's"})
+            token.changed(mount, token.read(mount), step=fragment(1))
         return path_of(mounts, generation, index)
 
     monkeypatch.setattr(files, "path_of", third_is_late)
     with pytest.raises(Failure, match=f"another run has taken target .* over while {kind} was at work"):
-        state.work(spec, request, begun["step"], state.ALL)
+        state.work(spec, request, structure.read(begun["step"]))
     assert len(touched) == 3

@@ -17,7 +17,7 @@ from studies import blocks
 
 from fsage import cli, dataset, recipes
 from fsage.agent import structure
-from fsage.agent.errors import Failure
+from fsage.agent.message import Unacceptable
 from fsage.plan.plan import load_plan
 from fsage.text.printable import Terminal, lines, printable
 
@@ -212,8 +212,8 @@ def test_no_module_is_taken_by_a_name_that_data_give(load) -> None:
     for name in ("os", "paf.States", "../x", "__init__"):
         with pytest.raises(ValueError, match="unknown recipe"):
             recipes.load(name)
-        with pytest.raises(Failure, match="unknown kind of step"):
-            structure.of({"kind": name})
+        with pytest.raises(Unacceptable, match=r"one of contended_files, .* is wanted"):
+            structure.read({"kind": name})
 
 
 # Crates.

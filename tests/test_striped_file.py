@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,15 @@ def osts(local_target):
 
 def cell(claimed: dict, steps: list[dict], **more: object) -> dict:
     params = {"workload": "striped_file", "transfer_size": MIB, "iteration": 1, **more}
-    phases = workloads.load("striped_file").commands(params, claimed, steps)
+    phases = workloads.load("striped_file").commands(
+        workloads.load("striped_file").Params.model_validate(params), claimed, steps
+    )
     return {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
 
 
 @pytest.mark.root
 def test_a_file_is_written_and_read_in_its_layout(osts):
-    steps = [{**step("IOR.6"), "eviction_file": 2}]
+    steps = [replace(step("IOR.6"), eviction_file=2)]
     ready = bring(osts, *steps)
     assert ready["files"] == 16 and ready["bytes"] == ready["notes"]["stripe"]["eviction_bytes"] >= 16 * MIB
     noted = ready["notes"]["stripe"]
@@ -100,30 +103,37 @@ def test_what_no_cell_can_be_made_of_is_said():
     with pytest.raises(workloads.Unsupported, match="kind directory has no OSTs"):
         cell({**CLAIM, "kind": "directory"}, [step("IOR.1")])
     with pytest.raises(workloads.Unsupported, match="realisation pfl: only Lustre has composite layouts"):
-        cell(CLAIM, [{**step("IOR.1"), "realisation": "pfl"}])
+        cell(CLAIM, [replace(step("IOR.1"), realisation="pfl")])
     many = {"workload": "striped_file", "nodes": 16, "iteration": 1}
     layout = [step("IOR.4")]
     calibration = {"cell_overhead_s": 1.0, "write_mib_s": 2.0, "read_mib_s": 4.0}
     seconds = workloads.load("striped_file").seconds(
-        {**many, "nodes": None}, {**CLAIM, "calibration": calibration}, layout
+        workloads.load("striped_file").Params.model_validate({**many, "nodes": None}),
+        {**CLAIM, "calibration": calibration},
+        layout,
     )
     assert seconds == 1 + 6 / 2 + 6 / 4, "16 MiB on 4 OSTs, 48 on 8 others"
     for ask in (workloads.load("striped_file").commands, workloads.load("striped_file").seconds):
         with pytest.raises(ValueError, match=r"nodes: 16 are more than target osts was claimed with: 1 \(the launcher"):
-            ask(many, CLAIM)
+            ask(workloads.params_of(many), CLAIM)
     with pytest.raises(ValueError, match="read_eviction_file: the states have no `eviction_file`"):
         cell(CLAIM, layout, read_eviction_file=True)
     with pytest.raises(workloads.Unsupported, match="server_cache none: a target of kind loop has no servers"):
         cell(CLAIM, layout, server_cache="none")
     asked = {**many, "nodes": None, "read_eviction_file": True}
-    beside = [{**layout[0], "eviction_file": 5}]
+    beside = [replace(layout[0], eviction_file=5)]
     known = {**CLAIM, "calibration": calibration, "capacity_bytes": 80 * MIB}
-    assert workloads.load("striped_file").seconds(asked, known, beside) == seconds + 2 * 4 / 4, (
-        "4 MiB before each phase"
-    )
+    assert (
+        workloads.load("striped_file").seconds(
+            workloads.load("striped_file").Params.model_validate(asked), known, beside
+        )
+        == seconds + 2 * 4 / 4
+    ), "4 MiB before each phase"
     params = {"workload": "striped_file", "transfer_size": 3 * MIB, "iteration": 1}
     with pytest.raises(ValueError, match="3145728 bytes do not divide a stripe of 1048576"):
-        workloads.load("striped_file").commands(params, CLAIM, [step("IOR.1")])
+        workloads.load("striped_file").commands(
+            workloads.load("striped_file").Params.model_validate(params), CLAIM, [step("IOR.1")]
+        )
 
 
 @pytest.mark.parametrize(
@@ -180,6 +190,6 @@ def test_a_studys_own_pattern_is_planned_beside_known_ones(tmp_path):
     states = recipes.expand(load_study(tmp_path / "striping.yaml"))
     assert [state.name for state in states] == ["IOR.2", "IOR.1", "IOR.3", "IOR.4", "IOR.5", "IOR.6", "mine"]
     mine = states[-1].steps(1, 0)
-    assert mine[0]["segments"] == [[512 << 30, 8, MIB], [None, 16, MIB]] and mine[0]["largest_count"] == 16
+    assert mine[0].segments == ((512 << 30, 8, MIB), (None, 16, MIB)) and mine[0].largest_count == 16
     assert recipes.load("striping").built(mine, 0) == "mine: 8 x 1M to 512G, 16 x 1M"
     assert patterns.known().named().keys() >= {state.name for state in states[:-1]}

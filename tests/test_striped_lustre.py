@@ -9,7 +9,9 @@ import contextlib
 import json
 import mmap
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from corpus import BY_NAME
@@ -23,13 +25,14 @@ from fsage.agent.errors import Failure
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.lustre import stripes
-from fsage.agent.striping import Segment
+from fsage.agent.request import Phase
+from fsage.agent.steps.stripe import Stripe
+from fsage.agent.striping import Nominal, Segment
 from fsage.agent.target import open_target
 
 MIB = 1 << 20
-TYPES = [[64 * MIB, 1, 4 * MIB], [None, 2, 4 * MIB]]  # as recorded
-STEP = {"kind": "stripe", "generation": 1, "pattern": "own", "nominal_bytes": 128 * MIB, "largest_count": 2}
-STEPS = [{**STEP, "realisation": "pfl", "eviction_file": None, "segments": TYPES}]
+TYPES = (Nominal(64 * MIB, 1, 4 * MIB), Nominal(None, 2, 4 * MIB))  # as recorded
+STEPS = [Stripe(1, "own", "pfl", nominal_bytes=128 * MIB, largest_count=2, segments=TYPES)]
 SET = "lfs setstripe -E 64M -c 1 -S 4M -E -1 -c 2 -S 4M"
 
 
@@ -54,11 +57,15 @@ def test_the_layout_is_set_and_read_back(spec: dict, site: Site) -> None:
     assert commands[-2:] == [f"{SET} {measured}", f"lfs getstripe -y -d {measured}"]
     claimed = {**open_target(spec).claim, "tasks": 4, "tools": {"ior": "4.0.0", "mpirun": "4.1"}}
     params = {"workload": "striped_file", "transfer_size": MIB, "iteration": 1}
-    write, read = workloads.load("striped_file").commands(params, claimed, STEPS)
+    write, read = workloads.load("striped_file").commands(
+        workloads.load("striped_file").Params.model_validate(params), claimed, STEPS
+    )
     start = "mpirun --allow-run-as-root --oversubscribe -np 4 ior -v -t 1048576 -b 134217728"
     assert " ".join(write["argv"]) == f"{start} -w -k --posix.odirect -o {measured}/shared"
     several = {**claimed, "hosts": ["c1", "c2", "c3", "c4"]}
-    half = workloads.load("striped_file").commands({**params, "nodes": 2}, several, STEPS)[0]["argv"]
+    half = workloads.load("striped_file").commands(
+        workloads.load("striped_file").Params.model_validate({**params, "nodes": 2}), several, STEPS
+    )[0]["argv"]
     assert {"c1:4,c2:4", "8", str(256 * MIB)} <= set(half), "the same file of 2 GiB by 8 tasks"
     assert " ".join(read["argv"]) == f"{start} -r -k --posix.odirect -o {measured}/shared"
 
@@ -87,7 +94,7 @@ def test_a_file_of_another_layout_is_astray(tmp_path: Path, site: Site) -> None:
 
 # One IOR for each segment
 
-IN_SEGMENTS = [{**STEPS[0], "realisation": "segments", "nominal_bytes": 192 * MIB}]
+IN_SEGMENTS = [replace(STEPS[0], realisation="segments", nominal_bytes=192 * MIB)]
 TASKS = {"tasks": 6, "amount_mib": 32, "tools": {"ior": "3.3.0", "mpirun": "4.1", "srun": "23.11"}}
 PARAMS = {"workload": "striped_file", "transfer_size": 4 * MIB, "iteration": 1}
 RECORDED = {2: "ior-3.3.0/w-only-nokeep", 4: "ior-3.3.0/multi-dir-at"}
@@ -133,7 +140,11 @@ def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Si
     bring(segments, *IN_SEGMENTS)
     measured = f"{segments['directory']}/measured"
     site.commands()
-    phases = workloads.load("striped_file").commands(PARAMS, {**open_target(segments).claim, **TASKS}, IN_SEGMENTS)
+    phases = workloads.load("striped_file").commands(
+        workloads.load("striped_file").Params.model_validate(PARAMS),
+        {**open_target(segments).claim, **TASKS},
+        IN_SEGMENTS,
+    )
     cell = {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": PARAMS, "phases": phases}
     request = {"study": "test", "state": "wanted", "steps": IN_SEGMENTS, "cells": [cell]}
     assert measure.measure(segments, request, False)["measured"] == 1
@@ -205,7 +216,11 @@ def test_a_segment_whose_directory_comes_otherwise_fails_the_step(segments: dict
 def test_each_clients_tasks_are_shared_out(launcher: str, starts: list[str]) -> None:
     claimed = {**TASKS, "kind": "lustre", "lustre": {"osts": [0, 1]}, "target": "scratch", "containers": None}
     claimed |= {"stores": [{"mount": "/m"}], "hosts": ["c1", "c2"], "launcher": launcher}
-    run = workloads.load("striped_file").commands
+
+    def run(params: dict, *more: Any) -> list[Phase]:
+        striped_file = workloads.load("striped_file")
+        return striped_file.commands(striped_file.Params.model_validate(params), *more)
+
     write = run(PARAMS, claimed, IN_SEGMENTS)[0]
     moves = f"ior -v -t {4 * MIB} -b {32 * MIB} -w -k --posix.odirect -o /m/measured"
     assert [" ".join(argv) for argv in (write["argv"], *write["beside"])] == [
@@ -229,7 +244,7 @@ def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict
     site.answer(f"lfs getstripe -y -d {filler}", everywhere)
     with monkeypatch.context() as small:
         small.setattr(alike, "memory_bytes", lambda: 40 * MIB)
-        state = bring(spec, {**STEPS[0], "eviction_file": "memory"})
+        state = bring(spec, replace(STEPS[0], eviction_file="memory"))
     assert state["notes"]["stripe"]["eviction_bytes"] == state["bytes"] == 32 * MIB, "16 files of whole MiB"
     target = open_target(spec)
     paths = eviction.paths_of(target.mounts)

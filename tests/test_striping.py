@@ -11,21 +11,16 @@ from pydantic import ValidationError
 
 from fsage.agent import striping
 from fsage.agent.errors import Refusal
+from fsage.agent.steps.stripe import Stripe
 from fsage.matrix import patterns
 
 MIB = 1 << 20
 GIB = 1 << 30
 
 
-def step(name: str, largest: int) -> dict:
+def step(name: str, largest: int) -> Stripe:
     found = patterns.find(name, {})
-    return {
-        "kind": "stripe",
-        "pattern": name,
-        "nominal_bytes": found.file_bytes,
-        "largest_count": largest,
-        "segments": [list(one) for one in found.segments],
-    }
+    return Stripe(1, name, "segments", found.file_bytes, largest, found.segments)
 
 
 @st.composite
@@ -76,8 +71,8 @@ def test_a_part_lies_where_it_lies_in_the_whole_and_stripes_go_round_within_thei
 
 def test_the_worked_example_of_the_source():
     """14 GB with watermarks at 1 and 10 GB: 4 x 1 MB, 8 x 2 MB, 16 x 4 MB."""
-    written = [[GIB, 4, MIB], [10 * GIB, 8, 2 * MIB], [None, 16, 4 * MIB]]
-    one = {"pattern": "example", "nominal_bytes": 14 * GIB, "largest_count": 16, "segments": written}
+    written = ((GIB, 4, MIB), (10 * GIB, 8, 2 * MIB), (None, 16, 4 * MIB))
+    one = Stripe(1, "example", "segments", 14 * GIB, 16, tuple(striping.Nominal(*segment) for segment in written))
     layout = striping.scaled(one, 16, 14 * GIB)
     assert [(s.start_bytes // GIB, s.end_bytes // GIB, s.first) for s in layout] == [
         (0, 1, 0),
@@ -95,8 +90,12 @@ def test_every_pattern_of_the_source_is_there():
     named = patterns.known().named()
     counts = {prefix: sum(name.startswith(prefix) for name in named) for prefix in ("IOR.", "netflow.", "blast.")}
     assert counts == {"IOR.": 6, "netflow.": 6, "blast.": 18}
-    assert [str(one) for one in named["IOR.6"].segments] == ["4 x 1M to 1T", "8 x 1M to 2T", "16 x 1M"]
-    assert [str(one) for one in named["blast.18"].segments] == ["4 x 1M to 8G", "16 x 2M to 28G", "64 x 4M"]
+    assert [patterns.text_of(one) for one in named["IOR.6"].segments] == ["4 x 1M to 1T", "8 x 1M to 2T", "16 x 1M"]
+    assert [patterns.text_of(one) for one in named["blast.18"].segments] == [
+        "4 x 1M to 8G",
+        "16 x 2M to 28G",
+        "64 x 4M",
+    ]
     assert patterns.known().sets[-1].nodes == [16, 32, 64, 128, 256, 512]
 
 

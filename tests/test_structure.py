@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsage.agent import structure
+from fsage.agent.limits import Limits
 from fsage.agent.steps import fragment, populate
 from fsage.agent.structure import files
+from fsage.agent.structure.step import Shard
 
 MIB = 1 << 20
 sizes = st.lists(st.integers(1, 512).map(lambda n: n * MIB), min_size=1, max_size=4, unique=True).map(tuple)
@@ -60,8 +62,10 @@ def test_fates_never_change_between_versions():
 @given(st.integers(0, 99), st.integers(0, 2**20))
 def test_the_same_seed_gives_the_same_files(percent, seed):
     done = [
-        {"kind": "populate", "generation": 1, "percent": 60, "file_bytes": [8 * MIB, 3 * MIB]},
-        {"kind": "fragment", "generation": 1, "percent": percent, "seed": seed},
+        structure.read(
+            {"kind": "populate", "generation": 1, "percent": 60, "file_bytes": [8 * MIB, 3 * MIB], "seed": seed}
+        ),
+        structure.read({"kind": "fragment", "generation": 1, "percent": percent, "seed": seed}),
     ]
     once, again = (structure.expected(done, 1 << 31) for _ in range(2))
     assert once == again
@@ -76,35 +80,41 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
     for mount in mounts:
         mount.mkdir()
     done = [
-        {
-            "kind": "populate",
-            "generation": 1,
-            "percent": 40,
-            "file_bytes": [MIB],
-            "method": "fallocate",
-            "request_bytes": 4 * MIB,
-            "files_at_once": 4,
-        },
-        {"kind": "fragment", "generation": 1, "percent": 50, "seed": 7},
-        {
-            "kind": "populate",
-            "generation": 2,
-            "percent": 30,
-            "file_bytes": [2 * MIB],
-            "method": "write",
-            "request_bytes": 4 * MIB,
-            "files_at_once": 4,
-        },
+        structure.read(
+            {
+                "kind": "populate",
+                "generation": 1,
+                "percent": 40,
+                "file_bytes": [MIB],
+                "seed": 7,
+                "method": "fallocate",
+                "request_bytes": 4 * MIB,
+                "files_at_once": 4,
+            }
+        ),
+        structure.read({"kind": "fragment", "generation": 1, "percent": 50, "seed": 7}),
+        structure.read(
+            {
+                "kind": "populate",
+                "generation": 2,
+                "percent": 30,
+                "file_bytes": [2 * MIB],
+                "seed": 7,
+                "method": "write",
+                "request_bytes": 4 * MIB,
+                "files_at_once": 4,
+            }
+        ),
     ]
     capacity = 64 * MIB
-    target = SimpleNamespace(name="small", kind="loop", mounts=mounts, capacity_bytes=capacity)
+    target = SimpleNamespace(name="small", kind="loop", mounts=mounts, capacity_bytes=capacity, limits=Limits)
     for step in done:
-        for shard in ({"index": 0, "count": 2, "threads": 2}, {"index": 1, "count": 2, "threads": 1}):
-            structure.of(step).work(target, step, done, shard, lambda: None)
-    structure.verify(mounts, done, capacity)
+        for shard in (Shard(0, 2, 2), Shard(1, 2)):
+            step.work(target, done, shard, lambda: None)
+    structure.verify(mounts, done, capacity, {})
     first = fragment.doomed(7, 1, 50, 25)
     assert not files.path_of(mounts, 1, min(first)).exists()
     assert len(list(tmp_path.glob("*/filler/g2/*"))) == 9
     files.path_of(mounts, 2, 0).write_bytes(b"short")
     with pytest.raises(Exception, match="1 of another size"):
-        structure.verify(mounts, done, capacity)
+        structure.verify(mounts, done, capacity, {})

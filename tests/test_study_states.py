@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from studies import MIB, blocks, generations
 
 from fsage import recipes
+from fsage.agent import structure
 from fsage.recipes import paf
 
 
@@ -16,17 +17,19 @@ def test_steps_are_scaled_and_seeded(load):
     study["states"]["filler"] = "write"
     state = load(study).state_named("80.30")
     assert state.steps(0.125, 7) == [
-        {
-            "kind": "populate",
-            "generation": 1,
-            "percent": 80,
-            "file_bytes": [33 * MIB],
-            "seed": 7,
-            "method": "write",
-            "request_bytes": 4 << 20,
-            "files_at_once": 16,
-        },
-        {"kind": "fragment", "generation": 1, "percent": 30, "seed": 7},
+        structure.read(
+            {
+                "kind": "populate",
+                "generation": 1,
+                "percent": 80,
+                "file_bytes": [33 * MIB],
+                "seed": 7,
+                "method": "write",
+                "request_bytes": 4 << 20,
+                "files_at_once": 16,
+            }
+        ),
+        structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 7}),
     ]
     assert state.playbooks == ("tune_clients.yml", "scrub.yml", "populate.yml", "fragment.yml")
     assert state.nominal == {
@@ -43,14 +46,14 @@ def test_steps_are_scaled_and_seeded(load):
 
 def test_nothing_is_fragmented_where_nothing_is_deleted(load):
     state = load(blocks()).state_named("80.00")
-    assert [step["kind"] for step in state.steps(1, 1)] == ["populate"]
+    assert [step.kind for step in state.steps(1, 1)] == ["populate"]
     assert state.playbooks == ("tune_clients.yml", "scrub.yml", "populate.yml")
 
 
 @pytest.mark.parametrize(("scale", "file_bytes"), [(1, 264 * MIB), (0.1, 27_680_768), (1e-9, 4096)])
 def test_scaled_files_are_whole_blocks(load, scale, file_bytes):
     [step, *_] = load(blocks()).state_named("10.00").steps(scale, 1)
-    assert step["file_bytes"] == [file_bytes]
+    assert step.file_bytes == (file_bytes,)
 
 
 def test_generations_have_their_own_steps_sizes_and_seed(load):
@@ -58,28 +61,32 @@ def test_generations_have_their_own_steps_sizes_and_seed(load):
     [state] = recipes.expand(study)
     assert (state.name, state.population) == ("70.30,20.40+67005@264M,40M", "70.30,20+67005@264M,40M")
     assert state.steps(1, 5) == [
-        {
-            "kind": "populate",
-            "generation": 1,
-            "percent": 70,
-            "file_bytes": [264 * MIB],
-            "seed": 67005,
-            "method": "fallocate",
-            "request_bytes": 4 << 20,
-            "files_at_once": 16,
-        },
-        {"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005},
-        {
-            "kind": "populate",
-            "generation": 2,
-            "percent": 20,
-            "file_bytes": [40 * MIB],
-            "seed": 67005,
-            "method": "fallocate",
-            "request_bytes": 4 << 20,
-            "files_at_once": 16,
-        },
-        {"kind": "fragment", "generation": 2, "percent": 40, "seed": 67005},
+        structure.read(
+            {
+                "kind": "populate",
+                "generation": 1,
+                "percent": 70,
+                "file_bytes": [264 * MIB],
+                "seed": 67005,
+                "method": "fallocate",
+                "request_bytes": 4 << 20,
+                "files_at_once": 16,
+            }
+        ),
+        structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005}),
+        structure.read(
+            {
+                "kind": "populate",
+                "generation": 2,
+                "percent": 20,
+                "file_bytes": [40 * MIB],
+                "seed": 67005,
+                "method": "fallocate",
+                "request_bytes": 4 << 20,
+                "files_at_once": 16,
+            }
+        ),
+        structure.read({"kind": "fragment", "generation": 2, "percent": 40, "seed": 67005}),
     ]
     assert state.playbooks[2:] == ("populate.yml", "fragment.yml", "populate.yml", "fragment.yml")
     assert state.nominal["notation"] == "PAF:70.30,20.40:67005@264M,40M"
@@ -118,7 +125,7 @@ def test_each_state_of_a_population_only_deletes_more(capacity, fragmentation, r
     for before, after in pairwise(states):
         if before.population == after.population:
             assert before.parts[0] == after.parts[0]
-            assert before.axes["fragmentation"] < after.axes["fragmentation"] == after.parts[1]["percent"]
+            assert before.axes["fragmentation"] < after.axes["fragmentation"] == after.parts[1].percent
 
 
 def test_ways_of_laying_filler_are_axes_and_name_their_states(load):
@@ -127,6 +134,4 @@ def test_ways_of_laying_filler_are_axes_and_name_their_states(load):
     names = [state.name for state in recipes.expand(study)]
     assert names == ["80.30@264M-fallocate.4Mx16", "80.30@264M-write.4Mx16"]
     steps = study.state_named(names[1]).steps(1, 7)
-    assert [(step["method"], step["request_bytes"]) for step in steps if step["kind"] == "populate"] == [
-        ("write", 4 * MIB)
-    ]
+    assert [(step.method, step.request_bytes) for step in steps if step.kind == "populate"] == [("write", 4 * MIB)]

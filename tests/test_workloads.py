@@ -53,11 +53,16 @@ def test_an_unknown_workload_is_refused():
 
 
 def arguments(params, claim=CLAIM):
-    return [" ".join(phase["argv"]) for phase in workloads.load(params["workload"]).commands(params, claim)]
+    return [
+        " ".join(phase["argv"])
+        for phase in workloads.load(params["workload"]).commands(
+            workloads.load(params["workload"]).Params.model_validate(params), claim
+        )
+    ]
 
 
 def test_fio_writes_and_reads_in_processes_of_their_own():
-    write, read = sequential.commands(SEQUENTIAL, CLAIM)
+    write, read = sequential.commands(sequential.Params.model_validate(SEQUENTIAL), CLAIM)
     assert (write["name"], write["reads"], read["name"], read["reads"]) == ("write", False, "read", True)
     assert write["argv"][:2] == [
         "fio",
@@ -132,7 +137,7 @@ def test_ior_and_mdtest_are_launched_on_all_clients(claim, launched):
 
 
 def test_each_client_runs_a_fio_of_its_own_which_is_told_its_job():
-    write, read = sequential.commands(SEQUENTIAL, {**CLAIM, **FOUR})
+    write, read = sequential.commands(sequential.Params.model_validate(SEQUENTIAL), {**CLAIM, **FOUR})
     assert write["argv"] == read["argv"] == ["fio", "--output-format=json", "--eta=never", "-"]
     assert list(read["jobs"]) == FOUR["hosts"] and "files" not in read
     lines = read["jobs"]["c3"].splitlines()
@@ -141,7 +146,10 @@ def test_each_client_runs_a_fio_of_its_own_which_is_told_its_job():
 
 
 def test_a_cell_that_only_reads_prepares_its_files():
-    names = [p["name"] for p in sequential.commands({**SEQUENTIAL, "phases": ["read"]}, CLAIM)]
+    names = [
+        p["name"]
+        for p in sequential.commands(sequential.Params.model_validate({**SEQUENTIAL, "phases": ["read"]}), CLAIM)
+    ]
     assert names == ["prepare", "read"]
 
 
@@ -165,7 +173,7 @@ def test_a_cell_that_only_reads_prepares_its_files():
 )
 def test_what_cannot_run_is_refused(params, claim, reason):
     with pytest.raises(ValueError, match=reason):
-        sequential.commands({**SEQUENTIAL, **params}, {**CLAIM, **claim})
+        sequential.commands(sequential.Params.model_validate({**SEQUENTIAL, **params}), {**CLAIM, **claim})
 
 
 @pytest.mark.parametrize(
@@ -194,16 +202,18 @@ def test_metadata_commands():
     assert " -T " in stat
     assert " -r " in remove
     with pytest.raises(ValueError, match="600 for 2 tasks are 1200 files, the empty target has room for 1000"):
-        metadata.commands({**METADATA, "files_per_task": 600}, CLAIM)
+        metadata.commands(metadata.Params.model_validate({**METADATA, "files_per_task": 600}), CLAIM)
 
 
 def test_estimates():
-    assert sequential.bytes_written(SEQUENTIAL, CLAIM) == 64 * MIB
-    assert sequential.bytes_written({**SEQUENTIAL, "passes": 2}, CLAIM) == 128 * MIB
-    assert sequential.seconds(SEQUENTIAL, CLAIM) == pytest.approx(1 + 0.5 + 1)
-    assert sequential.seconds({**SEQUENTIAL, "phases": ["write"]}, CLAIM) == pytest.approx(1 + 0.5)
-    assert metadata.bytes_written(METADATA, CLAIM) == 0
-    assert 1 < metadata.seconds(METADATA, CLAIM) < 2
+    assert sequential.bytes_written(sequential.Params.model_validate(SEQUENTIAL), CLAIM) == 64 * MIB
+    assert sequential.bytes_written(sequential.Params.model_validate({**SEQUENTIAL, "passes": 2}), CLAIM) == 128 * MIB
+    assert sequential.seconds(sequential.Params.model_validate(SEQUENTIAL), CLAIM) == pytest.approx(1 + 0.5 + 1)
+    assert sequential.seconds(
+        sequential.Params.model_validate({**SEQUENTIAL, "phases": ["write"]}), CLAIM
+    ) == pytest.approx(1 + 0.5)
+    assert metadata.bytes_written(metadata.Params.model_validate(METADATA), CLAIM) == 0
+    assert 1 < metadata.seconds(metadata.Params.model_validate(METADATA), CLAIM) < 2
 
 
 # For real
@@ -215,7 +225,9 @@ def measure(params, tmp_path, **claim):
     for store in claim["stores"]:
         (tmp_path / store["mount"] / "measured").mkdir(parents=True, exist_ok=True)
     phases = []
-    for phase in workloads.load(params["workload"]).commands(params, claim):
+    for phase in workloads.load(params["workload"]).commands(
+        workloads.load(params["workload"]).Params.model_validate(params), claim
+    ):
         for folder in phase.get("folders", ()):
             Path(folder).mkdir(exist_ok=True)
         done = subprocess.run(phase["argv"], capture_output=True, text=True, errors="replace", check=False)
@@ -265,7 +277,7 @@ def test_passes_and_reading_only(tmp_path):
 def test_files_that_are_not_there_are_not_made_and_read(tmp_path):
     claim = {**CLAIM, "stores": [{"mount": str(tmp_path)}]}
     (tmp_path / "measured").mkdir()
-    read = sequential.commands(SEQUENTIAL, claim)[1]
+    read = sequential.commands(sequential.Params.model_validate(SEQUENTIAL), claim)[1]
     done = subprocess.run(read["argv"], capture_output=True, text=True, check=False)
     phase = {"name": "read", "argv": read["argv"], "rc": done.returncode, **vars_of(done)}
     outcome = sequential.read({"status": "failed", "why": "x", "params": SEQUENTIAL, "phases": [phase]})
@@ -289,7 +301,9 @@ def test_a_metadata_cell(tmp_path):
 @needs_fio
 def test_metadata_of_files_that_are_not_there(tmp_path):
     observation = measure(METADATA, tmp_path)
-    again = metadata.commands(METADATA, {**CLAIM, "stores": [{"mount": str(tmp_path / "a")}]})
+    again = metadata.commands(
+        metadata.Params.model_validate(METADATA), {**CLAIM, "stores": [{"mount": str(tmp_path / "a")}]}
+    )
     done = subprocess.run(again[1]["argv"], capture_output=True, text=True, check=False)
     observation["phases"][1] |= {"argv": again[1]["argv"], "rc": done.returncode, **vars_of(done)}
     outcome = metadata.read(observation)

@@ -16,7 +16,7 @@ def recorded(case_name, name, params, claim, **change):
     """A phase with a recorded output whose echo of the command line is that of our command."""
     case = BY_NAME[case_name]
     module = workloads.load(params["workload"])
-    argv = next(p["argv"] for p in module.commands(params, claim) if p["name"] == name)
+    argv = next(p["argv"] for p in module.commands(module.Params.model_validate(params), claim) if p["name"] == name)
     tool = next(tool for tool in ("ior", "mdtest") if tool in argv)
     ours = shlex.join([f"/bin/{tool}", *argv[argv.index(tool) + 1 :]])
     lines = [

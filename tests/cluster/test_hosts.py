@@ -73,7 +73,7 @@ def steps_of(project: ClusterProject) -> list[dict]:
 def expected(project: ClusterProject, steps: list[dict]) -> dict[str, int]:
     """Bytes of each file that these steps make on the claimed target and leave there, by its path."""
     claimed = json.loads((project.home / "claim.json").read_text())
-    whole = structure.expected(steps, claimed["capacity_bytes"])
+    whole = structure.expected(structure.read_all(steps), claimed["capacity_bytes"])
     return {f"g{generation}/{index:07d}": size for (generation, index), size in whole.items()}
 
 

@@ -39,7 +39,9 @@ class Bench:
     def cell(self, name: str, params: dict[str, Any], claim: dict[str, Any] | None = None, **changed: Any) -> dict:
         """A cell of the request, its commands made for this target's claim or another."""
         params = {**params, **changed}
-        phases = workloads.load(params["workload"]).commands(params, {**self.claim, **(claim or {})})
+        phases = workloads.load(params["workload"]).commands(
+            workloads.load(params["workload"]).Params.model_validate(params), {**self.claim, **(claim or {})}
+        )
         return {"name": name, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
 
     def records(self, *cells: dict) -> dict[str, dict]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fsage.advise.choices import Choice, Options
 from fsage.advise.distribution import Distribution
@@ -60,7 +61,7 @@ def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: 
         return Weighed([], covered, 0.0)
     share, whole = files.share_of_bytes(common), files.bytes
     shares = {size: size * files.files[size] / whole / share for size in sorted(common)}
-    alike: dict[tuple, list[Choice]] = defaultdict(list)
+    alike: dict[tuple[Any, ...], list[Choice]] = defaultdict(list)
     for one in (one for one in options.choices if one.name in compared):
         parts: dict[str, float] = defaultdict(float)
         for size, its_share in shares.items():

@@ -31,6 +31,7 @@ from fsage.agent import (
     state,
     structure,
     tune,
+    typed,
 )
 from fsage.agent.cells import io_groups, measure, outbox
 from fsage.agent.declaration import DEFAULTS, complete, home_of
@@ -39,11 +40,13 @@ from fsage.agent.leave import leave
 from fsage.agent.lustre import osts, servercache
 from fsage.agent.lustre.format import format_osts
 from fsage.agent.message import shown
+from fsage.agent.request import Request
+from fsage.agent.structure.step import Shard
 
-Verb = Callable[[dict, dict, bool], dict]
+Verb = Callable[[dict[str, Any], Request, bool], dict[str, Any]]
 
 
-def hold(spec: dict, request: dict, check: bool) -> dict:
+def hold(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Take the lease for the request's run, or give it back (`request["release"]`)."""
     home = home_of(complete(spec))
     if check:
@@ -57,24 +60,28 @@ def hold(spec: dict, request: dict, check: bool) -> dict:
             claim.forget(complete(spec))  # it was never claimed, because that was refused for one
         return {"changed": changed, "msg": f"target {home.name} is free"}
     with lease.held(home, request):
-        return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'])}"}
+        return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
 
-def of_step(verb: str, given: dict, request: dict, check: bool) -> dict:
+def of_step(verb: str, given: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """A verb on the next step (of one kind, if asked so), or on the one that `begin_step` announced."""
     spec = given["target"]
     if verb == "begin_step":
         if (kind := given.get("kind") or None) not in (None, *structure.kinds()):
             raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
         return state.begin(kind, spec, request, check)
-    step = given.get("step", {})
-    if step not in request["steps"]:
-        raise Refusal(f"{verb} is asked for with the step {shown(step)}, which is none of the request's")
+    step = next((one for one in request["steps"] if one.to_json() == given.get("step")), None)
+    if step is None:
+        raise Refusal(f"{verb} is asked for with the step {shown(given.get('step'))}, which is none of the request's")
     if check:
-        return {"changed": True, "msg": f"would {step['kind']}"}
+        return {"changed": True, "msg": f"would {step.kind}"}
     if verb == "end_step":
         return state.end(spec, request, step)
-    return state.work(spec, request, step, given.get("shard", state.ALL))
+    try:
+        shard = typed.read(Shard, given.get("shard", {}), "shard")
+    except message.Unacceptable as why:
+        raise Refusal(f"{verb}: {why}; nothing was touched") from None
+    return state.work(spec, request, step, shard)
 
 
 def question(text: bytes) -> dict[str, Any]:
@@ -123,12 +130,12 @@ def of_one_host(spec: Mapping[str, Any]) -> bool:
     return kind is not None and kind.of_one_host
 
 
-def among_mounts(spec: dict) -> contextlib.AbstractContextManager[None]:
+def among_mounts(spec: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Where a target's file systems are mounted; before there are threads."""
     return namespace.entered() if of_one_host(spec) and os.geteuid() == 0 else contextlib.nullcontext()
 
 
-def is_outside(spec: dict) -> bool:
+def is_outside(spec: dict[str, Any]) -> bool:
     """Whether we are a user's, and his loop target is mounted elsewhere."""
     return of_one_host(spec) and os.geteuid() != 0 and not namespace.inside() and privilege.why_not() is None
 

@@ -21,32 +21,33 @@ from fsage.agent.claims import Claim
 from fsage.agent.declaration import MIB, Spec, tasks_of
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts.others import meet
+from fsage.agent.request import Request, clients_of
 from fsage.agent.target import Result, Target, open_target
 
 UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
 
 
-def claim(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> Result:
+def claim(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
     """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
     spec = declaration.complete(declared)
     with _holding(spec, request, check):
         return _claim(spec, request, check)
 
 
-def release(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> Result:
+def release(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
     """Remove what is ours from the target, un-claim it, undo what was changed outside, prove it."""
     spec = declaration.complete(declared)
     with _holding(spec, request, check):
         return give_back(spec, check)
 
 
-def _holding(spec: Spec, request: dict[str, Any], check: bool) -> contextlib.AbstractContextManager[Any]:
+def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[Any]:
     """The target's lease, if there is anything to hold yet."""
     home = declaration.home_of(spec)
     return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
 
 
-def _claim(spec: Spec, request: dict[str, Any], check: bool) -> Result:
+def _claim(spec: Spec, request: Request, check: bool) -> Result:
     home = declaration.home_of(spec)
     known = claims.read(home)
     if known and known["status"] == "claimed":
@@ -67,7 +68,7 @@ def _claim(spec: Spec, request: dict[str, Any], check: bool) -> Result:
             f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
         )
     meet(spec, request)
-    names = [host["name"] for host in (request.get("hosts") or {}).get("clients", [])]
+    names = [host["name"] for host in clients_of(request)]
     return kinds.of(spec["kind"]).claim_new(spec, names, check)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.observation import Extents
 from fsage.agent.structure import fillers
 from fsage.agent.target import Target
 
@@ -50,7 +51,7 @@ def fingerprint(target: Target) -> dict[str, Any]:
     }
 
 
-def digest(mounts: list[Path]) -> dict:
+def digest(mounts: list[Path]) -> dict[str, Any]:
     """Where every filler file lies: {"hash", "files", "extents", "seconds"}.
 
     The same hash means the same layout instance, extent by extent. A file system that cannot say (no
@@ -72,7 +73,7 @@ def digest(mounts: list[Path]) -> dict:
     return {"hash": whole.hexdigest(), "files": files, "extents": count, "seconds": time.monotonic() - began}
 
 
-def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
+def layout_of(files: list[Path], mounts: list[Path]) -> Extents | None:
     """How measured files lie: FileLayouts.summary, digest, and where on the device (0 first block, 1 last).
 
     `mean_position` and `position_sd` are the mean and the standard deviation of the places of their bytes. None where
@@ -95,12 +96,14 @@ def layout_of(files: list[Path], mounts: list[Path]) -> dict | None:
     except OSError:
         return None
     mean = weighted / total if total else None
-    return {
+    found: Any = {
         **layouts.summary(),
         "mean_position": mean,
         "position_sd": None if mean is None else math.sqrt(max(0.0, squares / total - mean**2)),
         "digest": whole.hexdigest(),
     }
+    lie: Extents = found
+    return lie
 
 
 def _device_bytes(path: Path) -> int:

@@ -34,12 +34,13 @@ from fsage.agent.device import loops, seek
 from fsage.agent.device.loops import CLEAR, Image
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts.others import meet
+from fsage.agent.request import Request
 from fsage.agent.target import Result
 
 STEP_BYTES = 64 * MIB
 
 
-def create(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> Result:
+def create(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
     """Make what will be claimed: images, or a directory; idempotent."""
     spec = declaration.complete(declared)
     containers.check(spec["containers"])
@@ -50,7 +51,7 @@ def create(declared: Mapping[str, Any], request: dict[str, Any], check: bool) ->
     return kind.create(spec, request, check)
 
 
-def remove(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> Result:
+def remove(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
     """Release the target and delete what `create` made, and only that."""
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)
@@ -67,7 +68,7 @@ def _remove(spec: Spec, check: bool) -> Result:
     return removed
 
 
-def make(spec: Spec, request: dict[str, Any], check: bool) -> Result:
+def make(spec: Spec, request: Request, check: bool) -> Result:
     """Make the image files (each written once) and attach loop devices; idempotent."""
     privilege.need(spec["name"])
     if check:

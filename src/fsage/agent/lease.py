@@ -7,12 +7,14 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from fsage.agent import holders, places
 from fsage.agent.errors import Refusal
 from fsage.agent.files import boot_id, lock, locked, read_json, remove, write_json
+from fsage.agent.request import Request
 
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go
 BELIEVED_S = 900.0  # a holder on another machine, whose process cannot be looked up, counts as alive so long
@@ -33,7 +35,7 @@ def start_of(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def alive(holder: dict) -> bool:
+def alive(holder: Mapping[str, Any]) -> bool:
     """Whether the run that holds a lease still goes on."""
     if holder.get("machine") == machine():
         return start_of(holder["pid"]) == holder["pid_start"]
@@ -43,18 +45,18 @@ def alive(holder: dict) -> bool:
 class Held(Refusal):
     """Another run holds the target; `holder` says which, for whoever asks and can look its process up."""
 
-    def __init__(self, message: str, holder: dict) -> None:
+    def __init__(self, message: str, holder: Mapping[str, Any]) -> None:
         super().__init__(message)
         self.holder = holder
 
 
-def dead_here(holder: dict) -> bool:
+def dead_here(holder: Mapping[str, Any]) -> bool:
     """Whether a holder's process was one of this machine's, and is gone; `holder` may be another host's answer."""
     pid = holder.get("pid")
     return holder.get("machine") == machine() and type(pid) is int and start_of(pid) != holder.get("pid_start")
 
 
-def describe(holder: dict) -> str:
+def describe(holder: Mapping[str, Any]) -> str:
     """Who holds: run, process, host, since when, doing what."""
     return (
         f"run {holder['run']} (process {holder['pid']} on {holder['host']}, since {holder['since']}: "
@@ -73,7 +75,7 @@ def _changing(home: Path) -> Iterator[Path]:
         yield home / "lease.json"
 
 
-def take(home: Path, request: dict) -> dict | None:
+def take(home: Path, request: Request) -> dict[str, Any] | None:
     """Note the request's run as the target's holder; return what was noted. Raises Refusal naming another living one.
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
@@ -95,7 +97,7 @@ def take(home: Path, request: dict) -> dict | None:
         return taken
 
 
-def drop(home: Path, request: dict) -> bool:
+def drop(home: Path, request: Request) -> bool:
     """Give the lease back when the request's run holds it."""
     mine = request.get("holder")
     with _changing(home) as path:
@@ -106,14 +108,14 @@ def drop(home: Path, request: dict) -> bool:
         return False
 
 
-def lost(home: Path, request: dict) -> bool:
+def lost(home: Path, request: Request) -> bool:
     """Whether the request's run no longer holds the lease."""
     mine = request.get("holder")
     return mine is not None and (read_json(home / "lease.json") or {}).get("run") != mine["run"]
 
 
 @contextlib.contextmanager
-def held(home: Path, request: dict, shared: bool = False) -> Iterator[dict | None]:
+def held(home: Path, request: Request, shared: bool = False) -> Iterator[dict[str, Any] | None]:
     """Hold the target while a command works on it; `shared` among the shards of one step. Gives the lease.
 
     Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
@@ -148,7 +150,7 @@ class Watch:
     cancelled, with its next) and waits for us to stop.
     """
 
-    def __init__(self, home: Path, request: dict, lease: dict | None) -> None:
+    def __init__(self, home: Path, request: Request, lease: dict[str, Any] | None) -> None:
         self.home = home
         self.lease = lease
         self.parent = os.getppid()

@@ -9,14 +9,15 @@ from typing import Any
 
 from fsage.agent.declaration import complete
 from fsage.agent.lustre import servers
+from fsage.agent.request import Request, servers_of
 
 
-def leave(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def leave(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Close the connections that were kept to this target's servers, and remove the home when nothing is in it."""
     spec = complete(declared)
     if not (lustre := spec["lustre"]):
         return {"changed": False, "msg": "no connection is kept for such a target", "proof": []}
-    named = {host["name"] for host in (request.get("hosts") or {}).get("servers", [])}
+    named = {host["name"] for host in servers_of(request)}
     if check:
         return {"changed": False, "msg": f"would close the connections kept to {', '.join(sorted(named))}", "proof": []}
     proof = servers.hang_up({*named, *lustre["oss"]})

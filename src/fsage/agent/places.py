@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fsage.agent.errors import Failure, Refusal
 
@@ -279,7 +280,7 @@ def _judge_file(found: os.stat_result, path: Path, flags: int) -> None:
         raise Refusal(f"{path} has {found.st_nlink} names (hard links), and fsage makes one; nothing was touched")
 
 
-def _empty(above: int, path: Path, device: int, depth: int, each: Callable) -> None:
+def _empty(above: int, path: Path, device: int, depth: int, each: Callable[..., Any]) -> None:
     if not depth:
         raise Failure(f"{path}: more than {DEEPEST} directories in each other, which fsage never makes; remove them")
     with os.scandir(above) as entries:
@@ -289,7 +290,7 @@ def _empty(above: int, path: Path, device: int, depth: int, each: Callable) -> N
         _remove(above, path / name, device, depth - 1, each)
 
 
-def _remove(above: int, path: Path, device: int, depth: int, each: Callable) -> None:
+def _remove(above: int, path: Path, device: int, depth: int, each: Callable[..., Any]) -> None:
     try:
         inner = os.open(path.name, FOLDER, dir_fd=above)
     except FileNotFoundError:

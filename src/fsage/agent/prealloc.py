@@ -21,6 +21,7 @@ from fsage.agent.lustre.osts import is_one
 from fsage.agent.lustre.tuned import NOTE
 from fsage.agent.message import shown
 from fsage.agent.prealloc_ask import given, read
+from fsage.agent.request import Request
 from fsage.agent.state import opened
 from fsage.agent.target import Target
 
@@ -32,7 +33,7 @@ OF = {"prealloc_table": {"size", "table"}, "mb_last_group": {"group"}}  # what o
 OF_A_DIRECTORY = "nothing is known of the file system below a directory"
 
 
-def prealloc_osts(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def prealloc_osts(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Set what `request["prealloc"]` asks for on the OSTs that this host serves, or put back what was there before.
 
     Where it asks for nothing, what was asked for last is set again: a table is lost with each umount of its OST.
@@ -82,18 +83,18 @@ def prealloc_osts(declared: Mapping[str, Any], request: dict[str, Any], check: b
     }
 
 
-def prealloc(spec: dict[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def prealloc(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Set what `request["prealloc"]` asks for where the launcher can, and note it; `osts` are the servers' answers."""
     target = opened(spec, request)
     if not check:
         with lease.held(target.home, request):
             return _tune(target, request, check)
     if not request.get("holder") or lease.lost(target.home, request):
-        lease.take(target.home, {"gone": request.get("gone", ())})  # refuses where another run holds it, takes nothing
+        lease.take(target.home, {"gone": request.get("gone", [])})  # refuses where another run holds it, takes nothing
     return _tune(target, request, check)
 
 
-def _tune(target: Target, request: dict[str, Any], check: bool) -> dict[str, Any]:
+def _tune(target: Target, request: Request, check: bool) -> dict[str, Any]:
     asked, path = request["prealloc"], target.home / "tunables.json"
     noted = files.read_json(path) or {}
     known, restore = noted.get(NOTE), asked["state"] == "restored"
@@ -130,7 +131,7 @@ def _tune(target: Target, request: dict[str, Any], check: bool) -> dict[str, Any
     }
 
 
-def _of_servers(target: Target, fsname: str, request: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _of_servers(target: Target, fsname: str, request: Request, known: dict[str, Any]) -> dict[str, Any]:
     osts = dict[str, Any]()
     for server in request.get("osts", []):
         if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):

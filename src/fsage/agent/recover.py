@@ -13,10 +13,11 @@ from typing import Any
 from fsage.agent import claims, declaration, files, journal, lease, mounting
 from fsage.agent.cells import groups, io_groups
 from fsage.agent.device import loops, seek
+from fsage.agent.request import Request
 from fsage.agent.undo import left_over, undo
 
 
-def recover(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def recover(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Put back all that the journal names: of a command that was killed, or of a device model that is in place.
 
     Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds
@@ -27,7 +28,7 @@ def recover(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -
     changed = bool(journal.entries(journal.path_of(home))) or left_over()
     if check or not changed:
         if home.is_dir():
-            lease.take(home, {"gone": request.get("gone", ())})  # refuses where another run holds it, takes nothing
+            lease.take(home, {"gone": request.get("gone", [])})  # refuses where another run holds it, takes nothing
         words = "would put back what was changed" if changed else "nothing was changed"
         return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
     with lease.held(home, request):

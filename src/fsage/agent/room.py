@@ -73,7 +73,7 @@ class Room:
         paths: Sequence[Path],
         sizes: Sequence[int],
         request_bytes: int,
-        method: str,
+        method: files.Method,
         check_lease: Callable[[], None],
     ) -> None:
         """Make files that grow at once, as files.in_turns does."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fsage.agent import caches, filesystems, places, structure, token
@@ -17,13 +17,16 @@ from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
 from fsage.agent.lease import held, lost
 from fsage.agent.lustre import space, tuned
+from fsage.agent.observation import Layout, StateEvidence
+from fsage.agent.request import Request, clients_of, servers_of
+from fsage.agent.structure.step import ALONE, Shard, Step
 from fsage.agent.target import Target, open_target
+from fsage.agent.token import Token
 
-ALL = {"index": 0, "count": 1, "threads": 1}
 Result = dict[str, Any]
 
 
-def opened(spec: Mapping[str, Any], request: dict, anywhere: bool = False) -> Target:
+def opened(spec: Mapping[str, Any], request: Request, anywhere: bool = False) -> Target:
     """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
 
     Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.
@@ -34,7 +37,7 @@ def opened(spec: Mapping[str, Any], request: dict, anywhere: bool = False) -> Ta
             f"target {target.name} was claimed on {target.claim['host']} and not on {os.uname().nodename}: here its "
             "files are only populated and fragmented. Nothing was touched; name that host first in group clients"
         )
-    target.servers = (request.get("hosts") or {}).get("servers", [])
+    target.servers = servers_of(request)
     if request.get("claim") not in (None, target.claim["id"]):
         raise Refusal(
             f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "
@@ -44,22 +47,23 @@ def opened(spec: Mapping[str, Any], request: dict, anywhere: bool = False) -> Ta
     return target
 
 
-def rest_of(done: list[dict], steps: list[dict]) -> list[dict] | None:
+def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
     """The steps that lead from `done` to `steps`, or None when only an empty target can get there.
 
     The last step done may be a smaller one of the kind that comes next, which goes on from there.
     """
+    done, steps = list(done), list(steps)
     if done == steps[: len(done)]:
         return steps[len(done) :]
     head, last = done[:-1], done[-1]
     here = len(head)
-    if head != steps[:here] or here >= len(steps) or not structure.continues(last, steps[here]):
+    if head != steps[:here] or here >= len(steps) or not steps[here].continues(last):
         return None
     return steps[here:]
 
 
-def inspect(target: Target, whole: bool = False) -> tuple[dict, str | None]:
-    """The target's token (empty where there is none) and, if its state cannot be believed, why.
+def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | None]:
+    """The target's token, if it has one, and why its state cannot be believed, if so: never for both None.
 
     A measurement that was killed leaves measured files behind: they are removed and the layout is compared
     in full. `whole` compares in full in any case. What a cell changed of the device, and did not put back, is put back.
@@ -67,12 +71,12 @@ def inspect(target: Target, whole: bool = False) -> tuple[dict, str | None]:
     mount = target.mounts[0]
     now = token.read(mount)
     if now is None:
-        return {}, "the target carries no readable state token"
-    if now["claim"] != target.claim["id"]:
-        return {}, f"the token belongs to another claim ({now['claim']})"
-    if now["status"] == token.BUILDING:
-        return now, f"building its state was interrupted at epoch {now['epoch']}"
-    interrupted = now["status"] == token.MEASURING
+        return None, "the target carries no readable state token"
+    if now.claim != target.claim["id"]:
+        return None, f"the token belongs to another claim ({now.claim})"
+    if now.status == token.BUILDING:
+        return now, f"building its state was interrupted at epoch {now.epoch}"
+    interrupted = now.status == token.MEASURING
     io_groups.put_back(target)
     if interrupted:
         try:
@@ -81,27 +85,27 @@ def inspect(target: Target, whole: bool = False) -> tuple[dict, str | None]:
             return now, str(failure)
     print_now = fingerprint(target)
     if why := differs(target, now, print_now):
-        return now, f"the target was changed since epoch {now['epoch']}: {why}"
-    if (whole or interrupted) and digest(target.mounts)["hash"] != now["digest"]:
-        return now, f"the files lie elsewhere than at epoch {now['epoch']} (extent digest)"
+        return now, f"the target was changed since epoch {now.epoch}: {why}"
+    if (whole or interrupted) and digest(target.mounts)["hash"] != now.digest:
+        return now, f"the files lie elsewhere than at epoch {now.epoch} (extent digest)"
     if interrupted:
         now = token.changed(mount, now, status=token.READY)
     return now, None
 
 
-def differs(target: Target, now: dict, seen: dict) -> str | None:
+def differs(target: Target, now: Token, seen: Mapping[str, Any]) -> str | None:
     """What of the fingerprint that was `seen` is not as the token `now` has it; None when all is."""
-    if seen["hash"] != now["fingerprint"]:
+    if seen["hash"] != now.fingerprint:
         return (
-            f"{seen['files']} files with {seen['free_bytes']} bytes free, where {now['files']} and {now['free_bytes']} "
+            f"{seen['files']} files with {seen['free_bytes']} bytes free, where {now.files} and {now.free_bytes} "
             "were left"
         )
     if "osts" not in seen:
         return None
-    return "; ".join(space.moved(now["osts"], seen["osts"], target.tolerance_bytes)) or None
+    return "; ".join(space.moved(now.osts or {}, seen["osts"], target.tolerance_bytes)) or None
 
 
-def remove_measured(target: Target, now: dict | None = None) -> None:
+def remove_measured(target: Target, now: Token | None = None) -> None:
     """Delete what a cell left and wait until the blocks are free: on Lustre, until the OSTs are as the token has them.
 
     Raises Failure.
@@ -112,7 +116,8 @@ def remove_measured(target: Target, now: dict | None = None) -> None:
         with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
             places.empty(measured, path)
         target.give(path)
-    settle(target, space.as_left(now["osts"], target.tolerance_bytes) if now and "osts" in now else space.nothing)
+    known = now.osts if now else None
+    settle(target, space.nothing if known is None else space.as_left(known, target.tolerance_bytes))
 
 
 def settle(target: Target, wrong: space.Wrong = space.nothing) -> None:
@@ -125,50 +130,47 @@ def settle(target: Target, wrong: space.Wrong = space.nothing) -> None:
     target.settle(wrong)
 
 
-def due(target: Target, request: dict, kind: str | None) -> tuple[dict, dict | None]:
+def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step | None]:
     """The token, and the next step when it is of `kind`. Raises Refusal when there is no way on from where it is."""
     now, why = inspect(target)
-    if goes_on(now, request):
-        return now, now["step"] if kind in (None, now["step"]["kind"]) else None
+    if now and (step := goes_on(now, request)):
+        return now, step if kind in (None, step.kind) else None
     what = kind or "apply a step to"
-    if why:
+    if why or not now:
         raise Refusal(f"cannot {what} target {target.name}: {why}; run scrub.yml with the same request first")
-    rest = rest_of(now["done"], request["steps"])
+    rest = rest_of(now.done, request["steps"])
     if rest is None:
         raise Refusal(
-            f"cannot {what} target {target.name}: from its state {now['state']!r} the state {request['state']!r} is "
+            f"cannot {what} target {target.name}: from its state {now.state!r} the state {request['state']!r} is "
             "reached only by way of an empty target; run scrub.yml with the same request first"
         )
-    return now, rest[0] if rest and kind in (None, rest[0]["kind"]) else None
+    return now, rest[0] if rest and kind in (None, rest[0].kind) else None
 
 
-def goes_on(now: dict, request: dict) -> bool:
-    """Whether a step that was interrupted is done to its end, not begun again from an empty target.
+def goes_on(now: Token, request: Request) -> Step | None:
+    """The step that was interrupted, where it is done to its end and not begun again from an empty target; else None.
 
     So it is where several clients had begun it, for one that is lost must not cost the others' work. They make their
     files at the same time, so that the layout is another each time; what one client alone makes is always the same,
     and would not be if it were made in two goes.
     """
-    if now.get("status") != token.BUILDING or now.get("clients", 1) < 2 or request.get("reuse", "nested") != "nested":
-        return False
-    rest = rest_of(now["done"], request["steps"])
-    return bool(rest and rest[0] == now["step"])
+    if now.status != token.BUILDING or now.clients < 2 or request.get("reuse", "nested") != "nested":
+        return None
+    rest = rest_of(now.done, request["steps"])
+    return now.step if rest and rest[0] == now.step else None
 
 
-def scrub(spec: dict, request: dict, check: bool) -> Result:
+def scrub(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
     target = opened(spec, request)
     with held(target.home, request):
         now, why = inspect(target, whole=True)
-        if goes_on(now, request):
-            return {"changed": False, "msg": f"target {target.name}: {now['step']['kind']} goes on"}
-        rest = None if why else rest_of(now["done"], request["steps"])
+        if now and (step := goes_on(now, request)):
+            return {"changed": False, "msg": f"target {target.name}: {step.kind} goes on"}
+        rest, at = (None, "") if why or not now else (rest_of(now.done, request["steps"]), now.state)
         if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
-            return {
-                "changed": False,
-                "msg": f"target {target.name} is at {now['state']!r}; {len(rest)} steps to do",
-            }
-        reason = why or f"{request['state']!r} cannot be reached from {now['state']!r}"
+            return {"changed": False, "msg": f"target {target.name} is at {at!r}; {len(rest)} steps to do"}
+        reason = why or f"{request['state']!r} cannot be reached from {at!r}"
         if check:
             return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
         empty(target, reason)
@@ -177,19 +179,19 @@ def scrub(spec: dict, request: dict, check: bool) -> Result:
 
 def empty(target: Target, why: str) -> None:
     """Make the file systems anew and write the token of an empty target: a new layout instance begins."""
-    last = token.read(target.mounts[0]) or {"epoch": 0}
-    now = {"epoch": last["epoch"], "instance": str(uuid.uuid4()), "emptied_because": why}
+    last, instance = token.read(target.mounts[0]), str(uuid.uuid4())
+    now = Token(target.claim["id"], token.BUILDING, last.epoch if last else 0, instance, why, target.name)
     with filesystems.one_cpu():  # stamp and token are small files
         target.format()
         remove_measured(target)
         write_ready(target, now, "empty", [])
 
 
-def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
+def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> Token:
     """Take the target's evidence and write the token that says it is in state `name`."""
     mount = target.mounts[0]
     if not token.path_of(mount).exists():  # its blocks belong to the empty state
-        token.write(mount, {"claim": target.claim["id"], "status": token.BUILDING, **now})
+        token.write(mount, now)
     settle(target, _accounted(target, now))
     lie, books = digest(target.mounts), _books(target)
     if not target.own_stores and books["held_bytes"] > target.capacity_bytes:
@@ -197,46 +199,44 @@ def write_ready(target: Target, now: dict, name: str, done: list[dict]) -> dict:
             f"the files of target {target.name} hold {books['held_bytes']} bytes, and its claim allows "
             f"{target.capacity_bytes}; scrub.yml empties it"
         )
-    notes = {key: value for key, value in now.get("notes", {}).items() if key != "digest"}
+    notes = {key: value for key, value in now.notes.items() if key != "digest"}
     if "error" in lie:
         why = target.why_no_extents(lie["error"])
         notes["digest"] = {"absent": f"{why}: where its files lie is not compared, only names, sizes and free space"}
-    return token.write(
-        mount,
-        {
-            "claim": target.claim["id"],
-            "target": target.name,
-            "instance": now["instance"],
-            "emptied_because": now["emptied_because"],
-            "epoch": now["epoch"] + 1,
-            "status": token.READY,
-            "state": name,
-            "done": done,
-            "digest": lie["hash"],
-            "extents": lie["extents"],
-            "achieved": structure.achieved(done, target.capacity_bytes),
-            "notes": notes,
-            **books,
-        },
+    ready = Token(
+        claim=target.claim["id"],
+        status=token.READY,
+        epoch=now.epoch + 1,
+        instance=now.instance,
+        emptied_because=now.emptied_because,
+        target=target.name,
+        state=name,
+        done=tuple(done),
+        digest=lie["hash"],
+        extents=lie["extents"],
+        achieved=tuple(structure.achieved(done, target.capacity_bytes)),
+        notes=notes,
+        **books,
     )
+    return token.write(mount, ready)
 
 
-def _accounted(target: Target, now: dict) -> space.Wrong:
+def _accounted(target: Target, now: Token) -> space.Wrong:
     """On Lustre what the OSTs must hold: what the last token has, more or less by what our files have changed."""
-    if "osts" not in now:
+    if now.osts is None:
         return space.nothing
     caches.flush(target.mounts[0])
     ours = fingerprint(target)["held_bytes"]
-    return space.in_all(sum(now["osts"].values()) - now["held_bytes"] + ours, target.tolerance_bytes)
+    return space.in_all(sum(now.osts.values()) - now.held_bytes + ours, target.tolerance_bytes)
 
 
-def _books(target: Target) -> dict:
+def _books(target: Target) -> dict[str, Any]:
     prints = fingerprint(target)
     kept = ("files", "bytes", "held_bytes", "free_bytes", "osts")
     return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
 
 
-def begin(kind: str | None, spec: dict, request: dict, check: bool) -> Result:
+def begin(kind: str | None, spec: Mapping[str, Any], request: Request, check: bool) -> Result:
     """Announce the next step on the target, when it is of `kind`; {"due": False} when there is nothing to do."""
     target = opened(spec, request)
     with held(target.home, request):
@@ -244,22 +244,22 @@ def begin(kind: str | None, spec: dict, request: dict, check: bool) -> Result:
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
         tuned.verify_step(target, request, step)
-        described, sharded = f"{structure.of(step).describe(step)} on target {target.name}", structure.of(step).SHARDED
         if not check:
-            clients = len((request.get("hosts") or {}).get("clients", ["alone"])) if sharded else 1
+            clients = max(1, len(clients_of(request))) if step.SHARDED else 1
             token.changed(target.mounts[0], now, status=token.BUILDING, step=step, clients=clients)
-        return {"changed": True, "due": True, "step": step, "sharded": sharded, "msg": described}
+        described = f"{step.describe()} on target {target.name}"
+        return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}
 
 
-def work(spec: dict, request: dict, step: dict, shard: dict) -> Result:
+def work(spec: Mapping[str, Any], request: Request, step: Step, shard: Shard = ALONE) -> Result:
     """Do one host's shard of the announced step. Raises Failure as soon as another run has taken the target over."""
-    kind = step["kind"]
+    kind = step.kind
     target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
-        if not now or now.get("step") != step or now["status"] != token.BUILDING:
+        if not now or now.step != step or now.status != token.BUILDING:
             raise Refusal(
-                f"target {target.name} does not expect this {kind} step; run its playbook again from the start"
+                f"target {target.name} does not expect this {kind} step; run {step.PLAYBOOK} again from its start"
             )
 
         def check_lease() -> None:
@@ -267,61 +267,59 @@ def work(spec: dict, request: dict, step: dict, shard: dict) -> Result:
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
 
-        notes = structure.of(step).work(target, step, now["done"], shard, check_lease)
-        count = notes.pop("files")
-        if notes:  # of a step that is not sharded, so that nobody else looks at the token now
-            token.changed(target.mounts[0], now, notes={**now.get("notes", {}), kind: notes})
-        return {"changed": count > 0, "msg": f"{kind}: {count} files", "files": count, **notes}
+        done = step.work(target, list(now.done), shard, check_lease)
+        if done.notes:  # of a step that is not sharded, so that nobody else looks at the token now
+            token.changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
+        return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
 
 
-def end(spec: dict, request: dict, step: dict) -> Result:
+def end(spec: Mapping[str, Any], request: Request, step: Step) -> Result:
     """Verify what the shards did and declare the target ready."""
-    kind = step["kind"]
+    kind = step.kind
     target = opened(spec, request)
     with held(target.home, request):
         now = token.read(target.mounts[0])
-        if not now or now.get("step") != step:
+        if not now or now.step != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
         tuned.verify_step(target, request, step)
-        before = now["done"]
-        if before and structure.continues(before[-1], step):
+        before = now.done
+        if before and step.continues(before[-1]):
             before = before[:-1]
         done = [*before, step]
-        structure.verify(target.mounts, done, target.capacity_bytes, now.get("notes", {}))
-        if kind == "populate":
-            target.verify_fillers()
+        structure.verify(target.mounts, done, target.capacity_bytes, now.notes)
+        step.verify(target)
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
-        if target.state_known and ready["files"] > now["files"] and ready["free_bytes"] >= now["free_bytes"]:
-            raise Failure(f"{kind}: the files of target {target.name} took no space ({ready['free_bytes']} bytes free)")
+        if target.state_known and ready.files > now.files and ready.free_bytes >= now.free_bytes:
+            raise Failure(f"{kind}: the files of target {target.name} took no space ({ready.free_bytes} bytes free)")
         return {
             "changed": True,
-            "msg": f"{kind}: {ready['files']} files, "
-            + (f"digest {ready['digest']}" if ready["digest"] else f"no digest: {ready['notes']['digest']['absent']}"),
-            "token": ready,
+            "msg": f"{kind}: {ready.files} files, "
+            + (f"digest {ready.digest}" if ready.digest else f"no digest: {ready.notes['digest']['absent']}"),
+            "token": ready.to_json(),
         }
 
 
-def diagnose(spec: dict, request: dict, check: bool) -> Result:
+def diagnose(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
     """What the target is and what the request's state still needs; changes nothing of its structure."""
     target = opened(spec, request)
     with held(target.home, request):
         now, why = inspect(target, whole=True)
         steps = request.get("steps", [])
-        rest = None if why else rest_of(now["done"], steps)
-        todo = [step["kind"] for step in (steps if rest is None else rest)]
+        rest = None if why or not now else rest_of(now.done, steps)
+        todo = [step.kind for step in (steps if rest is None else rest)]
         if rest is None:
             todo.insert(0, "scrub")
         return {
             "changed": False,
-            "msg": why or f"at {now['state']!r}",
+            "msg": why or f"at {now.state if now else ''!r}",
             "todo": todo,
             "why": why,
-            "token": now,
+            "token": now.to_json() if now else {},
         }
 
 
-def evidence(spec: dict, request: dict, check: bool) -> Result:
+def evidence(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
     """Evidence of the state that the target is in, its layout among it; Refusal when it is not the request's.
 
     On Lustre the request holds under `osts` what the servers saw (the verb `osts`).
@@ -329,35 +327,33 @@ def evidence(spec: dict, request: dict, check: bool) -> Result:
     target = opened(spec, request)
     with held(target.home, request):
         now, why = inspect(target)
-        if why or now["done"] != request["steps"]:
-            raise Refusal(f"target {target.name} is not in state {request['state']!r}: {why or now['state']}")
+        if why or not now or list(now.done) != request["steps"]:
+            at = why or (now.state if now else "")
+            raise Refusal(f"target {target.name} is not in state {request['state']!r}: {at}")
         settle(target)
-        return {
-            "changed": False,
-            "msg": f"target {target.name} is at {now['state']!r}",
-            "evidence": {
-                **layout_record(target, now),
-                **target.fullness(),
-                "layout": layout(target, target.osts(request.get("osts", []))),
-                "token": now,
-                "study": request["study"],
-                "state": request["state"],
-            },
+        found: StateEvidence = {
+            **layout_record(target, now),
+            "layout": layout(target, target.osts(request.get("osts", []))),
+            "token": {"instance": now.instance, "claim": now.claim},
+            "study": request["study"],
+            "state": request["state"],
         }
+        answer: Result = {"changed": False, "msg": f"target {target.name} is at {now.state!r}"}
+        return {**answer, "evidence": {**found, **target.fullness(), "token": now.to_json()}}
 
 
-def layout_record(target: Target, now: dict) -> dict:
+def layout_record(target: Target, now: Token) -> Layout:
     """The part of an observation that says in which layout it was taken."""
     return {
-        "digest": now["digest"],
-        "filler_files": now["files"],
-        "filler_bytes": now["bytes"],
-        "filler_extents": now["extents"],
+        "digest": now.digest,
+        "filler_files": now.files,
+        "filler_bytes": now.bytes,
+        "filler_extents": now.extents,
         "capacity_bytes": target.capacity_bytes,
-        "used_bytes": target.capacity_bytes - now["free_bytes"] if target.state_known else now["held_bytes"],
-        "free_bytes": now["free_bytes"] if target.state_known else target.capacity_bytes - now["held_bytes"],
+        "used_bytes": target.capacity_bytes - now.free_bytes if target.state_known else now.held_bytes,
+        "free_bytes": now.free_bytes if target.state_known else target.capacity_bytes - now.held_bytes,
         "state_known": target.state_known,
-        "generations": now["achieved"],
-        "steps": now["done"],
-        "notes": now.get("notes", {}),
+        "generations": list(now.achieved),
+        "steps": [step.to_json() for step in now.done],
+        "notes": now.notes,
     }

@@ -10,13 +10,24 @@ What programs map as real files cannot be cut into objects: such data are volume
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
-from fsage.agent import kinds
+from fsage.agent import kinds, typed
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
+from fsage.agent.structure.step import Notes, Step
 
 SEGMENTS, PFL = "segments", "pfl"
+Realisation = Literal["segments", "pfl"]
+
+
+class Nominal(NamedTuple):
+    """A segment of a pattern: up to `end_bytes` (None: to the end of the file) on `stripes` OSTs in `stripe_bytes`."""
+
+    end_bytes: int | None
+    stripes: int
+    stripe_bytes: int
 
 
 class Segment(NamedTuple):
@@ -47,17 +58,30 @@ class Volume(NamedTuple):
     ost: int
 
 
-def of_step(step: Mapping[str, Any], claim: Mapping[str, Any]) -> list[Segment]:
-    """The segments of a step `stripe` on a claimed target; the file is what the claim's tasks move.
+@dataclass(frozen=True)
+class Layout(Step):
+    """What steps have in common that lay something out in a pattern's segments, of a file of `nominal_bytes`.
 
-    Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.
+    `pattern`: its name; `largest_count`: the largest stripe count of the pattern's set.
     """
-    if step["realisation"] == PFL and not kinds.of(claim["kind"]).has_osts:
-        raise Refusal(
-            f"pattern {step['pattern']}, realisation {PFL}: only Lustre has composite layouts; on a target of kind "
-            f"{claim['kind']} the file is its objects, which is realisation {SEGMENTS}"
-        )
-    return scaled(step, osts_of(claim), file_bytes(claim))
+
+    pattern: str
+    realisation: Realisation
+    nominal_bytes: int
+    largest_count: int
+    segments: tuple[Nominal, ...]
+
+    def on(self, claim: Mapping[str, Any]) -> list[Segment]:
+        """The segments on a claimed target; the file is what the claim's tasks move.
+
+        Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.
+        """
+        if self.realisation == PFL and not kinds.of(claim["kind"]).has_osts:
+            raise Refusal(
+                f"pattern {self.pattern}, realisation {PFL}: only Lustre has composite layouts; on a target of kind "
+                f"{claim['kind']} the file is its objects, which is realisation {SEGMENTS}"
+            )
+        return scaled(self, osts_of(claim), file_bytes(claim))
 
 
 def file_bytes(claim: Mapping[str, Any]) -> int:
@@ -70,9 +94,9 @@ def osts_of(claim: Mapping[str, Any]) -> int:
     return len(claim["lustre"]["osts"] if kinds.of(claim["kind"]).has_osts else claim["stores"])
 
 
-def noted(token: Mapping[str, Any]) -> list[Segment]:
+def noted(notes: Mapping[str, Notes]) -> list[Segment]:
     """The segments of the layout in which a target's state is, of its notes; none where it has no such layout."""
-    return [Segment(*one) for one in token.get("notes", {}).get("stripe", {}).get("segments", ())]
+    return typed.read(list[Segment], notes.get("stripe", {}).get("segments", []))
 
 
 def folder(segment: int) -> str:
@@ -97,23 +121,23 @@ def length_of(segment: Segment) -> int:
     return segment.end_bytes - segment.start_bytes
 
 
-def scaled(step: Mapping[str, Any], osts: int, most_bytes: int) -> list[Segment]:
-    """The nominal segments of a step on so many OSTs, as a file of at most `most_bytes`.
+def scaled(layout: Layout, osts: int, most_bytes: int) -> list[Segment]:
+    """The nominal segments of a layout on so many OSTs, as a file of at most `most_bytes`.
 
     One factor serves all stripe counts of a pattern's set (`largest_count` is its largest; never above 1), one the file
     and its watermarks. Stripe sizes stay, as transfer sizes do; a segment is of whole stripes of every size in the
     pattern. Raises Refusal where different counts become the same, or a segment nothing.
     """
-    whole = max(stripe_bytes for _, _, stripe_bytes in step["segments"])
+    whole = max(nominal.stripe_bytes for nominal in layout.segments)
     size = most_bytes // whole * whole
     segments: list[Segment] = []
     start = first = 0
-    for (end, _, stripe_bytes), count in zip(step["segments"], counts(step, osts)):  # noqa: B905 (hosts: Python 3.9)
-        stop = size if end is None else round(end / step["nominal_bytes"] * size / whole) * whole
+    for (end, _, stripe_bytes), count in zip(layout.segments, counts(layout, osts)):  # noqa: B905 (hosts: Python 3.9)
+        stop = size if end is None else round(end / layout.nominal_bytes * size / whole) * whole
         if stop <= start or (end is not None and stop >= size):
             raise Refusal(
-                f"pattern {step['pattern']}: a watermark at {end or step['nominal_bytes']} of "
-                f"{step['nominal_bytes']} bytes leaves a segment without a stripe in a file of {size} bytes: a larger "
+                f"pattern {layout.pattern}: a watermark at {end or layout.nominal_bytes} of "
+                f"{layout.nominal_bytes} bytes leaves a segment without a stripe in a file of {size} bytes: a larger "
                 "amount_mib is needed"
             )
         segments.append(Segment(start, stop, count, stripe_bytes, first))
@@ -121,41 +145,41 @@ def scaled(step: Mapping[str, Any], osts: int, most_bytes: int) -> list[Segment]
     return segments
 
 
-def counts(step: Mapping[str, Any], osts: int) -> list[int]:
-    """The stripe count of each segment of a step on so many OSTs. Raises Refusal where two become the same."""
-    factor = min(1.0, osts / step["largest_count"])
+def counts(layout: Layout, osts: int) -> list[int]:
+    """The stripe count of each segment of a layout on so many OSTs. Raises Refusal where two become the same."""
+    factor = min(1.0, osts / layout.largest_count)
     found: dict[int, int] = {}
-    for _, nominal, _ in step["segments"]:
+    for _, nominal, _ in layout.segments:
         count = max(1, round(nominal * factor))
         if count > osts:
             raise Refusal(
-                f"pattern {step['pattern']}: {nominal} stripes become {count} by the factor of its set ({factor:g}), "
+                f"pattern {layout.pattern}: {nominal} stripes become {count} by the factor of its set ({factor:g}), "
                 f"and there are {osts} OSTs"
             )
         same = [other for other in found if other != nominal and found[other] == count]
         if same:
             raise Refusal(
-                f"pattern {step['pattern']}: stripe counts {same[0]} and {nominal} both become {count} on {osts} OSTs "
+                f"pattern {layout.pattern}: stripe counts {same[0]} and {nominal} both become {count} on {osts} OSTs "
                 f"(factor {factor:g}): a target with more stores tells them apart"
             )
         found[nominal] = count
-    return [found[nominal] for _, nominal, _ in step["segments"]]
+    return [found[nominal] for _, nominal, _ in layout.segments]
 
 
-def volumes(step: Mapping[str, Any], osts: int, count: int, volume_bytes: int) -> list[Volume]:
-    """Data of so many volumes of one size, in a step's layout: where each lies, in the order of the data.
+def volumes(layout: Layout, osts: int, count: int, volume_bytes: int) -> list[Volume]:
+    """Data of so many volumes of one size, in a layout: where each lies, in the order of the data.
 
     A volume is of the segment in which, in nominal terms, it begins; a segment's volumes go round its OSTs, which are
     those of a striped file. Raises Refusal where stripe counts become the same, or a segment is left without a volume.
     """
     found: list[Volume] = []
     first = 0
-    for number, (stripes, (end, _, _)) in enumerate(zip(counts(step, osts), step["segments"])):  # noqa: B905 (as above)
-        stop = count if end is None else min(count, -(-end * count // step["nominal_bytes"]))
+    for number, (stripes, (end, _, _)) in enumerate(zip(counts(layout, osts), layout.segments)):  # noqa: B905 (as above)
+        stop = count if end is None else min(count, -(-end * count // layout.nominal_bytes))
         begin = len(found)
         if stop <= begin:
             raise Refusal(
-                f"pattern {step['pattern']}: none of {count} volumes begins in its segment {number + 1}: more volumes "
+                f"pattern {layout.pattern}: none of {count} volumes begins in its segment {number + 1}: more volumes "
                 "are needed"
             )
         for index in range(begin, stop):

@@ -19,6 +19,8 @@ from fsage.agent.errors import Refusal
 from fsage.agent.evidence.store import Store
 from fsage.agent.limits import Limits
 from fsage.agent.lustre import space
+from fsage.agent.request import Host, Request
+from fsage.agent.token import Token
 
 Result = dict[str, Any]
 """What a verb answers: changed, msg, and more."""
@@ -74,7 +76,7 @@ class Target(ABC):
 
     @classmethod
     @abstractmethod
-    def create(cls, spec: Spec, request: dict[str, Any], check: bool) -> Result:
+    def create(cls, spec: Spec, request: Request, check: bool) -> Result:
         """Make what is claimed then; idempotent. Raises Refusal, Failure."""
 
     @classmethod
@@ -124,7 +126,7 @@ class Target(ABC):
         self.mounts: list[Path] = [Path(store["mount"]) for store in claim["stores"]]
         self.devices: list[str] = []
         self.notes: list[str] = []  # what opening it had to do
-        self.servers: list[dict[str, Any]] = []  # of Lustre, as the request has them: they are made to free what went
+        self.servers: list[Host] = []  # of Lustre, as the request has them: they are made to free what went
 
     @property
     def capacity_bytes(self) -> int:
@@ -285,11 +287,11 @@ class Target(ABC):
         """Have files that are made in a directory lie on all OSTs."""
         return
 
-    def make_folders(self, state: Mapping[str, Any]) -> None:
+    def make_folders(self, state: Token) -> None:
         """Make the directories that a cell's files need in a state (its token). Raises Failure."""
         return
 
-    def placement(self, files: list[Path], state: Mapping[str, Any]) -> dict[str, Any] | None:
+    def placement(self, files: list[Path], state: Token) -> dict[str, Any] | None:
         """On which OSTs a cell's files were put (stripes.placement); None where there are none. Raises Failure."""
         return None
 

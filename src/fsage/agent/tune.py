@@ -12,10 +12,11 @@ from fsage.agent.files import read_json, write_json
 from fsage.agent.lease import held
 from fsage.agent.lustre import tunables, tuned
 from fsage.agent.message import Unacceptable
+from fsage.agent.request import Request
 from fsage.agent.state import opened
 
 
-def tune(spec: dict, request: dict, check: bool) -> dict:
+def tune(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Set the tunables in `request["tuning"]`: those of Lustre, or of the block queue of every store.
 
     What the target does not have (max_rpcs_in_flight on a block queue, say) is noted as unsupported.
@@ -43,7 +44,7 @@ def tune(spec: dict, request: dict, check: bool) -> dict:
         }
 
 
-def restore(spec: dict, request: dict, check: bool) -> dict:
+def restore(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Put back the tunables of a claimed target as they were before `tune` first set them, and forget them."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
@@ -52,7 +53,7 @@ def restore(spec: dict, request: dict, check: bool) -> dict:
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 
 
-def untune(declared: Mapping[str, Any], request: dict, check: bool) -> dict:
+def untune(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Put Lustre's tunables of this host back; those of loop devices go with the devices."""
     spec = complete(declared)
     lustre, path = spec["lustre"], home_of(spec) / "tunables.json"

@@ -110,7 +110,7 @@ def _flags(column: pd.Series, cells: pd.Series) -> list[str]:
     return [f"{cells[known.index[index]]}: {reason}" for index, reason in statistics.outliers(known.tolist())]
 
 
-def _clean(table: pd.DataFrame) -> dict[tuple, dict[str, Any]]:
+def _clean(table: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The row that each REFERENCE is compared with, by `_key`; of several layouts of that state the commonest."""
     named = table[table["state"] == table["reference"]].sort_values("main", kind="stable")
     whole = table[(table["fragmentation_percent"] == 0) & table["reference"].isna()]
@@ -118,13 +118,13 @@ def _clean(table: pd.DataFrame) -> dict[tuple, dict[str, Any]]:
     return {_key(row): row for part in (named, whole) for row in part.to_dict("records")}
 
 
-def _key(row: dict[str, Any]) -> tuple:
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
     named = row["reference"] if isinstance(row["reference"], str) else None
     return (named, *(None if pd.isna(row[name]) else row[name] for name in REFERENCE))
 
 
 def _compared(
-    row: dict[str, Any], clean: dict[tuple, dict[str, Any]]
+    row: dict[str, Any], clean: dict[tuple[Any, ...], dict[str, Any]]
 ) -> tuple[str | None, statistics.Ratio | None, statistics.Test | None]:
     """Name of the clean state, and the row against it; nothing against itself."""
     reference = clean.get(_key(row))

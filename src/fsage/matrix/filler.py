@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from pydantic import AfterValidator, Field
 
+from fsage.agent.structure.files import Method
 from fsage.text.sizes import format_size
 from fsage.text.strict import Size
 
@@ -19,7 +20,6 @@ def _in_blocks(size_bytes: int) -> int:
     return size_bytes
 
 
-Method = Literal["fallocate", "write", "buffered"]
 RequestSize = Annotated[Size, AfterValidator(_in_blocks)]
 FilesAtOnce = Annotated[int, Field(ge=1, le=1024, strict=True)]
 
@@ -34,18 +34,26 @@ REQUEST_HELP = "blocks are asked for, or written, so many bytes at a time, whate
 AT_ONCE_HELP = "on each store so many files grow at once, in turns, a request each"
 
 
+class Laying(TypedDict):
+    """Fields of a step `populate`."""
+
+    method: Method
+    request_bytes: int
+    files_at_once: int
+
+
 class Filler(NamedTuple):
     """One way of making them. Its fields are axes of a study."""
 
-    filler: str
+    filler: Method
     request_size: int
     files_at_once: int
 
     def __str__(self) -> str:
         return f"{self.filler}.{format_size(self.request_size)}x{self.files_at_once}"
 
-    def step(self) -> dict[str, Any]:
-        """The keys of a step `populate` that say so."""
+    def step(self) -> Laying:
+        """The fields of a step `populate` that say so."""
         return {"method": self.filler, "request_bytes": self.request_size, "files_at_once": self.files_at_once}
 
     def nominal(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 import yaml
 from pydantic import Field, model_validator
 
+from fsage.agent.striping import Nominal
 from fsage.text.sizes import format_size, parse_size
 from fsage.text.strict import Problem, Size, Strict, noting, refuse, unknown_value
 
@@ -27,16 +28,10 @@ class Type(Strict):
     stripe_size: Size
 
 
-class Segment(NamedTuple):
-    """Up to `end_bytes` (None: to the end of the file) on `stripes` OSTs in stripes of `stripe_bytes`."""
-
-    end_bytes: int | None
-    stripes: int
-    stripe_bytes: int
-
-    def __str__(self) -> str:
-        end = "" if self.end_bytes is None else f" to {format_size(self.end_bytes)}"
-        return f"{self.stripes} x {format_size(self.stripe_bytes)}{end}"
+def text_of(segment: Nominal) -> str:
+    """A segment in words, e.g. 4 x 1M to 1T."""
+    end = "" if segment.end_bytes is None else f" to {format_size(segment.end_bytes)}"
+    return f"{segment.stripes} x {format_size(segment.stripe_bytes)}{end}"
 
 
 class Pattern(NamedTuple):
@@ -47,7 +42,7 @@ class Pattern(NamedTuple):
     """
 
     file_bytes: int
-    segments: tuple[Segment, ...]
+    segments: tuple[Nominal, ...]
     largest_count: int
 
 
@@ -93,7 +88,7 @@ class Patterns(Strict):
         return next((number for number, one in enumerate(self.sets) if name in one.patterns), None)
 
 
-def largest(patterns: Iterable[tuple[Segment, ...]]) -> int:
+def largest(patterns: Iterable[tuple[Nominal, ...]]) -> int:
     """The largest stripe count in some patterns."""
     return max(segment.stripes for one in patterns for segment in one)
 
@@ -104,13 +99,13 @@ def known() -> Patterns:
     return Patterns.model_validate(yaml.safe_load(FILE.read_text(encoding="utf-8")))
 
 
-def segments(written: list[str], file_bytes: int, types: Mapping[str, Type]) -> tuple[Segment, ...]:
+def segments(written: list[str], file_bytes: int, types: Mapping[str, Type]) -> tuple[Nominal, ...]:
     """The segments that a pattern names.
 
     Raises ValidationError for an unknown type, watermarks that do not rise or lie outside the file, and a pattern that
     ends before the file does: a native layout like that has no place for what comes after.
     """
-    found: list[Segment] = []
+    found: list[Nominal] = []
     problems: list[Problem] = []
     reached = 0
     for index, text in enumerate(written):
@@ -130,7 +125,7 @@ def segments(written: list[str], file_bytes: int, types: Mapping[str, Type]) -> 
                     f"{format_size(file_bytes)}, the file's size"
                 )
             reached = end or reached
-            found.append(Segment(end, types[match[1]].count, types[match[1]].stripe_size))
+            found.append(Nominal(end, types[match[1]].count, types[match[1]].stripe_size))
     if problems:
         refuse(problems)
     return tuple(found)

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fsage.parse import MIB, BadOutput, Transfer, check_end
 
@@ -87,7 +88,7 @@ def _together(parts: Sequence[FioTransfer], seconds: float) -> FioTransfer | Non
     return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, sum(part.operations for part in parts))
 
 
-def _split(stdout: str) -> tuple[str, dict | None, str]:
+def _split(stdout: str) -> tuple[str, dict[str, Any] | None, str]:
     """Text before the first JSON document, that document, and what follows it."""
     start = re.search(r"^\{$", stdout, re.M)
     if not start:
@@ -100,7 +101,7 @@ def _split(stdout: str) -> tuple[str, dict | None, str]:
     return before, document, stdout[start.start() + length :]
 
 
-def _values(document: dict) -> FioRun:
+def _values(document: dict[str, Any]) -> FioRun:
     jobs = document["jobs"]
     for job in jobs:
         if job["error"] != 0:
@@ -116,22 +117,22 @@ def _values(document: dict) -> FioRun:
     )
 
 
-def _began(jobs: list[dict], printed_ms: int) -> float:
+def _began(jobs: list[dict[str, Any]], printed_ms: int) -> float:
     begins = [int(job["job_start"]) for job in jobs if "job_start" in job]
     return (min(begins) if begins else printed_ms - max(_run_ms(job) for job in jobs)) / 1000
 
 
-def _run_ms(job: dict) -> int:
+def _run_ms(job: dict[str, Any]) -> int:
     return max(int(job["write"]["runtime"]), int(job["read"]["runtime"]))
 
 
-def _span(jobs: list[dict]) -> float:
+def _span(jobs: list[dict[str, Any]]) -> float:
     begins = [int(job.get("job_start", 0)) for job in jobs]
     runs = [_run_ms(job) for job in jobs]
     return (max(begin + run for begin, run in zip(begins, runs, strict=True)) - min(begins)) / 1000
 
 
-def _transfer(parts: list[dict]) -> FioTransfer | None:
+def _transfer(parts: list[dict[str, Any]]) -> FioTransfer | None:
     moved_bytes = sum(int(part["io_bytes"]) for part in parts)
     seconds = max(int(part["runtime"]) for part in parts) / 1000
     if moved_bytes == 0:

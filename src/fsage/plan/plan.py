@@ -104,10 +104,11 @@ class Plan:
         if key not in self._known:
             workload = workloads.load(cell.params["workload"])
             steps = self.states[state].steps(self.target.scale.file_size, self.study.states.seed or 0)
+            params = workloads.params_of(cell.params)
             try:
                 self._known[key] = (
-                    workload.seconds(cell.params, self.claim, steps),
-                    workload.bytes_written(cell.params, self.claim),
+                    workload.seconds(params, self.claim, steps),
+                    workload.bytes_written(params, self.claim),
                 )
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
@@ -149,7 +150,12 @@ class Plan:
         planned = [cell for cell in self.cells[states[0]] if cell.kind == "planned"]
         largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
         params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
-        taken = [rate for one in params for rate in workloads.load(one["workload"]).rates(one) if pair.takes(one, rate)]
+        taken = [
+            rate
+            for one in params
+            for rate in workloads.load(one["workload"]).rates(workloads.params_of(one))
+            if pair.takes(one, rate)
+        ]
         alike = {str({**one, "iteration": None}) for one in params}
         rates = len(taken) * len(alike) // len(params)
         return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)

@@ -15,8 +15,9 @@ from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
+from fsage.agent.structure.step import Step
+
 BLOCK_BYTES = 4096
-TYPED = ("populate", "fragment", "defragment")
 
 
 class State(NamedTuple):
@@ -32,32 +33,21 @@ class State(NamedTuple):
     population: str
     axes: dict[str, Any]
     nominal: dict[str, Any]
-    parts: tuple[dict[str, Any], ...]
+    parts: tuple[Step, ...]
 
     @property
     def playbooks(self) -> tuple[str, ...]:
         """What brings it about, in order: one for each step, its own where people type it."""
-        of_steps = (f"{part['kind']}.yml" if part["kind"] in TYPED else "apply_step.yml" for part in self.parts)
-        return "tune_clients.yml", "scrub.yml", *of_steps
+        return "tune_clients.yml", "scrub.yml", *(part.PLAYBOOK for part in self.parts)
 
     @property
     def last_step(self) -> str:
         """The kind of the step that reaches it; "scrub" where there is none."""
-        return self.parts[-1]["kind"] if self.parts else "scrub"
+        return self.parts[-1].kind if self.parts else "scrub"
 
-    def steps(self, scale_file_size: float, seed: int) -> list[dict[str, Any]]:
+    def steps(self, scale_file_size: float, seed: int) -> list[Step]:
         """Return the steps of a request: file sizes scaled to whole 4 KiB, `seed` where none is named."""
-        steps = []
-        for part in self.parts:
-            step = {**part, "seed": seed} if part.get("seed", seed) is None else dict(part)
-            if "file_bytes" in part:
-                step["file_bytes"] = [_scaled(size_bytes, scale_file_size) for size_bytes in part["file_bytes"]]
-            steps.append(step)
-        return steps
-
-
-def _scaled(size_bytes: int, scale: float) -> int:
-    return max(1, round(size_bytes * scale / BLOCK_BYTES)) * BLOCK_BYTES
+        return [part.on_target(scale_file_size, seed) for part in self.parts]
 
 
 @cache

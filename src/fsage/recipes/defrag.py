@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from fsage.agent.steps.defragment import Defragment
+from fsage.agent.steps.fragmented_file import FragmentedFile
+from fsage.agent.steps.free_reserved_run import FreeReservedRun
+from fsage.agent.steps.populate import Populate
+from fsage.agent.structure.step import Step
 from fsage.matrix import filler as laying
 from fsage.matrix.filler import Filler
 from fsage.recipes import State
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 
-BEFORE = "before"
+BEFORE: Literal["before"] = "before"
 
 
 class States(Strict):
@@ -52,19 +58,14 @@ def expand(states: States) -> list[State]:
     return [_state(states, extents, scope) for extents in states.extents for scope in (BEFORE, *states.scope)]
 
 
-def _state(states: States, extents: int, scope: str) -> State:
-    pieces = {"kind": "fragmented_file", "generation": 1, "percent": states.file_percent, "extents": extents}
-    populate = {
-        "kind": "populate",
-        "generation": 2,
-        "percent": states.capacity - 2 * states.file_percent,
-        "file_bytes": [states.file_size],
-        "seed": states.seed,
-        **Filler(states.filler, states.request_size, states.files_at_once).step(),
-    }
-    defragment = {"kind": "defragment", "generation": 1, "scope": scope, "time_limit_s": states.time_limit_s}
-    vacate = {"kind": "free_reserved_run", "generation": 1}
-    parts = (pieces, populate, vacate) if scope == BEFORE else (pieces, populate, vacate, defragment)
+def _state(states: States, extents: int, scope: Literal["before", "file", "filesystem"]) -> State:
+    file = FragmentedFile(1, states.file_percent, extents)
+    filler = Filler(states.filler, states.request_size, states.files_at_once)
+    others_percent = states.capacity - 2 * states.file_percent
+    others = Populate(2, others_percent, (states.file_size,), states.seed, **filler.step())
+    parts: tuple[Step, ...] = (file, others, FreeReservedRun(1))
+    if scope != BEFORE:
+        parts += (Defragment(1, scope, states.time_limit_s),)
     nominal = {
         "recipe": "defrag",
         "capacity_percent": states.capacity,
@@ -76,8 +77,14 @@ def _state(states: States, extents: int, scope: str) -> State:
     return State(f"{extents}.{scope}", f"{extents}", axes, nominal, parts)
 
 
-def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     """Return what `steps` made of a target, e.g. a file of 4% in 1233 extents, 87% of others, file defragmented."""
-    made, others, _, *rest = steps
-    text = f"a file of {made['percent']}% in {made['extents']} extents, {others['percent']}% of others"
-    return text + "".join(f", {one['scope']} defragmented" for one in rest)
+    text = []
+    for step in steps:
+        if isinstance(step, FragmentedFile):
+            text.append(f"a file of {step.percent}% in {step.extents} extents")
+        elif isinstance(step, Populate):
+            text.append(f"{step.percent}% of others")
+        elif isinstance(step, Defragment):
+            text.append(f"{step.scope} defragmented")
+    return ", ".join(text)

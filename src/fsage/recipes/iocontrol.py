@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from fsage.agent.steps.contended_files import ContendedFiles
+from fsage.agent.steps.defragment import Defragment
+from fsage.agent.steps.sqlite import Sqlite
+from fsage.agent.structure.step import Step
 from fsage.recipes import BLOCK_BYTES, State
 from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
@@ -70,16 +75,13 @@ def expand(states: States) -> list[State]:
 
 def _state(states: States, piece_bytes: int, stage: str) -> State:
     size, percent = format_size(piece_bytes), states.file_percent
-    parts: list[dict[str, Any]] = [
-        {"kind": "contended_files", "generation": 1, "percent": percent, "piece_bytes": piece_bytes, **states.hot}
-    ]
+    parts: list[Step] = [ContendedFiles(1, percent, piece_bytes, **states.hot)]
     if states.sqlite:
-        parts.append({"kind": "sqlite", "generation": 2, "percent": percent, "seed": states.seed})
-    defragment = {"kind": "defragment", "generation": 1, "time_limit_s": states.time_limit_s}
+        parts.append(Sqlite(2, percent, states.seed))
     if stage == HOT:
-        parts.append({**defragment, "scope": "hot", **states.hot})
+        parts.append(Defragment(1, "hot", states.time_limit_s, **states.hot))
     elif stage == AFTER:
-        parts.append({**defragment, "scope": "file"})
+        parts.append(Defragment(1, "file", states.time_limit_s))
     nominal = {
         "recipe": "iocontrol",
         "fullness_percent": (5 if states.sqlite else 4) * percent,
@@ -90,13 +92,14 @@ def _state(states: States, piece_bytes: int, stage: str) -> State:
     return State(f"{size}.{stage}", size, axes, nominal, tuple(parts))
 
 
-def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     """Return what `steps` made of a target, e.g. files of 5%, one in pieces of 4K, file defragmented."""
-    made, *rest = steps
-    text = f"files of {made['percent']}%, one in pieces of {format_size(made['piece_bytes'])}"
-    for one in rest:
-        if one["kind"] == "sqlite":
-            text += f", an SQLite database of {one['percent']}% ({one['seed']})"
-        else:
-            text += f", {one['scope']}{' ranges' * (one['scope'] == 'hot')} defragmented"
-    return text
+    text = []
+    for step in steps:
+        if isinstance(step, ContendedFiles):
+            text.append(f"files of {step.percent}%, one in pieces of {format_size(step.piece_bytes)}")
+        elif isinstance(step, Sqlite):
+            text.append(f"an SQLite database of {step.percent}% ({step.seed})")
+        elif isinstance(step, Defragment):
+            text.append(f"{step.scope}{' ranges' * (step.scope == 'hot')} defragmented")
+    return ", ".join(text)

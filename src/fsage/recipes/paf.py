@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
+from fsage.agent.steps.fragment import Fragment
+from fsage.agent.steps.populate import Populate
+from fsage.agent.structure.step import Step
 from fsage.matrix import filler as laying
 from fsage.matrix.filler import Filler
 from fsage.matrix.notation import Generation, PaF, parse
@@ -163,30 +167,24 @@ def _against_equally_full(made: list[State]) -> list[State]:
     return found
 
 
-def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     """Return the structure that `steps` built on a target of that capacity, e.g. PAF:80.50:67005@33M<16337756."""
-    populates = [step for step in steps if step["kind"] == "populate"]
-    gone = {step["generation"]: step["percent"] for step in steps if step["kind"] == "fragment"}
-    generations = tuple(Generation(step["percent"], gone.get(step["generation"], 0)) for step in populates)
-    sizes = [tuple(step["file_bytes"]) for step in populates]
+    populates = [step for step in steps if isinstance(step, Populate)]
+    gone = {step.generation: step.percent for step in steps if isinstance(step, Fragment)}
+    generations = tuple(Generation(step.percent, gone.get(step.generation, 0)) for step in populates)
+    sizes = [step.file_bytes for step in populates]
     each = sizes[0] if len(set(sizes)) == 1 else tuple(size for (size,) in sizes)
-    return str(PaF(generations, populates[0]["seed"], each, capacity_bytes // 1024))
+    return str(PaF(generations, populates[0].seed, each, capacity_bytes // 1024))
 
 
-def _parts(structure: PaF, number: int, filler: Filler) -> list[dict[str, Any]]:
+def _parts(structure: PaF, number: int, filler: Filler) -> list[Step]:
     generation = structure.generations[number]
-    populate = {
-        "kind": "populate",
-        "generation": number + 1,
-        "percent": generation.capacity_percent,
-        "file_bytes": list(structure.sizes_of(number)),
-        "seed": structure.seed,
+    populate = Populate(
+        number + 1,
+        generation.capacity_percent,
+        tuple(structure.sizes_of(number)),
+        structure.seed,
         **filler.step(),
-    }
-    fragment = {
-        "kind": "fragment",
-        "generation": number + 1,
-        "percent": generation.fragmentation_percent,
-        "seed": structure.seed,
-    }
+    )
+    fragment = Fragment(number + 1, generation.fragmentation_percent, structure.seed)
     return [populate, fragment] if generation.fragmentation_percent else [populate]

@@ -5,10 +5,14 @@ Of each size there is a state `clean`, nothing on the target, and one for each c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from fsage.agent.steps.delete_files import DeleteFiles
+from fsage.agent.steps.interleave import Interleave
+from fsage.agent.structure.step import Step
 from fsage.recipes import State
 from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
@@ -59,24 +63,19 @@ def _state(states: States, size_bytes: int, deleted: int) -> State:
         "axes": {"preallocation_bytes": size_bytes, "deleted": deleted, "files": states.files},
         "fullness_percent": 100 - free_percent,
     }
-    intermingle = {
-        "kind": "interleave",
-        "generation": 1,
-        "files": states.files,
-        "granularity_bytes": size_bytes,
-        "method": states.filler,
-    }
-    thin = {"kind": "delete_files", "generation": 1, "deleted": deleted, "seed": states.seed}
-    parts = (intermingle, thin) if deleted else ()
+    interleave = Interleave(1, states.files, size_bytes, states.filler)
+    parts = (interleave, DeleteFiles(1, deleted, states.seed)) if deleted else ()
     axes: dict[str, Any] = {"preallocation_size": size_bytes, "deleted": deleted}
     name = f"{size}.{f'{deleted:02d}' if deleted else CLEAN}"
     return State(name, size if deleted else name, axes, nominal, parts)
 
 
-def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     """Return what `steps` made of a target, e.g. 20 files in turns of 1M, 3 deleted (seed 67005)."""
-    if not steps:
-        return CLEAN
-    made, *rest = steps
-    text = f"{made['files']} files in turns of {format_size(made['granularity_bytes'])}"
-    return text + "".join(f", {one['deleted']} deleted (seed {one['seed']})" for one in rest)
+    text = CLEAN
+    for step in steps:
+        if isinstance(step, Interleave):
+            text = f"{step.files} files in turns of {format_size(step.granularity_bytes)}"
+        elif isinstance(step, DeleteFiles):
+            text += f", {step.deleted} deleted (seed {step.seed})"
+    return text

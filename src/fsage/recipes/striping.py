@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
+from fsage.agent.steps import database, stripe
+from fsage.agent.structure.step import Step
 from fsage.matrix import patterns
 from fsage.matrix.patterns import Pattern, Written
 from fsage.recipes import State
@@ -123,16 +126,6 @@ def expand(states: States) -> list[State]:
 
 
 def _state(states: States, name: str, pattern: Pattern) -> State:
-    stripe = {
-        "kind": "stripe",
-        "generation": 1,
-        "pattern": name,
-        "realisation": states.realisation,
-        "eviction_file": states.eviction_file,
-        "nominal_bytes": pattern.file_bytes,
-        "largest_count": pattern.largest_count,
-        "segments": [list(segment) for segment in pattern.segments],
-    }
     nominal = {
         "recipe": "striping",
         "reference": states.default,
@@ -140,14 +133,19 @@ def _state(states: States, name: str, pattern: Pattern) -> State:
         "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
     }
     axes: dict[str, Any] = {"pattern": name}
-    parts: tuple[dict[str, Any], ...] = (stripe,)
-    if states.database:
-        parts += ({**stripe, "kind": "database", **states.database.model_dump(), "seed": states.seed},)
+    laid_out = (name, states.realisation, pattern.file_bytes, pattern.largest_count, pattern.segments)
+    parts: tuple[Step, ...] = (stripe.Stripe(1, *laid_out, states.eviction_file),)
+    if beside := states.database:
+        parts += (database.Database(1, *laid_out, beside.volumes, beside.queries, beside.percent, states.seed),)
     return State(name, name, axes, nominal, parts)
 
 
-def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     """Return what `steps` laid out, in nominal terms, e.g. IOR.4: 4 x 1M to 1T, 8 x 1M."""
-    one, *more = steps
-    database = "".join(f"; database of {two['volumes']} volumes, seed {two['seed']}" for two in more)
-    return f"{one['pattern']}: {', '.join(str(patterns.Segment(*segment)) for segment in one['segments'])}{database}"
+    text = ""
+    for step in steps:
+        if isinstance(step, stripe.Stripe):
+            text = f"{step.pattern}: {', '.join(map(patterns.text_of, step.segments))}"
+        elif isinstance(step, database.Database):
+            text += f"; database of {step.volumes} volumes, seed {step.seed}"
+    return text

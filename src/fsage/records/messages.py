@@ -1,4 +1,4 @@
-"""What hosts send, one typed model a message: an observation, a claim, a state's evidence, what a host is and can do.
+"""What hosts send, read by its types: an observation, a state's evidence, a claim, what a host is and can do.
 
 A host's word is believed about what it measured and nothing else. Each message is bounded in size and depth
 (fsage.agent.message), its numbers are finite, its names are no parts of paths, and it is taken only as an answer to
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from fsage.agent import kinds
+from fsage.agent import kinds, typed
 from fsage.agent.message import MIB, NAME, Unacceptable, check, read, shown
+from fsage.agent.observation import Observation, StateEvidence
 
+T = TypeVar("T")
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
 LARGEST = 2**63 - 1  # bytes of anything
 
@@ -44,123 +46,6 @@ class Message(BaseModel):
     """Nothing is converted; what is not typed is kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-
-
-class Check(Message):
-    """What a cell's check saw of its state."""
-
-    agreed: bool
-    epoch: Count
-    rebuilt: bool
-    seconds: Seconds
-    instance: Word | None = None
-
-
-class Generation(Message):
-    """What a generation of files has come to."""
-
-    files: Count = 0
-    deleted_files: Count = 0
-    capacity_percent_achieved: Number = 0.0
-    deleted_share_bytes: Number = 0.0
-
-
-class Layout(Message):
-    """In which layout it was taken (fsage.agent.state.layout_record)."""
-
-    digest: Word | None
-    filler_files: Count
-    filler_extents: Count | None
-    capacity_bytes: Annotated[int, Field(gt=0, le=LARGEST)]
-    used_bytes: Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
-    free_bytes: Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
-    state_known: bool
-    generations: list[Generation]
-    steps: list[Json]
-    notes: dict[Name, Json]
-
-
-class Model(Message):
-    """A device model."""
-
-    label: Word
-
-
-class Conditions(Message):
-    """Under what it was taken."""
-
-    device_model: Model | None
-    filesystem: Word | None
-    mount_options: list[Word]
-    allocator_reset: Word | None
-    tunables: dict[Name, Json]
-    tools: dict[Name, Word | None]
-    images: dict[Word, Word] | None = None  # path -> SHA-256
-    amount_mib: Number | None
-
-
-class Command(Message):
-    """What one command gave."""
-
-    argv: list[str]
-    rc: Annotated[int, Field(ge=-1000, le=1000)] | None = None
-    stdout: str = ""
-    stderr: str = ""
-    wall_s: Seconds = 0.0
-    line_s: list[Seconds] = []
-
-
-class Extents(Message):
-    """How the files that a phase made lie."""
-
-    files: Count
-    extents: Count
-    bytes: Count
-    mean_position: Number | None = None
-    position_sd: Number | None = None
-    mean_extent_bytes: Number | None = None
-    layout_score: Number | None = None
-
-
-class Phase(Command):
-    """One phase of a cell."""
-
-    name: Name
-    cached_pages: Count | None = None
-    cache_drop_s: Seconds
-    beside: list[Command] = []
-    extents: Extents | None = None
-    files: dict[Name, str] = {}
-
-
-class Observation(Message):
-    """What was seen of one cell (fsage.agent.cells.visit)."""
-
-    schema_version: Annotated[Literal[1], Field(alias="schema")]
-    id: Name
-    study: Name
-    target: Name
-    claim: Name
-    state: Name
-    nominal: Json
-    cell: Name
-    kind: Name
-    attempt: Annotated[int, Field(ge=1, le=10**6)]
-    order: Count
-    params: Json
-    run: Name | None
-    began: Word
-    ended: Word
-    host: Word
-    hosts: list[Word]
-    kernel: Word
-    status: Literal["done", "failed", "unsupported"]
-    why: str | None
-    check: Check
-    layout: Layout
-    conditions: Conditions
-    phases: list[Phase]
-    seconds: dict[Name, Seconds] = {}
 
 
 class Store(Message):
@@ -270,22 +155,6 @@ class StoresLayout(BaseModel):
     stores: list[StoreLayout]
 
 
-class Token(Message):
-    """The state token, as the evidence has it."""
-
-    instance: Word
-    claim: Name
-
-
-class StateEvidence(Layout):
-    """The evidence of a state (fsage.agent.state.evidence)."""
-
-    study: Name
-    state: Name
-    token: Token
-    layout: StoresLayout
-
-
 class KnownClaim(Message):
     """What a host tells of the claim that it has."""
 
@@ -317,18 +186,19 @@ class Probe(Message):
     claim: KnownClaim | None
 
 
-def read_observation(content: bytes) -> dict[str, Any]:
+def read_observation(content: bytes) -> Observation:
     """An observation in its file's bytes. Raises Unacceptable."""
-    found = read(content, OBSERVATION_BYTES)
-    _typed(Observation, found)
-    return found
+    return _declared(Observation, read(content, OBSERVATION_BYTES))
 
 
 def saved(key: str, value: Any, target: Mapping[str, Any], request: Mapping[str, Any]) -> bytes:
     """What an answer holds under `key`, to be saved as JSON; raises Unacceptable when it is not what was asked for."""
-    models: dict[str, type[Message]] = {"claim": Claim, "evidence": StateEvidence, "probe": Probe}
     check(value)
-    _typed(models[key], value)
+    if key == "evidence":
+        _typed(StoresLayout, _declared(StateEvidence, value)["layout"])
+    else:
+        models: dict[str, type[Message]] = {"claim": Claim, "probe": Probe}
+        _typed(models[key], value)
     asked = {"claim": {"target": target.get("name")}, "evidence": {"study": request.get("study")}}.get(key, {})
     if key == "evidence":
         asked["state"] = request.get("state")
@@ -346,7 +216,14 @@ def same_as(value: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
             raise Unacceptable(f"has {shown(value.get(key))} as {key}, and {shown(wanted)} was asked for")
 
 
-def _typed(model: type[Message], value: Any) -> None:
+def _declared(kind: type[T], value: Any) -> T:
+    try:
+        return typed.read(kind, value)
+    except Unacceptable as why:
+        raise Unacceptable(f"is not as the agent writes it: {why}") from None
+
+
+def _typed(model: type[BaseModel], value: Any) -> None:
     try:
         model.model_validate(value)
     except ValidationError as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
+from fsage.agent import structure
 from fsage.agent.message import Unacceptable, shown
+from fsage.agent.observation import Observation
 from fsage.parse import launcher
 from fsage.plan import results
 from fsage.plan.plan import Plan
@@ -24,13 +26,13 @@ ENTRIES = 100_000  # of a bundle
 BULKY = ("stdout", "stderr", "line_s")  # kept in the raw observation only
 
 
-def make_judgement(observation: dict) -> dict:
+def make_judgement(observation: Mapping[str, Any]) -> dict[str, Any]:
     """Whether one observation ran right, and its numbers."""
     layout = observation["layout"]
     outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
     recipe = recipes.load(observation["nominal"]["recipe"])
     return {
-        "structure": recipe.built(layout["steps"], layout["capacity_bytes"]),
+        "structure": recipe.built(structure.read_all(layout["steps"]), layout["capacity_bytes"]),
         "phases": [_lean(phase) for phase in observation["phases"]],
         "status": outcome.status,
         "why": outcome.why,
@@ -38,7 +40,7 @@ def make_judgement(observation: dict) -> dict:
     }
 
 
-def make_record(observation: dict, raw: Path, root: Path) -> dict:
+def make_record(observation: Mapping[str, Any], raw: Path, root: Path) -> dict[str, Any]:
     """Judge one observation: its record, with the raw file's place below `root` and its SHA-256."""
     return {
         **observation,
@@ -51,7 +53,7 @@ def make_record(observation: dict, raw: Path, root: Path) -> dict:
     }
 
 
-def _of_budget(layout: dict) -> workloads.Outcome | None:
+def _of_budget(layout: Mapping[str, Any]) -> workloads.Outcome | None:
     """A failure where the target held more than its claim allows, whatever was measured."""
     if layout["free_bytes"] >= 0:
         return None
@@ -61,7 +63,7 @@ def _of_budget(layout: dict) -> workloads.Outcome | None:
     )
 
 
-def _lean(phase: dict) -> dict:
+def _lean(phase: Mapping[str, Any]) -> dict[str, Any]:
     lean = {key: phase[key] for key in phase if key not in BULKY}
     said = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
     if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(said)):
@@ -142,7 +144,7 @@ def _set_aside_bundle(where: Results, bundle: Path) -> Path:
     return path
 
 
-def _judged(observation: dict[str, Any]) -> None:
+def _judged(observation: Observation) -> None:
     """Raise Unacceptable when no record can be made of an observation: what it lacks would stop its whole study."""
     try:
         make_judgement(observation)
@@ -150,7 +152,7 @@ def _judged(observation: dict[str, Any]) -> None:
         raise Unacceptable(f"cannot be judged ({type(error).__name__}: {shown(str(error))})") from None
 
 
-def keep(observation: dict[str, Any], root: Path, target: str) -> bool:
+def keep(observation: Mapping[str, Any], root: Path, target: str) -> bool:
     """Put an observation into raw/ (write-once) and the store; False when it came before.
 
     Of those that hosts send only what `unpack` accepted comes here, for its words become paths.

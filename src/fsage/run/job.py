@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from fsage.plan import results
 from fsage.plan.plan import STATE_S, Plan
@@ -78,7 +79,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
         raise PlayFailed("\n".join(failed))
 
 
-def _request(plan: Plan, state: str, name: str, cells: list) -> Path:
+def _request(plan: Plan, state: str, name: str, cells: list[Any]) -> Path:
     path = plan.results.request(name)
     results.write(path, request.make(plan, state, cells))
     return path

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable
+from typing import Any, Literal
 
 from fsage import workloads
+from fsage.agent import typed
+from fsage.agent.request import Cell as Asked
+from fsage.agent.request import Phase, Request
+from fsage.agent.structure.step import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import asked
 from fsage.run import runs
 from fsage.study.study import Cell, StudyError
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 
 
 def seed_of(plan: Plan) -> int:
@@ -27,7 +32,7 @@ def seed_of(plan: Plan) -> int:
     return noted["seed"]
 
 
-def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
+def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, Any]:
     """The request for a state with `cells` to measure in it (none: only bring the state about).
 
     What is asked for is noted (fsage.records.asked): only answers to that are taken. Raises StudyError when the state
@@ -37,7 +42,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
     state = plan.states[state_name]
     run = runs.current()
     steps = state.steps(plan.target.scale.file_size, seed_of(plan))
-    made = {
+    request: Request = {
         "schema": SCHEMA,
         "study": plan.study.name,
         "state": state_name,
@@ -55,6 +60,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict:
         "bundle": str(plan.results.bundle(state_name).absolute()),
         "evidence": str(plan.results.state(state_name).absolute()),
     }
+    made: dict[str, Any] = typed.to_json(request)
     asked.note(plan.results, made)
     return made
 
@@ -72,16 +78,18 @@ def _first_instance(plan: Plan, state: str) -> str | None:
     return evidence["token"]["instance"] if evidence else None
 
 
-def _cell(plan: Plan, state: str, steps: list[dict], cell: Cell) -> dict:
+def _cell(plan: Plan, state: str, steps: list[Step], cell: Cell) -> Asked:
     if plan.claim is None:
         raise StudyError(
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
             f"`ansible-playbook -i inventories/{plan.target.name} local_target.yml claim.yml` claims it"
         )
-    phases, unsupported, makes_bytes, workload = [], None, 0, workloads.load(cell.params["workload"])
+    phases: list[Phase] = []
+    unsupported, makes_bytes, workload = None, 0, workloads.load(cell.params["workload"])
+    params = workloads.params_of(cell.params)
     try:
-        phases = workload.commands(cell.params, plan.claim, steps)
-        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(cell.params, plan.claim)
+        phases = workload.commands(params, plan.claim, steps)
+        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(params, plan.claim)
     except workloads.Unsupported as why:
         unsupported = str(why)
     except ValueError as error:

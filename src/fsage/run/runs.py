@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent.lease import machine, start_of
+from fsage.agent.request import Holder
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
@@ -38,7 +39,7 @@ class Superseded(Exception):
 class Run:
     """What is known of a run before anything is planned. `only`: study -> an entry of its `only`."""
 
-    holder: dict[str, Any] | None = None
+    holder: Holder | None = None
     only: dict[str, Any] = field(default_factory=dict)
     until: datetime | None = None
 
@@ -63,7 +64,7 @@ def _noted(path: Path) -> dict[str, Any]:
     return noted
 
 
-def identity(command: str) -> dict:
+def identity(command: str) -> Holder:
     """This process as the holder of a target: see fsage.agent.lease."""
     return {
         "run": f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}",

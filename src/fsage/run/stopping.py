@@ -48,15 +48,9 @@ def skip(plan: Plan, state: str) -> None:
         enough = f"narrower than {stop.interval_percent:g}% of it after {len(measured)} iterations"
         why = f"not needed: the interval of the median was {enough}"
         for cell in cells:
-            record.keep(
-                {
-                    **measured[-1],
-                    **{"id": str(uuid.uuid4()), "cell": cell.name, "order": cell.order, "params": cell.params},
-                    **{"status": "skipped", "why": why, "phases": [], "check": {}, "attempt": 1},
-                },
-                plan.results.root,
-                plan.target.name,
-            )
+            of_cell = {"id": str(uuid.uuid4()), "cell": cell.name, "order": cell.order, "params": cell.params}
+            skipped = {**measured[-1], **of_cell, "status": "skipped", "why": why, "phases": [], "check": {}}
+            record.keep({**skipped, "attempt": 1}, plan.results.root, plan.target.name)
 
 
 def _groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -79,7 +73,7 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
     params = observations[0]["params"]
     workload = workloads.load(params["workload"])
     metrics = [workload.read(one).metrics for one in observations]
-    samples = ([one[rate] for one in metrics if rate in one] for rate in workload.rates(params))
+    samples = ([one[rate] for one in metrics if rate in one] for rate in workload.rates(workloads.params_of(params)))
     intervals = [median_interval(values) for values in samples]
     return all(
         one is not None and (one.high - one.low) / ((one.high + one.low) / 2) * 100 < stop.interval_percent

@@ -217,7 +217,7 @@ class Study(Strict):
     def _misses(self, line: Headline) -> list[str]:
         """What a primary comparison names that no cell has."""
         cells = [one.params for one in self.cells.combinations]
-        rates = {rate for one in cells for rate in workloads.load(one["workload"]).rates(one)}
+        rates = {rate for one in cells for rate in workloads.load(one["workload"]).rates(workloads.params_of(one))}
         wrong = [
             f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}"
             for measure in line.measures

@@ -77,7 +77,7 @@ def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> l
     return [Problem(found["loc"], _sentence(found, model)) for found in error.errors(include_url=False)]
 
 
-def block_of(value: object) -> dict:
+def block_of(value: object) -> dict[str, Any]:
     """Return `value` if it is a block of keys; raises ValueError if not."""
     if not isinstance(value, dict):
         raise ValueError(f"{show(value)} is not a block of keys")
@@ -107,7 +107,7 @@ def names_of(value: object, least: int = 0) -> tuple[str, ...]:
     return tuple(value)
 
 
-def choice_of(block: dict, key: str, known: list[str]) -> str:
+def choice_of(block: dict[str, Any], key: str, known: list[str]) -> str:
     """Return the value of `key`, which must be one of the known ones; raises ValidationError if not."""
     if key not in block:
         refuse([Problem((key,), f"is missing; allowed: {', '.join(known)}")])

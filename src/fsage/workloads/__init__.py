@@ -1,10 +1,9 @@
 """What a cell runs. One module a workload, found by its name: `fsage.workloads.<name>`.
 
 A workload module offers
-- `Params`: pydantic model of a cell's parameters;
-- `commands(params, claim, steps=()) -> list[phase]`: what to run on a claimed target, as plain dicts
-  `{"name": str, "argv": [str], "reads": bool}` and optionally `"env": {str: str}`, `"folders": [str]`
-  to be made first; `ValueError` if it cannot,
+- `Params`: pydantic model of a cell's parameters, which all that follows takes (`params_of` reads them, once);
+- `commands(params, claim, steps=()) -> list[Phase]`: what to run on a claimed target; `ValueError`
+  if it cannot,
   `Unsupported` if this target can never do it (the cell then becomes a record that says so). `steps`: those of the
   state, for what works on files or a layout of the state's own;
 - `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better;
@@ -19,9 +18,10 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 
 class Unsupported(Exception):
@@ -40,6 +40,11 @@ class Outcome:
 def names() -> list[str]:
     """Names of the workloads there are."""
     return sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
+
+
+def params_of(given: Mapping[str, Any]) -> Any:
+    """A cell's parameters as its workload's Params; raises ValidationError."""
+    return load(given["workload"]).Params.model_validate(given)
 
 
 def load(name: str) -> ModuleType:

@@ -14,6 +14,9 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import containers, kinds
+from fsage.agent.claims import Claim
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Cost, Group, IoGroups, Phase
 from fsage.agent.steps import contended_files
 from fsage.agent.structure import files
 from fsage.parse import MIB, BadOutput
@@ -65,12 +68,12 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
 
 
-def path_of(claim: Mapping, generation: int, file: int) -> Path:
+def path_of(claim: Claim, generation: int, file: int) -> Path:
     """A file of the state."""
     return files.path_of([Path(claim["stores"][0]["mount"])], generation, file)
 
 
-def fio(claim: Mapping, name: str, file: int, options: Sequence[str]) -> list[str]:
+def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]:
     """The command that reads a file of step `contended_files` past the cache until it is stopped."""
     return [
         *containers.start(claim, "fio"),
@@ -87,10 +90,10 @@ def fio(claim: Mapping, name: str, file: int, options: Sequence[str]) -> list[st
     ]
 
 
-def phase(params: Params, claim: Mapping, groups: list[dict]) -> dict:
+def phase(params: Params, claim: Claim, groups: list[Group]) -> Phase:
     """The one phase of a cell. Raises Unsupported for what this target can never do."""
     _check(params, claim)
-    shares = {
+    shares: IoGroups = {
         "queue": QUEUES[params.scheduler],
         "cgroup": params.cgroup,
         "cost": _cost(params, claim) if params.scheduler == "iocost" else None,
@@ -102,12 +105,12 @@ def phase(params: Params, claim: Mapping, groups: list[dict]) -> dict:
     return {"name": "share", "argv": argv, "reads": True, "io_groups": shares}
 
 
-def seconds(params: Params, claim: Mapping) -> float:
+def seconds(params: Params, claim: Claim) -> float:
     """Both spans, and what a cell costs beside."""
     return params.settle_s + params.seconds + float(claim["calibration"]["cell_overhead_s"]) + 0.5
 
 
-def found(params: Params, phase: Mapping) -> dict[str, Any]:
+def found(params: Params, phase: PhaseResult) -> dict[str, Any]:
     """The groups of a phase by name. Raises BadOutput where it failed, or they are not those of the pattern."""
     if phase["rc"] != 0:
         raise BadOutput(phase["stderr"].strip() or f"exit code {phase['rc']}")
@@ -117,7 +120,7 @@ def found(params: Params, phase: Mapping) -> dict[str, Any]:
     return there
 
 
-def metrics(name: str, one: Mapping, seconds: float) -> _shared.Metrics:
+def metrics(name: str, one: Mapping[str, Any], seconds: float) -> _shared.Metrics:
     """Of one group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size). Raises BadOutput for too few I/Os."""
     if one["ios"] < LEAST_IOS:
         raise BadOutput(f"group {name} read {one['ios']} times in {seconds:.2f} s; {LEAST_IOS} tell a share")
@@ -128,7 +131,7 @@ def metrics(name: str, one: Mapping, seconds: float) -> _shared.Metrics:
     }
 
 
-def _check(params: Params, claim: Mapping) -> None:
+def _check(params: Params, claim: Claim) -> None:
     """Raise Unsupported for what this target can never do."""
     if not kinds.of(claim["kind"]).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} has no device of its own whose scheduler could be set")
@@ -142,7 +145,7 @@ def _check(params: Params, claim: Mapping) -> None:
         raise Unsupported(f"cgroup v1 has no shares or counts of scheduler {params.scheduler}: {why}")
 
 
-def _cost(params: Params, claim: Mapping) -> dict:
+def _cost(params: Params, claim: Claim) -> Cost:
     most = COST_SHARE * claim["calibration"]["read_mib_s"] * MIB
     return {
         "bytes_per_s": int(min(params.cost_bytes_per_s, most)),

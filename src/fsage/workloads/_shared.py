@@ -5,11 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from fsage.agent import containers
+from fsage.agent.claims import Claim
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
 from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 
@@ -24,22 +27,22 @@ CLOCK_STEP_S = 1.0  # a clock that is off by more was set; what pulls it slowly 
 MPI_PROGRAM = {"openmpi": "mpirun", "mpich": "mpirun", "srun": "srun"}
 
 
-def hosts(claim: Mapping) -> list[str]:
+def hosts(claim: Claim) -> list[str]:
     """Names of the clients that measure together; none: the launcher alone."""
     return claim.get("hosts", [])
 
 
-def tasks(claim: Mapping) -> int:
+def tasks(claim: Claim) -> int:
     """How many tasks run at a time, on all clients."""
     return claim.get("tasks", 1) * max(1, len(hosts(claim)))
 
 
-def places_of(claim: Mapping, below: str = "") -> list[str]:
+def places_of(claim: Claim, below: str = "") -> list[str]:
     """`<mount>/measured` of each store, or a folder in it."""
     return [f"{store['mount']}/measured{below}" for store in claim["stores"]]
 
 
-def directories(claim: Mapping, separator: str, below: str = "") -> str:
+def directories(claim: Claim, separator: str, below: str = "") -> str:
     """`places_of`, joined; `ValueError` if the separator is part of a path.
 
     fio, IOR and mdtest all put task i on directory i mod how many there are.
@@ -54,7 +57,7 @@ def directories(claim: Mapping, separator: str, below: str = "") -> str:
     return separator.join(places)
 
 
-def choose_tool(asked: str, mpi_tool: str, claim: Mapping) -> str:
+def choose_tool(asked: str, mpi_tool: str, claim: Claim) -> str:
     """`fio` or `mpi_tool`, as asked; `auto` is `mpi_tool` where it is installed, with what launches it, else fio.
 
     `ValueError` if what was asked for is not on the target's hosts.
@@ -70,12 +73,12 @@ def choose_tool(asked: str, mpi_tool: str, claim: Mapping) -> str:
     return tool
 
 
-def launcher(claim: Mapping) -> str:
+def launcher(claim: Claim) -> str:
     """`openmpi`, `mpich` or `srun`."""
     return claim.get("launcher", "openmpi")
 
 
-def mpirun(claim: Mapping, named: bool = False) -> list[str]:
+def mpirun(claim: Claim, named: bool = False) -> list[str]:
     """The launcher in front of IOR and mdtest: as many tasks on each client; then the site's own options for it.
 
     `named`: a single client is named too, for it may be another one than the host that launches.
@@ -146,7 +149,7 @@ def check_command(tool: str, argv: Sequence[str], end: str, echoed: str) -> None
         raise BadOutput(f"the output is not of this command: asked for {' '.join(asked)}, {tool} reports {echoed}")
 
 
-def check_version(phase: Mapping, claimed: Mapping[str, str | None]) -> None:
+def check_version(phase: PhaseResult, claimed: Mapping[str, str | None]) -> None:
     """`BadOutput` unless the tool of a phase says that it is of the version with which the target was claimed.
 
     Those who share a device (`groups`) are ended when the time is up, and say nothing.
@@ -163,8 +166,8 @@ def check_version(phase: Mapping, claimed: Mapping[str, str | None]) -> None:
             )
 
 
-def fio_phase(claim: Mapping, *options: str, below: str = "") -> dict:
-    """What a phase runs: fio with one job per task; what a task makes is named `measured.<task>.<file>`.
+def fio_phase(claim: Claim, name: str, *options: str, below: str = "") -> Phase:
+    """A phase that runs fio with one job per task; what a task makes is named `measured.<task>.<file>`.
 
     It lies in `<mount>/measured`, or in the folder `below` it.
 
@@ -179,9 +182,10 @@ def fio_phase(claim: Mapping, *options: str, below: str = "") -> dict:
     )
     names = hosts(claim)
     if len(names) < 2:
-        return {"argv": [*containers.start(claim, "fio"), *FIO, "--name=measured", *options]}
+        return {"name": name, "argv": [*containers.start(claim, "fio"), *FIO, "--name=measured", *options]}
     job = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], *options)]
     return {
+        "name": name,
         "argv": [*containers.start(claim, "fio"), *FRONT, "-"],
         "jobs": {name: "\n".join([f"[measured.{name}]", *job, ""]) for name in names},
     }
@@ -192,23 +196,28 @@ def is_fio(argv: Sequence[str]) -> bool:
     return "fio" in argv
 
 
-def options_of(phase: Mapping) -> dict[str, str]:
-    """`key=value` options of a phase of fio, on several clients those of each."""
-    words = [word.removeprefix("--") for word in phase["argv"] if word.startswith("--")]
-    for job in phase.get("jobs", {}).values():
+def options_of(argv: Sequence[str], jobs: Mapping[str, str]) -> dict[str, str]:
+    """`key=value` options of fio's command, and of what it reads on several clients (`jobs`)."""
+    words = [word.removeprefix("--") for word in argv if word.startswith("--")]
+    for job in jobs.values():
         words += job.splitlines()
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def fio_tasks(phase: Mapping) -> int:
+def asked_of(phase: PhaseResult) -> dict[str, str]:
+    """The options of a phase of fio, on several clients those of each."""
+    return options_of(phase["argv"], phase.get("jobs", {}))
+
+
+def fio_tasks(phase: PhaseResult) -> int:
     """How many tasks a phase of fio has, on all clients."""
-    return int(options_of(phase)["numjobs"]) * len(phase.get("jobs", ["alone"]))
+    return int(asked_of(phase)["numjobs"]) * len(phase.get("jobs", ["alone"]))
 
 
-def read_fio(phase: Mapping) -> fio.FioRun:
+def read_fio(phase: PhaseResult) -> fio.FioRun:
     """What fio left of a phase, of all clients together, after checking that it is of this command."""
     if "jobs" not in phase:
-        return _run_of(phase, options_of(phase))
+        return _run_of(phase, asked_of(phase))
     if "by_host" not in phase:  # no job was begun
         raise BadOutput(phase["stderr"] or "no host tells what came of its job")
     if phase["by_host"].keys() != phase["jobs"].keys():
@@ -217,16 +226,16 @@ def read_fio(phase: Mapping) -> fio.FioRun:
     return fio.together([_on_host(phase, name) for name in phase["jobs"]])
 
 
-def start_spread(phase: Mapping, run: fio.FioRun) -> Metrics:
+def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:
     """`<phase>_start_spread_ms`, where several clients began: how long after the first one the last one did."""
     return {f"{phase['name']}_start_spread_ms": 1000 * run.start_spread_s} if "jobs" in phase else {}
 
 
-def _on_host(phase: Mapping, name: str) -> fio.FioRun:
+def _on_host(phase: PhaseResult, name: str) -> fio.FioRun:
     """What one host's fio left, its times by the launcher's clock."""
     one = phase["by_host"][name]
     try:
-        run = _run_of(one, options_of({"argv": phase["argv"], "jobs": {name: phase["jobs"][name]}}))
+        run = _run_of(one, options_of(phase["argv"], {name: phase["jobs"][name]}))
         if run.jobs != (f"measured.{name}",):
             raise BadOutput(f"the output is of another host's job: {', '.join(run.jobs)}")
         began = run.began - one["clock_ahead_s"]
@@ -240,7 +249,7 @@ def _on_host(phase: Mapping, name: str) -> fio.FioRun:
         raise BadOutput(f"host {name}: what it left is not whole: {error}") from error
 
 
-def _run_of(phase: Mapping, asked: Mapping[str, str]) -> fio.FioRun:
+def _run_of(phase: Mapping[str, Any], asked: Mapping[str, str]) -> fio.FioRun:
     run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
     # fio echoes what it was given, some of it in a form of its own: these come back as they were.
     for option in ("rw", "ioengine", "directory", "size", "bs", "nrfiles", "numjobs", "direct", "loops"):
@@ -253,7 +262,7 @@ def _run_of(phase: Mapping, asked: Mapping[str, str]) -> fio.FioRun:
 
 
 def judge(
-    observation: Mapping,
+    observation: Mapping[str, Any],
     model: type[BaseModel],
     steps: Callable[..., Sequence[str]],
     judge_phase: Callable[..., Metrics],

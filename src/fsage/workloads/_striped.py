@@ -8,9 +8,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import kinds, striping
+from fsage.agent.claims import Claim
 from fsage.agent.declaration import MIB
 from fsage.agent.errors import Refusal
-from fsage.agent.lustre import servercache
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
+from fsage.agent.steps.stripe import Stripe
+from fsage.agent.structure.step import Step
 from fsage.parse import BadOutput
 from fsage.workloads import Unsupported, _shared
 
@@ -33,24 +37,26 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
 
 
-def controlled(params: Params, phases: list[dict], steps: Sequence[Mapping], claim: Mapping) -> list[dict]:
+def controlled(params: Params, phases: Sequence[Phase], steps: Sequence[Step], claim: Claim) -> list[Phase]:
     """The phases of a cell with the caches under control as its parameters ask.
 
-    `ValueError` for reading an cache-eviction file that the states have not, `Unsupported` without servers.
+    `ValueError` for reading a cache-eviction file that the states have not, `Unsupported` without servers.
     """
-    more: dict[str, Any] = {}
-    if params.server_cache != servercache.KEPT:
+    found = [phase.copy() for phase in phases]
+    if params.server_cache != "kept":
         if not kinds.of(claim["kind"]).has_osts:
             raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
-        more["server_cache"] = params.server_cache
+        for phase in found:
+            phase["server_cache"] = params.server_cache
     if params.read_eviction_file:
         if _eviction_file(steps) is None:
             raise ValueError("read_eviction_file: the states have no `eviction_file` to be read")
-        more["eviction_file"] = True
-    return [{**phase, **more} for phase in phases]
+        for phase in found:
+            phase["eviction_file"] = True
+    return found
 
 
-def eviction_seconds(params: Params, phases: int, steps: Sequence[Mapping], claim: Mapping) -> float:
+def eviction_seconds(params: Params, phases: int, steps: Sequence[Step], claim: Claim) -> float:
     """How long that takes before so many phases; 0 where only the target knows the size."""
     size = _eviction_file(steps)
     if not params.read_eviction_file or not isinstance(size, (int, float)):
@@ -58,11 +64,16 @@ def eviction_seconds(params: Params, phases: int, steps: Sequence[Mapping], clai
     return phases * claim["capacity_bytes"] * size / PERCENT / MIB / claim["calibration"]["read_mib_s"]
 
 
-def _eviction_file(steps: Sequence[Mapping]) -> float | str | None:
-    return next((one["eviction_file"] for one in steps if one["kind"] == "stripe"), None)
+def _eviction_file(steps: Sequence[Step]) -> float | str | None:
+    step = _stripe(steps)
+    return step.eviction_file if step else None
 
 
-def clients(nodes: int | None, claim: Mapping) -> list[str]:
+def _stripe(steps: Sequence[Step]) -> Stripe | None:
+    return next((step for step in steps if isinstance(step, Stripe)), None)
+
+
+def clients(nodes: int | None, claim: Claim) -> list[str]:
     """The clients that work at the file, all for None; `ValueError` for more than the target was claimed with."""
     names = _shared.hosts(claim)
     if nodes and nodes > max(1, len(names)):
@@ -74,12 +85,12 @@ def clients(nodes: int | None, claim: Mapping) -> list[str]:
     return names[:nodes]
 
 
-def layout(steps: Sequence[Mapping], claim: Mapping) -> list[striping.Segment]:
+def layout(steps: Sequence[Step], claim: Claim) -> list[striping.Segment]:
     """The segments of the state's layout on this target.
 
     `Unsupported` where the target cannot have it, `ValueError` if the state has none.
     """
-    step = next((one for one in steps if one["kind"] == "stripe"), None)
+    step = _stripe(steps)
     if step is None:
         raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
     kind = kinds.of(claim["kind"])
@@ -88,28 +99,29 @@ def layout(steps: Sequence[Mapping], claim: Mapping) -> list[striping.Segment]:
             f"a target of kind {claim['kind']} has no OSTs, nor stores of its own to put a file's objects on"
         )
     try:
-        return striping.of_step(step, claim)
+        return step.on(claim)
     except Refusal as why:
         raise Unsupported(str(why)) from why
 
 
-def noted(observation: Mapping) -> list[striping.Segment]:
+def noted(observation: Mapping[str, Any]) -> list[striping.Segment]:
     """The segments of the layout in which a cell was measured, none where its state had none."""
-    return striping.noted(observation["layout"])
+    return striping.noted(observation["layout"].get("notes", {}))
 
 
-def opened(steps: Sequence[Mapping], claim: Mapping) -> tuple[list[striping.Segment], list[str]]:
+def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[striping.Segment], list[str]]:
     """What is opened of the state's striped file: paths by object, and the map to them; raises as `layout`."""
     segments = layout(steps, claim)
     places = _shared.directories(claim, ":").split(":")
     if not kinds.of(claim["kind"]).has_osts:
         return segments, [f"{places[number % len(places)]}/object{number}" for number in range(_count(segments))]
-    realisation = next(one for one in steps if one["kind"] == "stripe")["realisation"]
-    found, paths = striping.on_lustre(segments, realisation)
+    step = _stripe(steps)
+    assert step  # or it had no segments
+    found, paths = striping.on_lustre(segments, step.realisation)
     return found, [f"{places[0]}/{path}" for path in paths]
 
 
-def check_objects(phase: Mapping, asked: Mapping[int, int]) -> None:
+def check_objects(phase: PhaseResult, asked: Mapping[int, int]) -> None:
     """`BadOutput` unless after a phase that wrote as many objects were there as were asked for, as large."""
     there, whole = phase.get("extents"), sum(asked.values())
     if there and (there["files"], there["bytes"]) != (len(asked), whole):
@@ -145,7 +157,7 @@ def objects(segments: Sequence[striping.Segment]) -> dict[int, int]:
     return {number: size for number, size in enumerate(striping.object_bytes(segments)) if size}
 
 
-def ost_bytes(segments: Sequence[striping.Segment], claim: Mapping) -> list[int]:
+def ost_bytes(segments: Sequence[striping.Segment], claim: Claim) -> list[int]:
     """How much of the file lies on each OST of a target with stores."""
     osts = [0] * striping.osts_of(claim)
     for number, size in objects(segments).items():

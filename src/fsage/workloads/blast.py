@@ -16,10 +16,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import containers, kinds, striping
+from fsage.agent import containers, kinds, striping, structure
 from fsage.agent.blast import blastdb, sequences
+from fsage.agent.claims import Claim
 from fsage.agent.errors import Refusal
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
 from fsage.agent.steps import database
+from fsage.agent.structure.step import Step
 from fsage.parse import MIB, BadOutput, blastn
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 
@@ -43,12 +47,11 @@ class Params(_striped.Params):
     processes: int | None = Field(default=None, ge=1)
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """One phase, the search. `Unsupported` where the target has not got the state's layout.
 
     `ValueError` if the state has no database, blastn is missing, or there are more processes than volumes.
     """
-    params = Params.model_validate(params)
     volumes = _laid_out(params, claim, steps)
     mounts = [Path(store["mount"]) for store in claim["stores"]]
     if odd := next((mount for mount in mounts if " " in str(mount)), None):
@@ -72,21 +75,21 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         front = _shared.mpirun({**claim, "hosts": there, "tasks": 1}, named=True) if there else []
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
     files = [str(base.with_suffix(suffix)) for base in bases for suffix in blastdb.SUFFIXES]
-    search = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
+    search: Phase = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
     return _striped.controlled(params, [search], steps, claim)
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """Nothing is."""
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration, which with one task is of one store: what the fullest one has to give.
 
     `ValueError` as `commands`.
     """
-    params, calibration = Params.model_validate(params), claim["calibration"]
+    calibration = claim["calibration"]
     try:
         volumes = _laid_out(params, claim, steps)
     except Unsupported:
@@ -100,12 +103,12 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     return rest + computing + mib / (MAPPED * calibration["read_mib_s"])
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """How fast the database was searched."""
     return ["search_bw_mib_s"]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """`search_bw_mib_s` (the database's bytes by the time from the first start to the last end) and what made it up.
 
     `search_seconds`, `search_bytes`, `search_hits`, `search_checksum` (of all hits), and `search_cpu_s` of all
@@ -114,11 +117,12 @@ def read(observation: Mapping) -> Outcome:
     noted = observation["layout"]["notes"].get("database", {})
     if observation["status"] == "done" and "bytes" not in noted:
         return Outcome("failed", "the state has no database: its steps have no `database`")
-    step: Mapping[str, Any] = next((one for one in observation["layout"]["steps"] if one["kind"] == "database"), {})
-    return _shared.judge(observation, Params, lambda params: ["search"], partial(_judge, noted, step.get("queries", 0)))
+    steps = structure.read_all(observation["layout"]["steps"])
+    queries = next((step.queries for step in steps if isinstance(step, database.Database)), 0)
+    return _shared.judge(observation, Params, lambda params: ["search"], partial(_judge, noted, queries))
 
 
-def _laid_out(params: Params, claim: Mapping, steps: Sequence[Mapping]) -> list[striping.Volume]:
+def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[striping.Volume]:
     """The volumes of the state's database on this target."""
     _striped.clients(params.nodes, claim)
     if lacking := [name for name in PROGRAMS if not claim["tools"].get(name)]:
@@ -126,19 +130,19 @@ def _laid_out(params: Params, claim: Mapping, steps: Sequence[Mapping]) -> list[
             f"workload blast needs {' and '.join(lacking)}, not found when target {claim['target']} was claimed: "
             f"install the package {PACKAGE}, release the target and claim it again"
         )
-    step: Mapping | None = next((one for one in steps if one["kind"] == "database"), None)
+    step = next((step for step in steps if isinstance(step, database.Database)), None)
     if step is None:
         raise ValueError("workload blast needs a state with a database: `recipe: striping` with a block `database:`")
     _striped.layout(steps, claim)
     try:
-        volumes = database.lying(step, claim)
+        volumes = step.lying(claim)
     except Refusal as why:
         raise Unsupported(str(why)) from why
     _shares(params, claim, len(volumes))
     return volumes
 
 
-def _shares(params: Params, claim: Mapping, volumes: int) -> list[tuple[int, int]]:
+def _shares(params: Params, claim: Claim, volumes: int) -> list[tuple[int, int]]:
     """For each process its volumes, from one up to another."""
     count = params.processes or _shared.tasks(claim)
     if count > volumes:
@@ -146,7 +150,7 @@ def _shares(params: Params, claim: Mapping, volumes: int) -> list[tuple[int, int
     return [(volumes * number // count, volumes * (number + 1) // count) for number in range(count)]
 
 
-def _judge(noted: Mapping[str, Any], queries: int, params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
+def _judge(noted: Mapping[str, Any], queries: int, params: Params, phase: PhaseResult) -> _shared.Metrics:
     tasks = [phase, *phase.get("beside", ())]
     hits: list[tuple[str, ...]] = []
     searched = 0

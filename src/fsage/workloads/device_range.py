@@ -7,11 +7,15 @@ host knows which loop device an image got this time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import containers, kinds
+from fsage.agent.claims import Claim
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
+from fsage.agent.structure.step import Step
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, Unsupported, _shared
 
@@ -28,9 +32,8 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """One phase, `read`. Raises Unsupported where the target has no device of its own."""
-    params = Params.model_validate(params)
     if not kinds.of(claim["kind"]).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} has no device that could be read past its file system")
     amount_bytes = claim["amount_mib"] * MIB
@@ -54,12 +57,12 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     return [{"name": "read", "argv": argv, "reads": True}]
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """Nothing is."""
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration; none where it is unsupported."""
     if not kinds.of(claim["kind"]).own_stores:
         return 0.0
@@ -67,18 +70,18 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     return claim["calibration"]["cell_overhead_s"] + mib / claim["calibration"]["read_mib_s"]
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """What the device gave."""
     return ["read_bw_mib_s"]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """`read_bw_mib_s`, `read_seconds` (by fio's own clock), `read_bytes`; or why not."""
     return _shared.judge(observation, Params, lambda _: ["read"], _judge)
 
 
-def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
+def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
+    run, asked = _shared.read_fio(phase), _shared.asked_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
     asked_bytes = int(asked["size"]) * int(asked.get("loops", 1))

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers
-from fsage.agent.steps import fragmented_file
+from fsage.agent import containers, structure
+from fsage.agent.claims import Claim
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
+from fsage.agent.steps.fragmented_file import FragmentedFile
 from fsage.agent.structure import files
+from fsage.agent.structure.step import Step
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, _shared
 
@@ -37,9 +41,8 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell: as many cold reads as asked; or one, and then as many warm ones in one process."""
-    params = Params.model_validate(params)
     path = files.path_of([Path(claim["stores"][0]["mount"])], 1, 0)
     argv = [
         *containers.start(claim, "fio"),
@@ -54,37 +57,37 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         "--direct=0",
         "--ioengine=psync",
     ]
-    cold = {"argv": argv, "reads": True, "reads_files": [str(path)]}
+    cold: Phase = {"name": "warm_up", "argv": argv, "reads": True, "reads_files": [str(path)]}
     if params.cache == "cold":
-        return [{"name": name, **cold} for name in _steps(params)]
-    warm = {"argv": [*argv, f"--loops={params.warm_reads}"], "reads": True, "warm": True, "reads_files": [str(path)]}
-    return [{"name": "warm_up", **cold}, {"name": "read", **warm}]
+        return [{**cold, "name": name} for name in _steps(params)]
+    return [cold, {**cold, "name": "read", "argv": [*argv, f"--loops={params.warm_reads}"], "warm": True}]
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """Nothing is."""
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration: a cold read at least; how long one in pieces takes is what is asked."""
-    params, calibration = Params.model_validate(params), claim["calibration"]
+    calibration = claim["calibration"]
     reads = params.cold_reads if params.cache == "cold" else 1
     return reads * (calibration["cell_overhead_s"] + claim["amount_mib"] / calibration["read_mib_s"])
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """How fast it was read."""
     return ["read_bw_mib_s"]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """`read_bw_mib_s`, `read_seconds` (by fio's own clock, all reads), `read_bytes`; or why not."""
     layout = observation["layout"]
-    step = next((one for one in layout["steps"] if one["kind"] == "fragmented_file"), None)
+    steps = structure.read_all(layout["steps"])
+    step = next((step for step in steps if isinstance(step, FragmentedFile)), None)
     if step is None:
         return Outcome("failed", "the state has no file in pieces to read: its steps have no `fragmented_file`")
-    whole = fragmented_file.file_bytes(step, layout["capacity_bytes"])
+    whole = step.file_bytes(layout["capacity_bytes"])
     outcome = _shared.judge(observation, Params, _all_steps, partial(_judge, whole))
     if outcome.status != "valid":
         return outcome
@@ -104,8 +107,8 @@ def _all_steps(params: Params) -> list[str]:
     return _steps(params) if params.cache == "cold" else ["warm_up", *_steps(params)]
 
 
-def _judge(whole_bytes: int, params: Params, phase: Mapping) -> _shared.Metrics:
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
+def _judge(whole_bytes: int, params: Params, phase: PhaseResult) -> _shared.Metrics:
+    run, asked = _shared.read_fio(phase), _shared.asked_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
     asked_bytes = whole_bytes // params.transfer_size * params.transfer_size * int(asked.get("loops", 1))

@@ -9,11 +9,15 @@ were dropped are not. Do not compare rates of different tools.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fsage.agent import containers
+from fsage.agent.claims import Claim
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
+from fsage.agent.structure.step import Step
 from fsage.parse import BadOutput, mdtest
 from fsage.workloads import Outcome, _shared
 
@@ -48,9 +52,8 @@ class Params(BaseModel):
         return operations
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell on a claimed target; `ValueError` if they cannot run on it."""
-    params = Params.model_validate(params)
     files, free = params.files_per_task * _shared.tasks(claim), claim.get("free_inodes_empty")
     if free and files > free:
         raise ValueError(
@@ -59,44 +62,41 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
         )
     tool = _shared.choose_tool(params.tool, "mdtest", claim)
     make = _mdtest if tool == "mdtest" else _fio
-    return [
-        {
-            "name": operation,
-            **make(params, claim, operation),
-            "reads": operation == "stat",
-            **({"metadata": LOOKED_UP} if tool == "fio" and operation != "create" else {}),
-            "folders": _shared.places_of(claim, BELOW),
-        }
-        for operation in params.operations
-    ]
+    phases = []
+    for operation in params.operations:
+        phase = make(params, claim, operation)
+        phase["reads"], phase["folders"] = operation == "stat", _shared.places_of(claim, BELOW)
+        if tool == "fio" and operation != "create":
+            phase["metadata"] = LOOKED_UP
+        phases.append(phase)
+    return phases
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """0: the files are empty."""
-    Params.model_validate(params)
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Rough estimate of what one cell takes."""
-    params = Params.model_validate(params)
     done = params.files_per_task * _shared.tasks(claim) * len(params.operations)
     return claim["calibration"]["cell_overhead_s"] + done / ASSUMED_PER_S
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """How many of each operation in a second."""
-    return [f"{operation}_per_s" for operation in Params.model_validate(params).operations]
+    return [f"{operation}_per_s" for operation in params.operations]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """`<operation>_per_s` of all tasks together, `<operation>_seconds`, `<operation>_files`; or why not."""
     return _shared.judge(observation, Params, lambda params: params.operations, _judge)
 
 
-def _fio(params: Params, claim: Mapping, operation: str) -> dict:
+def _fio(params: Params, claim: Claim, operation: str) -> Phase:
     return _shared.fio_phase(
         claim,
+        operation,
         f"--ioengine={OPERATIONS[operation][0]}",
         f"--nrfiles={params.files_per_task}",
         "--filesize=1",  # counts the files: the engines move no data
@@ -107,13 +107,14 @@ def _fio(params: Params, claim: Mapping, operation: str) -> dict:
     )
 
 
-def _mdtest(params: Params, claim: Mapping, operation: str) -> dict:
+def _mdtest(params: Params, claim: Claim, operation: str) -> Phase:
     places = _shared.directories(claim, "@", BELOW)
     options = ["-n", str(params.files_per_task), "-F", "-u", OPERATIONS[operation][1]]
-    return {"argv": [*_shared.mpirun(claim), *containers.start(claim, "mdtest"), *options, "-d", places]}
+    argv = [*_shared.mpirun(claim), *containers.start(claim, "mdtest"), *options, "-d", places]
+    return {"name": operation, "argv": argv}
 
 
-def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
     name = phase["name"]
     files, taken_s, tasks, more = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
     expected = tasks * params.files_per_task
@@ -122,15 +123,15 @@ def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
     return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files, **more}
 
 
-def _judge_fio(phase: Mapping) -> tuple[int, float, int, _shared.Metrics]:
+def _judge_fio(phase: PhaseResult) -> tuple[int, float, int, _shared.Metrics]:
     """Files, seconds, tasks, and what else is known."""
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
+    run, asked = _shared.read_fio(phase), _shared.asked_of(phase)
     if not run.read or run.write or asked["ioengine"] != OPERATIONS[phase["name"]][0]:
         raise BadOutput(f"fio ran {asked['ioengine']} and moved data, or did nothing")
     return run.read.operations, run.read.seconds, _shared.fio_tasks(phase), _shared.start_spread(phase, run)
 
 
-def _judge_mdtest(phase: Mapping) -> tuple[int, float, int, _shared.Metrics]:
+def _judge_mdtest(phase: PhaseResult) -> tuple[int, float, int, _shared.Metrics]:
     run = mdtest.parse(phase["stdout"], phase["stderr"], phase["rc"])
     argv, row = phase["argv"], OPERATIONS[phase["name"]][2]
     if run.iterations != 1 or set(run.per_s) != {row}:

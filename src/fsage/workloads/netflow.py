@@ -16,10 +16,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fsage.agent import kinds
+from fsage.agent.claims import Claim
 from fsage.agent.declaration import MIB
 from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
 from fsage.agent.netflow.greeting import KEY
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
 from fsage.agent.striping import Segment
+from fsage.agent.structure.step import Step
 from fsage.parse import BadOutput, netflow
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 
@@ -54,12 +58,11 @@ class Params(_striped.Params):
     tasks: int | None = Field(default=None, ge=1)
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """Generate, index and read by model; `Unsupported` where the target has not got the state's layout.
 
     `ValueError` if the state has no layout, or sizes do not fit it or each other.
     """
-    params = Params.model_validate(params)
     segments, paths = _striped.opened(steps, claim)
     at_work = _at_work(params, claim)
     tasks = _shared.tasks(at_work)
@@ -81,7 +84,7 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     }
     launcher = _launcher(at_work) if several else []
     program = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.agent.netflow", f"{{files}}/{TASK}"]
-    phases = []
+    phases: list[Phase] = []
     for name in PHASES:
         how = params.distribution if name in MEASURED else "synchronous"
         task = json.dumps({**asked, "phase": name, "distribution": how}, sort_keys=True)
@@ -89,17 +92,16 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     return _striped.controlled(params, phases, steps, claim)
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """The file, once; the index is a hundredth of it."""
     return claim["amount_mib"] * _shared.tasks(claim) * MIB
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration and device model: what the OST with most of the file has to do.
 
     `ValueError` for more nodes than the target has, or a state without a layout.
     """
-    params = Params.model_validate(params)
     _striped.clients(params.nodes, claim)
     try:
         layout = _striped.layout(steps, claim)
@@ -118,12 +120,12 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     return around + max(of_osts) / MIB / calibration["read_mib_s"] + random_s
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """The throughput of both phases that are measured."""
     return [f"{phase}_bw_mib_s" for phase in MEASURED]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """Of both measured phases `_bw_mib_s`, `_seconds` (first to last I/O), `_bytes`, `_records` and `_checksum`.
 
     Or why not. The bytes of `models` are those of its records.
@@ -133,7 +135,7 @@ def read(observation: Mapping) -> Outcome:
         return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
     made: dict[str, netflow.Result] = {}
 
-    def judge(params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
+    def judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
         found, asked = netflow.parse(phase["stdout"], phase["stderr"], phase["rc"]), json.loads(phase["files"][TASK])
         for what in ("phase", "distribution"):
             _compare(what, getattr(found, what), asked[what], "as asked")
@@ -148,13 +150,13 @@ def read(observation: Mapping) -> Outcome:
     return _shared.judge(observation, Params, lambda params: PHASES, judge)
 
 
-def _at_work(params: Params, claim: Mapping) -> dict[str, Any]:
+def _at_work(params: Params, claim: Claim) -> Claim:
     """The claim as it were with the clients and tasks of the cell."""
     each = params.tasks or (len(claim["stores"]) if len(claim["stores"]) > 1 else claim.get("tasks", 1))
     return {**claim, "hosts": _striped.clients(params.nodes, claim), "tasks": each}
 
 
-def _launcher(at_work: Mapping) -> list[str]:
+def _launcher(at_work: Claim) -> list[str]:
     """MPI's launcher in front of a program; all but Open MPI's pass the environment on unasked."""
     name, program = _shared.launcher(at_work), _shared.MPI_PROGRAM[_shared.launcher(at_work)]
     if not at_work["tools"].get(program):
@@ -187,7 +189,7 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
         )
 
 
-def _random_s(params: Params, claim: Mapping, span_bytes: int) -> float:
+def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
     """Estimate of a random read of a block within so many bytes of a store."""
     model, transfer_s = claim["device_model"], params.block_size / MIB / claim["calibration"]["read_mib_s"]
     if model["kind"] == "seek":

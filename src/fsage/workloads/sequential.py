@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fsage.agent import containers
+from fsage.agent.claims import Claim
+from fsage.agent.observation import CommandResult, PhaseResult
+from fsage.agent.request import Phase
+from fsage.agent.structure.step import Step
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, _shared
 
@@ -46,12 +50,11 @@ class Params(BaseModel):
         return phases
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell on a claimed target; `ValueError` if the parameters do not fit it.
 
     A cell that only reads writes its files first, in a phase `prepare` that is checked but gives no numbers.
     """
-    params = Params.model_validate(params)
     block_bytes, passes = _block_bytes(params, claim), _passes(params, claim)
     asked = "fio" if params.tool == "auto" and passes > 1 else params.tool  # IOR goes over a file once
     tool = _shared.choose_tool(asked, "ior", claim)
@@ -60,42 +63,40 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
             f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio or auto, "
             "or a target that holds an amount_mib which lasts a second"
         )
-    phases = []
+    phases: list[Phase] = []
     for name in _steps(params):
         reads = name == "read"
         if tool == "ior":
-            command = {"argv": _ior(params, claim, block_bytes, reads)}
+            phases.append({"name": name, "argv": _ior(params, claim, block_bytes, reads), "reads": reads})
         else:
-            command = _fio(params, claim, block_bytes, reads, passes)
-        phases.append({"name": name, **command, "reads": reads})
+            phases.append({**_fio(params, claim, name, block_bytes, passes), "reads": reads})
     return phases
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """Bytes that one cell writes, all passes and tasks."""
-    params = Params.model_validate(params)
     return makes_bytes(params, claim) * _passes(params, claim)
 
 
-def makes_bytes(params: Params | dict, claim: Mapping) -> int:
+def makes_bytes(params: Params, claim: Claim) -> int:
     """Bytes that the files of one cell hold."""
-    return _block_bytes(Params.model_validate(params), claim) * _shared.tasks(claim)
+    return _block_bytes(params, claim) * _shared.tasks(claim)
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate of what one cell takes, from the claim's calibration."""
-    params, calibration = Params.model_validate(params), claim["calibration"]
+    calibration = claim["calibration"]
     mib = bytes_written(params, claim) / MIB
     reading = mib / calibration["read_mib_s"] if "read" in params.phases else 0
     return calibration["cell_overhead_s"] + mib / calibration["write_mib_s"] + reading
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """The bandwidth of each phase."""
-    return [f"{phase}_bw_mib_s" for phase in Params.model_validate(params).phases]
+    return [f"{phase}_bw_mib_s" for phase in params.phases]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not."""
     return _shared.judge(observation, Params, _steps, _judge)
 
@@ -105,11 +106,11 @@ def _steps(params: Params) -> list[str]:
     return [first, "read"] if "read" in params.phases else [first]
 
 
-def _passes(params: Params, claim: Mapping) -> int:
+def _passes(params: Params, claim: Claim) -> int:
     return params.passes or claim.get("passes", 1)
 
 
-def _block_bytes(params: Params, claim: Mapping) -> int:
+def _block_bytes(params: Params, claim: Claim) -> int:
     if params.amount_percent:
         share = claim["capacity_bytes"] * params.amount_percent / 100 / _shared.tasks(claim)
         if not (block_bytes := int(share) // params.transfer_size * params.transfer_size):
@@ -128,7 +129,8 @@ def _block_bytes(params: Params, claim: Mapping) -> int:
     return block_bytes
 
 
-def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes: int) -> dict:
+def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int) -> Phase:
+    reading = name == "read"
     options = [
         f"--rw={'read' if reading else 'write'}",
         f"--size={block_bytes}",
@@ -143,21 +145,19 @@ def _fio(params: Params, claim: Mapping, block_bytes: int, reading: bool, passes
         options.append("--allow_file_create=0")  # fio would make a missing file, and then read that
     elif not params.direct:
         options.append("--end_fsync=1")
-    return _shared.fio_phase(claim, *options)
+    return _shared.fio_phase(claim, name, *options)
 
 
-def _ior(params: Params, claim: Mapping, block_bytes: int, reading: bool) -> list[str]:
+def _ior(params: Params, claim: Claim, block_bytes: int, reading: bool) -> list[str]:
     path = _shared.directories(claim, "@").replace("@", "/f@") + "/f"
     sizes = (params.transfer_size, block_bytes)
     return ior_command(claim, sizes, params.direct, reading, path, "-F")
 
 
-def ior_command(
-    claim: Mapping, sizes: tuple[int, int], direct: bool, reading: bool, path: str, *files: str
-) -> list[str]:
+def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: bool, path: str, *files: str) -> list[str]:
     """IOR on all clients. `sizes`: bytes of a transfer, and of what each task moves; `files`: whose file is whose."""
     # -B is O_DIRECT up to 3.2; 3.3.0 knows it no more, and then measures nothing with code 0.
-    old = re.match(r"[0-2]\.|3\.[0-2]\.", claim["tools"]["ior"])
+    old = re.match(r"[0-2]\.|3\.[0-2]\.", claim["tools"]["ior"] or "")
     past_cache = ["-B" if old else "--posix.odirect"] if direct else []
     action = ["-r"] if reading else ["-w"] if direct else ["-w", "-e"]
     moves = ["-t", str(sizes[0]), "-b", str(sizes[1])]
@@ -165,13 +165,13 @@ def ior_command(
     return [*_shared.mpirun(claim), *containers.start(claim, "ior"), *options]
 
 
-def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
     name = phase["name"]
     more: _shared.Metrics = {}
     if _shared.is_fio(phase["argv"]):
         moved, more = _judge_fio(params, phase)
     else:
-        moved = judge_ior(params.transfer_size, phase)
+        moved = judge_ior(params.transfer_size, name, phase)
     if name == "prepare":
         return {}
     return {
@@ -182,8 +182,8 @@ def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
     }
 
 
-def _judge_fio(params: Params, phase: Mapping) -> tuple[Transfer, _shared.Metrics]:
-    run, asked = _shared.read_fio(phase), _shared.options_of(phase)
+def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, _shared.Metrics]:
+    run, asked = _shared.read_fio(phase), _shared.asked_of(phase)
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if done is None or other:
         raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
@@ -192,7 +192,7 @@ def _judge_fio(params: Params, phase: Mapping) -> tuple[Transfer, _shared.Metric
     return done, _shared.start_spread(phase, run)
 
 
-def judge_ior(transfer_size: int, phase: Mapping) -> Transfer:
+def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:
     """What a phase of IOR moved; BadOutput unless it is what its command asked for, in transfers of that size."""
     run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
     asked_bytes = int(argv[argv.index("-b") + 1])
@@ -201,7 +201,7 @@ def judge_ior(transfer_size: int, phase: Mapping) -> Transfer:
     _shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
     if run.block_bytes != asked_bytes:
         raise BadOutput(f"each task has {run.block_bytes} bytes, asked for were {asked_bytes}")
-    done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
+    done, other = (run.read, run.write) if name == "read" else (run.write, run.read)
     if len(done) != 1 or other:
         raise BadOutput(f"IOR reports writes: {len(run.write)}, reads: {len(run.read)}, not one of them")
     _check(transfer_size, run.transfer_bytes, done[0], run.tasks * asked_bytes)

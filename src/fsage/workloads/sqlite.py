@@ -14,6 +14,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from fsage.agent.claims import Claim
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Group, Phase
+from fsage.agent.steps.sqlite import Sqlite
+from fsage.agent.structure.step import Step
 from fsage.parse import BadOutput
 from fsage.workloads import Outcome, _groups, _shared
 from fsage.workloads._groups import PATTERNS
@@ -33,44 +38,44 @@ class Params(_groups.Params):
     depth: int = Field(default=16, ge=1, le=1024)
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The one phase; `ValueError` where the state has no database."""
-    params = Params.model_validate(params)
-    made = next((one for one in steps if one["kind"] == "sqlite"), None)
+    made = next((step for step in steps if isinstance(step, Sqlite)), None)
     if made is None:
         raise ValueError("an SQLite query needs a state with a database: `sqlite: true` with `recipe: iocontrol`")
-    groups: list[dict[str, Any]] = []
-    path = str(_groups.path_of(claim, made["generation"], 0))
+    groups: list[Group] = []
+    path = str(_groups.path_of(claim, made.generation, 0))
     for name, reader in PATTERNS[params.pattern].items():
-        group: dict[str, Any] = {"name": name, "weight": reader.weight, "file": reader.file}
+        group: Group = {"name": name, "weight": reader.weight, "file": reader.file}
         if name == DATABASE:
             group["query"] = {"path": path, "seconds": params.seconds}
         else:
             options = ["--rw=randread", f"--bs={params.transfer_size}", f"--iodepth={params.depth}", "--norandommap"]
             group["argv"] = _groups.fio(claim, name, reader.file, options)
         groups.append(group)
-    reads = {"reads_files": [path]} if DATABASE in PATTERNS[params.pattern] else {}
-    return [{**_groups.phase(params, claim, groups), **reads}]
+    phase = _groups.phase(params, claim, groups)
+    if DATABASE in PATTERNS[params.pattern]:
+        phase["reads_files"] = [path]
+    return [phase]
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """Nothing is."""
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Both spans, as much again for the last query, and what a cell costs beside."""
-    params = Params.model_validate(params)
     return _groups.seconds(params, claim) + params.seconds
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """What each group read, and how many rows a second the database was asked."""
-    names = PATTERNS[Params.model_validate(params).pattern]
+    names = PATTERNS[params.pattern]
     return [*(f"group{name}_bw_mib_s" for name in names), *(["query_rows_per_s"] if DATABASE in names else [])]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """What `weights` gives of each group, and of the queries `query_seconds` (mean), `query_rows_per_s`, `queries` and
     `query_checksum`; or why not.
 
@@ -82,7 +87,7 @@ def read(observation: Mapping) -> Outcome:
     return _shared.judge(observation, Params, lambda params: ["share"], partial(_judge, noted or {}))
 
 
-def _judge(noted: Mapping, params: Params, phase: Mapping) -> _shared.Metrics:
+def _judge(noted: Mapping[str, Any], params: Params, phase: PhaseResult) -> _shared.Metrics:
     found = _groups.found(params, phase)
     metrics: _shared.Metrics = {"share_seconds": phase["shared_s"]}
     spent = phase["shared_s"]

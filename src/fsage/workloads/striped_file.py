@@ -19,8 +19,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fsage.agent import containers, kinds, striping
+from fsage.agent.claims import Claim
 from fsage.agent.declaration import MIB
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
 from fsage.agent.striping import Segment
+from fsage.agent.structure.step import Step
 from fsage.parse import BadOutput, fio, ior
 from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 
@@ -35,18 +39,17 @@ class Params(_striped.Params):
     direct: bool = True
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """Write the objects of the state's layout, then read them; `Unsupported` where the target has not got that layout.
 
     `ValueError` if the state has no layout, or transfers do not fit its stripes.
     """
-    params = Params.model_validate(params)
     _striped.clients(params.nodes, claim)
     layout = _striped.layout(steps, claim)
     segments, paths = _striped.opened(steps, claim)
     if kinds.of(claim["kind"]).has_osts:
-        phases = [_iors(params, claim, name, segments, paths) for name in PHASES]
-        return _striped.controlled(params, phases, steps, claim)
+        iors = [_iors(params, claim, name, segments, paths) for name in PHASES]
+        return _striped.controlled(params, iors, steps, claim)
     odd = next((one.stripe_bytes for one in layout if one.stripe_bytes % params.transfer_size), None)
     if odd:
         raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a stripe of {odd}")
@@ -56,24 +59,23 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     options = (f"--bs={params.transfer_size}", f"--direct={int(params.direct)}", "--ioengine=psync", "--fallocate=none")
     start = [*containers.start(claim, "fio"), *_shared.FIO]
     end = ["--end_fsync=1"] if not params.direct else []
-    phases = [
+    phases: list[Phase] = [
         {"name": name, "argv": [*start, f"--rw={name}", *options, *end, *jobs], "reads": name == "read"}
         for name in PHASES
     ]
     return _striped.controlled(params, phases, steps, claim)
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """The file, once."""
     return claim["amount_mib"] * _shared.tasks(claim) * MIB
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration, which with one task is of one store: what the fullest one has to move.
 
     `ValueError` as `commands`: before the first state is brought about.
     """
-    params = Params.model_validate(params)
     try:
         commands(params, claim, steps)
         layout = _striped.layout(steps, claim)
@@ -86,12 +88,12 @@ def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()
     return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """The bandwidth of both phases."""
     return [f"{phase}_bw_mib_s" for phase in PHASES]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (first start to last end), `<phase>_bytes`; or why not.
 
     Of several IORs also `<phase>_start_spread_ms`: how long after the first one the last one started.
@@ -102,13 +104,13 @@ def read(observation: Mapping) -> Outcome:
     return _shared.judge(observation, Params, lambda params: PHASES, partial(_judge, _striped.objects(layout)))
 
 
-def _iors(params: Params, claim: Mapping, name: str, segments: Sequence[Segment], paths: Sequence[str]) -> dict:
+def _iors(params: Params, claim: Claim, name: str, segments: Sequence[Segment], paths: Sequence[str]) -> Phase:
     """A phase: an IOR for each file, each client's tasks shared out among them."""
     _shared.choose_tool("ior", "ior", claim)  # several tasks of fio on several clients cannot share a file
-    at_work = {**claim, "hosts": _striped.clients(params.nodes, claim)}
+    at_work: Claim = {**claim, "hosts": _striped.clients(params.nodes, claim)}
     commands = []
     for segment, path, tasks in zip(segments, paths, _striped.share_out(segments, claim.get("tasks", 1)), strict=True):
-        mine = {**at_work, "tasks": tasks}
+        mine: Claim = {**at_work, "tasks": tasks}
         each_bytes, rest = divmod(striping.length_of(segment), _shared.tasks(mine))
         if rest or each_bytes % params.transfer_size:
             raise ValueError(
@@ -118,13 +120,16 @@ def _iors(params: Params, claim: Mapping, name: str, segments: Sequence[Segment]
         sizes = (params.transfer_size, each_bytes)
         commands.append(sequential.ior_command(mine, sizes, params.direct, name == "read", path))
     first, *beside = commands
-    return {"name": name, "argv": first, "reads": name == "read", **({"beside": beside} if beside else {})}
+    phase: Phase = {"name": name, "argv": first, "reads": name == "read"}
+    if beside:
+        phase["beside"] = beside
+    return phase
 
 
-def _judge_iors(params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
+def _judge_iors(params: Params, phase: PhaseResult) -> _shared.Metrics:
     """All bytes by the time from the first one's start to the last one's end."""
     name, every = phase["name"], [phase, *phase.get("beside", ())]
-    moved = [sequential.judge_ior(params.transfer_size, {**one, "name": name}) for one in every]
+    moved = [sequential.judge_ior(params.transfer_size, name, one) for one in every]
     if len(every) == 1:
         return _metrics(name, moved[0].moved_bytes, moved[0].seconds)
     ends = [one["line_s"][ior.row_of(one["stdout"], name)] for one in every]
@@ -136,7 +141,7 @@ def _judge_iors(params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
     return {**found, f"{name}_start_spread_ms": 1000 * (max(starts) - min(starts))}
 
 
-def _judge(objects: Mapping[int, int], params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
+def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> _shared.Metrics:
     if not _shared.is_fio(phase["argv"]):
         found = _judge_iors(params, phase)
         if (done_bytes := found[f"{phase['name']}_bytes"]) != sum(objects.values()):

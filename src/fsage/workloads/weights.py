@@ -7,10 +7,15 @@ Reads go past the cache. Of the file in pieces the whole is read, or only what i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from fsage.agent.claims import Claim
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Group, Phase
+from fsage.agent.steps.contended_files import ContendedFiles
+from fsage.agent.structure.step import Step
 from fsage.workloads import Outcome, _groups, _shared
 from fsage.workloads._groups import FRAGMENTED, PATTERNS
 
@@ -27,11 +32,10 @@ class Params(_groups.Params):
     reads: Literal["all", "hot"] = "all"
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The one phase: a reader in each group of the pattern; `ValueError` where the state has no hot ranges to read."""
-    params = Params.model_validate(params)
     options = ["--rw=read", f"--bs={params.transfer_size}", f"--iodepth={params.depth}"]
-    groups = []
+    groups: list[Group] = []
     for name, reader in PATTERNS[params.pattern].items():
         only = _hot(params, steps) if params.reads == "hot" and reader.file == FRAGMENTED else []
         argv = _groups.fio(claim, name, reader.file, [*options, *only])
@@ -39,27 +43,27 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     return [_groups.phase(params, claim, groups)]
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """Nothing is."""
     return 0
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Both spans, and what a cell costs beside."""
-    return _groups.seconds(Params.model_validate(params), claim)
+    return _groups.seconds(params, claim)
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """What each group read."""
-    return [f"group{name}_bw_mib_s" for name in PATTERNS[Params.model_validate(params).pattern]]
+    return [f"group{name}_bw_mib_s" for name in PATTERNS[params.pattern]]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """Of each group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size), and `bw_ratio` of two; or why not."""
     return _shared.judge(observation, Params, lambda params: ["share"], _judge)
 
 
-def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
     found = _groups.found(params, phase)
     metrics: _shared.Metrics = {"share_seconds": phase["shared_s"]}
     for name, one in found.items():
@@ -69,12 +73,12 @@ def _judge(params: Params, phase: Mapping) -> _shared.Metrics:
     return metrics
 
 
-def _hot(params: Params, steps: Sequence[Mapping]) -> list[str]:
+def _hot(params: Params, steps: Sequence[Step]) -> list[str]:
     """fio's words for the ranges that are hot."""
-    made = next((one for one in steps if one["kind"] == "contended_files"), {})
-    if "hot_bytes" not in made:
+    made = next((step for step in steps if isinstance(step, ContendedFiles)), None)
+    if made is None or made.hot_bytes is None or made.every_bytes is None:
         raise ValueError("reads: hot needs a state with hot ranges: `hot_percent` in a study with `recipe: iocontrol`")
-    hot, every = made["hot_bytes"], made["every_bytes"]
+    hot, every = made.hot_bytes, made.every_bytes
     if hot % params.transfer_size:
         raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a hot range of {hot}")
     return ["--zonemode=strided", f"--zonesize={hot}", f"--zonerange={hot}", f"--zoneskip={every - hot}"]

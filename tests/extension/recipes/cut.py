@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
+from fsage.agent.steps.cut import Cut
 from pydantic import Field
 
+from fsage.agent.steps.populate import Populate
+from fsage.agent.structure.step import Step
 from fsage.recipes import State
 from fsage.text.strict import Levels, Size, Strict
 
@@ -29,23 +33,18 @@ def expand(states: States) -> list[State]:
 
 
 def _state(states: States, kept: int) -> State:
-    populate = {
-        "kind": "populate",
-        "generation": 1,
-        "percent": states.percent,
-        "file_bytes": [states.file_size],
-        "seed": states.seed,
-        "method": "fallocate",
-        "request_bytes": 4 << 20,
-        "files_at_once": 1,
-    }
-    cut = {"kind": "cut", "generation": 1, "kept_percent": kept}
+    populate = Populate(1, states.percent, (states.file_size,), states.seed, files_at_once=1)
+    parts = (populate, Cut(1, kept)) if kept < 100 else (populate,)
     nominal = {"recipe": "cut", "reference": "100", "axes": {"kept": kept}, "fullness_percent": states.percent}
-    parts = (populate, cut) if kept < 100 else (populate,)
     return State(str(kept), "cut", {"kept": kept}, nominal, parts)
 
 
-def built(steps: list[dict[str, Any]], capacity_bytes: int) -> str:
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     """Return what `steps` made of a target."""
-    populate, *cuts = steps
-    return f"{populate['percent']}%" + "".join(f", cut to {one['kept_percent']}%" for one in cuts)
+    text = ""
+    for step in steps:
+        if isinstance(step, Populate):
+            text = f"{step.percent}%"
+        elif isinstance(step, Cut):
+            text += f", cut to {step.kept_percent}%"
+    return text

@@ -9,6 +9,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import containers
+from fsage.agent.claims import Claim
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Phase
+from fsage.agent.structure.step import Step
 from fsage.parse import MIB, BadOutput, check_end
 from fsage.workloads import Outcome, _shared
 
@@ -25,9 +29,8 @@ class Params(BaseModel):
     iteration: int = Field(ge=1)
 
 
-def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> list[dict]:
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """One phase, `write`."""
-    params = Params.model_validate(params)
     argv = [
         *containers.start(claim, "dd"),
         "if=/dev/zero",
@@ -39,28 +42,28 @@ def commands(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = (
     return [{"name": "write", "argv": argv, "reads": False}]
 
 
-def bytes_written(params: Params | dict, claim: Mapping) -> int:
+def bytes_written(params: Params, claim: Claim) -> int:
     """What a task moves."""
     return claim["amount_mib"] * MIB
 
 
-def seconds(params: Params | dict, claim: Mapping, steps: Sequence[Mapping] = ()) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration."""
     calibration = claim["calibration"]
     return calibration["cell_overhead_s"] + claim["amount_mib"] / calibration["write_mib_s"]
 
 
-def rates(params: Params | dict) -> list[str]:
+def rates(params: Params) -> list[str]:
     """How fast it was written."""
     return ["write_bw_mib_s"]
 
 
-def read(observation: Mapping) -> Outcome:
+def read(observation: Mapping[str, Any]) -> Outcome:
     """`write_bw_mib_s`, by dd's own clock; or why not."""
     return _shared.judge(observation, Params, lambda params: ["write"], _judge)
 
 
-def _judge(params: Params, phase: Mapping[str, Any]) -> _shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
     check_end("dd", phase["rc"], [], phase["stderr"])
     if not (copied := COPIED.search(phase["stderr"])):
         raise BadOutput("dd does not say what it copied")

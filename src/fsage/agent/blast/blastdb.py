@@ -29,7 +29,7 @@ def name_of(number: int) -> str:
     return f"volume{number:04d}"
 
 
-def made(target: Target, seed: int, volumes: int, each: int, check_lease: Callable[[], None]) -> dict[str, Any]:
+def made(target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]) -> dict[str, Any]:
     """Have so many volumes of `each` sequences in the target's home, made now or before.
 
     Returns what was asked, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called
@@ -68,7 +68,7 @@ def _at_once() -> int:
     return os.cpu_count() or 1
 
 
-def _make(target: Target, seed: int, number: int, count: int) -> None:
+def _make(target: Target, seed: int | None, number: int, count: int) -> None:
     """One volume, by makeblastdb, and that it came out as asked."""
     place = target.home / PLACE
     base = place / name_of(number)

@@ -14,18 +14,18 @@ QUERY_BASES = 500
 LETTERS = bytes.maketrans(b"0123456789abcdef", b"ACGT" * 4)
 
 
-def sequence(seed: int, volume: int, number: int) -> bytes:
+def sequence(seed: int | None, volume: int, number: int) -> bytes:
     """One sequence of a volume."""
     return random.Random(f"{seed}:{volume}:{number}").randbytes(BASES // 2).hex().encode().translate(LETTERS)
 
 
-def fasta(seed: int, volume: int, count: int) -> Iterator[bytes]:
+def fasta(seed: int | None, volume: int, count: int) -> Iterator[bytes]:
     """The `count` sequences of a volume, named VOLUME.NUMBER."""
     for number in range(count):
         yield b">%d.%d\n%s\n" % (volume, number, sequence(seed, volume, number))
 
 
-def queries(seed: int, count: int, volumes: int, sequences: int) -> bytes:
+def queries(seed: int | None, count: int, volumes: int, sequences: int) -> bytes:
     """Parts of `count` volumes, evenly chosen, named by where they are from: VOLUME.NUMBER.BASE, the first base is 1.
 
     `sequences`: how many each volume has.

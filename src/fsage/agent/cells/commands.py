@@ -121,7 +121,7 @@ def wait(running: list[Command], check_alive: Callable[[], None], end: float) ->
     return late
 
 
-def _end_of(process: subprocess.Popen) -> int | None:
+def _end_of(process: subprocess.Popen[Any]) -> int | None:
     """A descriptor that can be read once a process has ended; None before Linux 5.3, or when it is known to have."""
     if process.returncode is not None:  # its number may be another's by now
         return None

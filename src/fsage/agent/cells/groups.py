@@ -14,6 +14,7 @@ from typing import NamedTuple
 from fsage.agent import journal
 from fsage.agent.device import cgroups, iocost
 from fsage.agent.errors import Failure
+from fsage.agent.request import Group, IoGroups
 from fsage.agent.target import Target
 
 
@@ -34,7 +35,7 @@ def why_not_v1() -> str | None:
     return None
 
 
-def make(target: Target, asked: dict, one: dict) -> Path:
+def make(target: Target, asked: IoGroups, one: Group) -> Path:
     """A reader's control group with its weight, made if it is not there; the cost model in place, or off.
 
     `asked`: the phase's `shares`, `one` of its groups. Raises Refusal, Failure.
@@ -43,7 +44,7 @@ def make(target: Target, asked: dict, one: dict) -> Path:
     group = cgroups.path_of(name, version)
     if version == "v2":
         cost = asked["cost"]
-        iocost.put(target.home, name, target.devices if cost else [], cost or {})
+        iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
     else:
         journal.note(journal.path_of(target.home), {"kind": "v1_group", "path": str(group)})
     cgroups.weigh(name, version, one["weight"])

@@ -24,6 +24,7 @@ from fsage.agent.cells.groups import Counted
 from fsage.agent.device import cgroups, iocost, scheduler
 from fsage.agent.errors import Failure
 from fsage.agent.hosts import library
+from fsage.agent.request import Phase
 from fsage.agent.shell import stop
 from fsage.agent.target import Target
 from fsage.agent.undo import undo
@@ -39,7 +40,7 @@ promises, because others use the disk below it; then no weight has an effect (se
 SPANS = 10
 
 
-def why_not(target: Target, phases: list[dict]) -> str | None:
+def why_not(target: Target, phases: Sequence[Phase]) -> str | None:
     """Why this machine cannot run the phases as asked; None when it can."""
     for asked in (phase["io_groups"] for phase in phases if "io_groups" in phase):
         if why := scheduler.why_not(target.devices[0], asked["queue"]):
@@ -53,14 +54,14 @@ def why_not(target: Target, phases: list[dict]) -> str | None:
     return None
 
 
-def run(target: Target, phase: dict, check_alive: Callable[[], None]) -> dict[str, Any]:
+def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[str, Any]:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
     `check_alive` is called often; what it raises ends everything. Raises Failure for what cannot be set, ends or
     vanishes.
     """
     asked, began = phase["io_groups"], time.monotonic()
-    running: list[subprocess.Popen] = []
+    running: list[subprocess.Popen[Any]] = []
     asking: query.Asked | None = None
 
     def wait(done: Callable[[], bool]) -> None:
@@ -163,7 +164,7 @@ def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
     return (sum(one.cost_us for one in last) - sum(one.cost_us for one in first)) / 1e6
 
 
-def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen:
+def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen[Any]:
     try:
         with cgroups.inside(group):
             return subprocess.Popen(

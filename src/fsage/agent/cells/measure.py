@@ -12,11 +12,12 @@ from fsage.agent.cells.visit import Visit
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import Hosts, of
 from fsage.agent.lease import Orphaned, Watch, held
+from fsage.agent.request import Cell, Inventory, Request
 from fsage.agent.state import opened
 from fsage.agent.target import Target
 
 
-def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
+def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Measure the request's cells in order.
 
     Returns {"measured", "remaining", "lost", "stopped", "kinds", "undone"}: `lost` says why the target is not (or no
@@ -63,12 +64,12 @@ def measure(spec: dict, request: dict, check: bool) -> dict[str, Any]:
             "remaining": len(cells) - measured,
             "lost": lost,
             "stopped": stopped,
-            "kinds": [step["kind"] for step in request["steps"]],
+            "kinds": [step.kind for step in request["steps"]],
             "undone": undone(target, request, lost, stopped),
         }
 
 
-def undone(target: Target, request: dict, lost: str | None, stopped: str | None) -> str | None:
+def undone(target: Target, request: Request, lost: str | None, stopped: str | None) -> str | None:
     """Which of the request's cells were not measured, and why, in a sentence; None when all were in its state."""
     missing = [cell["name"] for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
     if not missing and not lost:
@@ -79,7 +80,7 @@ def undone(target: Target, request: dict, lost: str | None, stopped: str | None)
     )
 
 
-def hosts_of(target: Target, request: dict) -> dict[str, list[dict]]:
+def hosts_of(target: Target, request: Request) -> Inventory:
     """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
     hosts = of(request)
     names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
@@ -95,7 +96,7 @@ def hosts_of(target: Target, request: dict) -> dict[str, list[dict]]:
     return hosts
 
 
-def too_late(until: float | None, cell: dict) -> str | None:
+def too_late(until: float | None, cell: Cell) -> str | None:
     """Why a cell is not begun: it would not end before the site's window closes (seconds since 1970); or None."""
     if until is None or time.time() + cell["estimate_s"] <= until:
         return None

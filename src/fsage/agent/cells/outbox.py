@@ -5,26 +5,29 @@ from __future__ import annotations
 import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 from fsage.agent import places
 from fsage.agent.declaration import complete, home_of
 from fsage.agent.files import write_json
 from fsage.agent.lease import held
+from fsage.agent.observation import Observation
+from fsage.agent.request import Cell, Request
 from fsage.agent.target import Target
 
 
-def place(target: Target, request: dict, cell: dict) -> Path:
+def place(target: Target, request: Request, cell: Cell) -> Path:
     """The file of one cell's observation; what was taken under another claim lies elsewhere."""
     folder = target.home / "outbox" / target.claim["id"] / request["study"] / request["state"]
     return folder / f"{cell['name']}.{cell['attempt']}.json"
 
 
-def keep(path: Path, observation: dict) -> None:
+def keep(path: Path, observation: Observation) -> None:
     """Store an observation durably."""
     write_json(path, observation)
 
 
-def bundle(spec: dict, request: dict, check: bool) -> dict:
+def bundle(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Pack all that waits (of lost runs too) into `<home>/bundle.tar`."""
     home = home_of(complete(spec))
     box, path = home / "outbox", home / "bundle.tar"
@@ -43,7 +46,7 @@ def bundle(spec: dict, request: dict, check: bool) -> dict:
     }
 
 
-def acknowledge(spec: dict, request: dict, check: bool) -> dict:
+def acknowledge(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Forget what the last bundle held, now that it was fetched."""
     home = home_of(complete(spec))
     path = home / "bundle.tar"

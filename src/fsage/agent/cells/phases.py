@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from typing import Any
 
 from fsage.agent import caches
 from fsage.agent.cells import commands, io_groups, leftover
@@ -20,7 +21,10 @@ from fsage.agent.hosts.attendant import measured_files
 from fsage.agent.hosts.library import in_memory, packed, path_of
 from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import servercache
+from fsage.agent.observation import PhaseResult
+from fsage.agent.request import Cell, Phase
 from fsage.agent.target import Target
+from fsage.agent.token import Token
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
 """A phase may take so many times what its whole cell was estimated to, and so long in any case."""
@@ -33,12 +37,12 @@ class Phases:
     def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, check_alive: Callable[[], None]) -> None:
         self.target, self.hosts, self.slurm_job, self.check_alive = target, hosts, slurm_job, check_alive
 
-    def run(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
+    def run(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
         """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell.
 
         `state`: the token of the state that the target is in.
         """
-        taken: list[dict] = []
+        taken: list[PhaseResult] = []
         try:
             with servercache.held(self.hosts, cell["phases"]) as server_cache:
                 self.target.make_folders(state)
@@ -51,11 +55,11 @@ class Phases:
             phase["server_cache"] = server_cache
         return taken, why
 
-    def measured(self, cell: dict, state: dict) -> tuple[list[dict], str | None]:
+    def measured(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
         """The same, when servers and directories are ready."""
-        taken: list[dict] = []
+        taken: list[PhaseResult] = []
         for planned in cell["phases"]:
-            phase = {"timeout_s": limit_s(cell), **planned}
+            phase: Phase = {"timeout_s": limit_s(cell), **planned}
             for folder in phase.get("folders", ()):  # before caches are dropped, for to look whether it is there reads
                 Path(folder).mkdir(exist_ok=True)
                 self.target.give(Path(folder))
@@ -65,16 +69,21 @@ class Phases:
                 raise
             except Failure as warm:
                 return taken, f"{phase['name']}: {warm}"
-            result = {
+            result: PhaseResult = {
                 "name": phase["name"],
                 "argv": self.argv(phase),
                 "cache_drop_s": dropped["seconds"],
                 "wall_s": 0.0,
                 "limit_s": phase["timeout_s"],
-                **{key: phase[key] for key in ("files", "jobs") if key in phase},
+                "cached_pages": dropped["cached_pages"],
+                "cache_drop": dropped["method"],
+                "cached_names": dropped["cached_names"],
+                "metadata": phase.get("metadata", dropped["metadata"]),
             }
-            result.update(cached_pages=dropped["cached_pages"], cache_drop=dropped["method"])
-            result.update(cached_names=dropped["cached_names"], metadata=phase.get("metadata", dropped["metadata"]))
+            if "files" in phase:
+                result["files"] = phase["files"]
+            if "jobs" in phase:
+                result["jobs"] = phase["jobs"]
             if dropped.get("hosts"):
                 result["cache_drop_hosts"] = dropped["hosts"]
             taken.append(result)
@@ -86,7 +95,8 @@ class Phases:
             if dropped["metadata"] == caches.WARM and not phase.get("warm"):
                 return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
-                result.update(self.served({**phase, "argv": result["argv"]}))
+                result = {**result, **self.served({**phase, "argv": result["argv"]})}  # type: ignore[typeddict-item]
+                taken[-1] = result
             if trace:
                 result["trace"] = trace.noted
             if result.get("timed_out"):
@@ -105,7 +115,7 @@ class Phases:
                     return taken, f"{phase['name']}: {why}"
         return taken, None
 
-    def place(self, files: list[Path], result: dict, state: dict) -> str | None:
+    def place(self, files: list[Path], result: PhaseResult, state: Token) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
             found = self.target.placement(files, state)
@@ -118,7 +128,7 @@ class Phases:
             result["extents"] |= {"mean_position": None, "position_sd": None}
         return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
 
-    def argv(self, phase: dict) -> list[str]:
+    def argv(self, phase: Phase) -> list[str]:
         """A phase's command; what it reads past the file system is the first store's device."""
         device = self.target.devices[0] if self.target.devices else "no device"
         words = list(phase["argv"])
@@ -126,7 +136,7 @@ class Phases:
             words = [word.replace(name, value) for word in words]
         return words
 
-    def found_warm(self, phase: dict) -> dict:
+    def found_warm(self, phase: Phase) -> dict[str, Any]:
         """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
         began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
         whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
@@ -137,7 +147,7 @@ class Phases:
             caches.bring_in(paths)
         raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
 
-    def drop_caches(self, phase: dict) -> dict:
+    def drop_caches(self, phase: Phase) -> dict[str, Any]:
         """Make the target cold on every host; what of the files that are measured is still in memory (caches.left_of).
 
         Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
@@ -158,7 +168,7 @@ class Phases:
             dropped["method"] += ", then read the cache-eviction file"
         return {**dropped, "seconds": time.monotonic() - began}
 
-    def served(self, phase: dict) -> dict:
+    def served(self, phase: Phase) -> dict[str, Any]:
         """What a phase's command gave; with `jobs` on every client.
 
         {files}/NAME is one of its files; a program of the agent's own is `env PYTHONPATH={agent} {python} -m ...`.
@@ -188,7 +198,7 @@ class Phases:
         """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
         return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and "srun" in argv else {}
 
-    def call(self, phase: dict, inherited: Sequence[int] = ()) -> dict:
+    def call(self, phase: Phase, inherited: Sequence[int] = ()) -> dict[str, Any]:
         """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
 
         What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
@@ -212,7 +222,7 @@ class Phases:
         return first
 
 
-def limit_s(cell: dict) -> float:
+def limit_s(cell: Cell) -> float:
     """How long a phase of a cell may take."""
     return max(LEAST_LIMIT_S, TIMES_ESTIMATE * cell.get("estimate_s", 0.0))
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from fsage.agent import caches
 from fsage.agent.errors import Failure
+from fsage.agent.request import Query
 
 SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
 """It goes through the whole table, each page of which holds what is asked for."""
@@ -35,7 +36,7 @@ def why_not() -> str | None:
     return None
 
 
-def argv(asked: dict[str, Any]) -> list[str]:
+def argv(asked: Query) -> list[str]:
     """The command that asks."""
     return [sys.executable, "-B", "-m", "fsage.agent.cells.query", json.dumps(asked)]
 
@@ -43,7 +44,7 @@ def argv(asked: dict[str, Any]) -> list[str]:
 class Asked:
     """The process as its caller sees it; nothing here waits."""
 
-    def __init__(self, process: subprocess.Popen) -> None:
+    def __init__(self, process: subprocess.Popen[Any]) -> None:
         self.process, self.said = process, ""
         self.answers: list[dict[str, Any]] = []
         if process.stdout:

@@ -8,7 +8,6 @@ import socket
 import time
 import uuid
 from pathlib import Path
-from typing import Any
 
 from fsage.agent import frozen, structure, token
 from fsage.agent.cells import io_groups, leftover, outbox
@@ -19,22 +18,26 @@ from fsage.agent.fingerprint import fingerprint
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.lease import Orphaned, Watch
 from fsage.agent.lustre import servercache, servers, tuned
+from fsage.agent.observation import Check, Conditions, Observation, Outcome, PhaseResult
+from fsage.agent.request import Cell, Request
 from fsage.agent.room import Room
 from fsage.agent.state import differs, inspect, layout_record, remove_measured
 from fsage.agent.target import Target
+from fsage.agent.token import Token
 
 
 class Visit:
-    """One stay at a target in one state."""
+    """One stay at a target in one state. `now`, its token, and `conditions` are known from `enter` on."""
 
-    def __init__(self, target: Target, request: dict, watch: Watch, hosts: Hosts) -> None:
+    now: Token
+    conditions: Conditions
+
+    def __init__(self, target: Target, request: Request, watch: Watch, hosts: Hosts) -> None:
         self.target, self.request, self.watch, self.hosts = target, request, watch, hosts
         self.mount = target.mounts[0]
         self.lustre = target.spec["lustre"]
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
-        self.now: dict = {}
         self.differs: str | None = None  # what the last check found
-        self.conditions: dict = {}
 
     def enter(self) -> str | None:
         """Compare the whole layout once; why the state is not as asked, or None.
@@ -42,10 +45,10 @@ class Visit:
         Raises Failure where the servers are not tuned as was noted: no state that is made anew would mend that.
         """
         now, why = inspect(self.target, whole=True)
-        if why:
+        if why or not now:
             return why
-        if now["done"] != self.request["steps"]:
-            return f"the target is at {now['state']!r}, asked is {self.request['state']!r}"
+        if list(now.done) != self.request["steps"]:
+            return f"the target is at {now.state!r}, asked is {self.request['state']!r}"
         self.now = now
         self.conditions = {
             "device_model": self.target.model_in_place(),
@@ -62,7 +65,7 @@ class Visit:
         }
         if self.lustre:
             if why := tuned.why_not(self.hosts, self.conditions["tunables"].get(tuned.NOTE)):
-                raise Failure(f"no cell of state {self.now['state']} was measured: {why}")
+                raise Failure(f"no cell of state {self.now.state} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         return None
 
@@ -71,25 +74,25 @@ class Visit:
         seen = self.check()
         return None if seen["agreed"] else f"the state changed while its last cell was measured: {self.differs}"
 
-    def check(self) -> dict:
+    def check(self) -> Check:
         """Token, epoch and fingerprint against what this visit expects."""
         began = time.monotonic()
         now = token.read(self.mount)
         prints = fingerprint(self.target)
         self.differs = "its token is another one" if now != self.now else differs(self.target, self.now, prints)
         return {
-            "state": self.now["state"],
-            "epoch": self.now["epoch"],
-            "status": now["status"] if now else None,
+            "state": self.now.state,
+            "epoch": self.now.epoch,
+            "status": now.status if now else None,
             "fingerprint": prints["hash"],
             "agreed": self.differs is None,
-            "instance": self.now["instance"],
-            "rebuilt": self.request.get("first_instance") not in (None, self.now["instance"]),
-            "emptied_because": self.now["emptied_because"],
+            "instance": self.now.instance,
+            "rebuilt": self.request.get("first_instance") not in (None, self.now.instance),
+            "emptied_because": self.now.emptied_because,
             "seconds": time.monotonic() - began,
         }
 
-    def cell(self, cell: dict) -> str | None:
+    def cell(self, cell: Cell) -> str | None:
         """Measure one cell and keep its observation; why not, when the state is not as asked."""
         if self.watch.orphaned():
             raise Orphaned
@@ -124,16 +127,16 @@ class Visit:
         outbox.keep(outbox.place(self.target, self.request, cell), observation)
         return broken
 
-    def why_not(self, cell: dict) -> str | None:
+    def why_not(self, cell: Cell) -> str | None:
         """Why a cell cannot be run as asked in this state, on this machine or this site; None when it can."""
-        of_state = structure.unsupported(self.now) if cell["kind"] == "planned" else None
+        of_state = structure.unsupported(self.now.notes) if cell["kind"] == "planned" else None
         return (
             of_state
             or io_groups.why_not(self.target, cell["phases"])
             or servercache.why_not(self.hosts, cell["phases"])
         )
 
-    def no_room(self, cell: dict) -> str | None:
+    def no_room(self, cell: Cell) -> str | None:
         """Why the files that a cell makes would be more than the target's claim allows; None where they are not.
 
         A file system of its own the kernel keeps from growing.
@@ -141,7 +144,7 @@ class Visit:
         if self.target.own_stores:
             return None
         try:
-            room = Room(self.target, held=self.now["held_bytes"])
+            room = Room(self.target, held=self.now.held_bytes)
             room.must_hold(cell.get("makes_bytes", 0), f"cell {cell['name']}")
         except Failure as why:
             return str(why)
@@ -175,8 +178,8 @@ class Visit:
         return None
 
     def observation(
-        self, cell: dict, began: str, seen: dict, phases: list[dict], status: str, why: str | None
-    ) -> dict[str, Any]:
+        self, cell: Cell, began: str, seen: Check, phases: list[PhaseResult], status: Outcome, why: str | None
+    ) -> Observation:
         """What is kept of a cell, all raw output in it."""
         return {
             "schema": 1,

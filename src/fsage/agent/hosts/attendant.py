@@ -52,7 +52,7 @@ class Attendant:
 
     def do(self, do: str, **given: Any) -> dict[str, Any]:
         """Do one of the following."""
-        works: dict[str, Callable[..., dict]] = {
+        works: dict[str, Callable[..., dict[str, Any]]] = {
             "drop": self.drop,
             "read": self.read,
             "server_cache": self.server_cache,

@@ -30,6 +30,8 @@ from fsage.agent.hosts.armed import Armed
 from fsage.agent.hosts.attendant import drop_of
 from fsage.agent.hosts.library import BOOT, packed, sent
 from fsage.agent.message import Unacceptable
+from fsage.agent.request import Host as Known
+from fsage.agent.request import Inventory, Request, clients_of, servers_of
 from fsage.agent.shell import SSH
 from fsage.agent.target import Target
 
@@ -50,7 +52,7 @@ class Lost(Failure):
 class Host:
     """One other host: `{"name", "python", "local"}` as the inventory has it, and its role."""
 
-    def __init__(self, host: dict, role: str) -> None:
+    def __init__(self, host: Known, role: str) -> None:
         self.name, self.role = host["name"], role
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
         command = shlex.join(["exec", host["python"], "-I", "-S", "-c", ATTEND])
@@ -131,12 +133,12 @@ class Host:
         self.said.close()
 
 
-def of(request: dict[str, Any]) -> dict[str, list[dict]]:
+def of(request: Request) -> Inventory:
     """The hosts of a request: clients, of whom the first launches, and servers."""
-    return request.get("hosts") or {"clients": [{"name": os.uname().nodename}], "servers": []}
+    return {"clients": clients_of(request) or [{"name": os.uname().nodename}], "servers": servers_of(request)}
 
 
-def meet(spec: Spec, request: dict[str, Any]) -> None:
+def meet(spec: Spec, request: Request) -> None:
     """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
@@ -157,7 +159,7 @@ class Hosts:
     where a client lacks something. What each client is, this one too, is in `alike`.
     """
 
-    def __init__(self, spec: Spec, claim: Claim | None, hosts: dict[str, list[dict]]) -> None:
+    def __init__(self, spec: Spec, claim: Claim | None, hosts: Inventory) -> None:
         self.said = time.monotonic()
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
@@ -225,7 +227,7 @@ class Hosts:
         eviction.read(target)
         self._answers(self.clients, READ_PATIENCE_S)
 
-    def ask_servers(self, **what: Any) -> dict[str, dict]:
+    def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
         """Tell every server, and return the answer of each."""
         return self._all(self.servers, lambda _: what)
 
@@ -275,7 +277,7 @@ class Hosts:
             "by_host": by_host,
         }
 
-    def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict]:
+    def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict[str, Any]]:
         """Tell every host `what(host)`, then wait for all answers."""
         hosts = list(hosts)
         for host in hosts:
@@ -284,7 +286,7 @@ class Hosts:
 
     def _answers(
         self, hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
-    ) -> dict[str, dict]:
+    ) -> dict[str, dict[str, Any]]:
         answers = {host.name: host.answer(patience_s, check_alive) for host in hosts}
         for name, answer in answers.items():
             if "failed" in answer:

@@ -13,6 +13,7 @@ from fsage.agent.device import models
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.limits import Limits, Shared
+from fsage.agent.request import Request
 from fsage.agent.target import Free, Lacking, Result, Target
 
 
@@ -47,7 +48,7 @@ class Directory(Target):
         return Lacking(missing, {})
 
     @classmethod
-    def create(cls, spec: Spec, request: dict[str, Any], check: bool) -> Result:
+    def create(cls, spec: Spec, request: Request, check: bool) -> Result:
         """As Target.create."""
         known = files.read_json(declaration.home_of(spec) / "claim.json")
         frozen.refuse(known or {}, spec)

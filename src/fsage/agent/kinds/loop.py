@@ -32,6 +32,7 @@ from fsage.agent.evidence.store import Store
 from fsage.agent.filesystem import FileSystem
 from fsage.agent.limits import Limits
 from fsage.agent.lustre.space import Wrong, nothing
+from fsage.agent.request import Request
 from fsage.agent.target import Free, Lacking, Result, Target
 from fsage.agent.undo import left_over, undo
 
@@ -71,7 +72,7 @@ class Loop(Target):
         return Lacking(missing, room_bytes)
 
     @classmethod
-    def create(cls, spec: Spec, request: dict[str, Any], check: bool) -> Result:
+    def create(cls, spec: Spec, request: Request, check: bool) -> Result:
         """As Target.create."""
         return images.make(spec, request, check)
 

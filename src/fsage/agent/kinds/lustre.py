@@ -17,6 +17,7 @@ from fsage.agent.limits import Limits
 from fsage.agent.lustre import limits, osts, placement, servers, space, stripes, tunables
 from fsage.agent.lustre import target as lustre
 from fsage.agent.target import Free, Lacking
+from fsage.agent.token import Token
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
 DEFAULTS: dict[str, Any] = {
@@ -190,11 +191,11 @@ class Lustre(Directory):
         """As Target.spread."""
         stripes.set_on(folder, {"stripe_count": stripes.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
 
-    def make_folders(self, state: Mapping[str, Any]) -> None:
+    def make_folders(self, state: Token) -> None:
         """As Target.make_folders."""
         placement.make_folders(self, state)
 
-    def placement(self, files: list[Path], state: Mapping[str, Any]) -> dict[str, Any]:
+    def placement(self, files: list[Path], state: Token) -> dict[str, Any]:
         """As Target.placement."""
         return placement.of_striped(self, files, state)
 

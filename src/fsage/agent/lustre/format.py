@@ -12,6 +12,7 @@ from fsage.agent import declaration, mounting
 from fsage.agent.declaration import LustreSpec, complete
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts
+from fsage.agent.request import Request
 from fsage.agent.shell import run
 
 TUNEFS = re.compile(r"^(Target|Index|Lustre FS|Mount type|Persistent mount opts|Parameters): *(.*?) *$", re.MULTILINE)
@@ -79,12 +80,13 @@ def mkfs_options(made: dict[str, str]) -> str:
     return " ".join([*words, *([f"-E {','.join(extended)}"] if extended else [])])
 
 
-def format_osts(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def format_osts(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Format `request["osts"]`, [{"device", "mount"}], if `request["destroy"]` is the file system's name.
 
     Each keeps its number and stays mounted where it was. All devices are looked at before the first is touched.
     """
-    lustre, asked = complete(declared)["lustre"], request.get("osts", [])
+    lustre = complete(declared)["lustre"]
+    asked: list[Any] = request.get("osts", [])
     if not lustre or request.get("destroy") != lustre["fsname"]:
         raise Refusal(
             f"formatting OSTs destroys all data on them and is done only when asked for by name: "

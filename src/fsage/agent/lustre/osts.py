@@ -16,6 +16,7 @@ from fsage.agent.evidence import ext4
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.lustre import params, space
 from fsage.agent.message import shown
+from fsage.agent.request import Request
 
 if TYPE_CHECKING:
     from fsage.agent.target import Target
@@ -24,7 +25,7 @@ NO_FILES = "files are asked for through a client: the last store"
 NOT_SEEN = "no host of the inventory's group `servers` serves it"
 
 
-def inspect(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def inspect(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """The verb `osts`: Store.summary, with `ost` and `host`, of each OST of the target that this host serves."""
     spec = complete(declared)
     if not (lustre := spec["lustre"]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from fsage.agent.errors import Failure
 from fsage.agent.lustre import stripes
 from fsage.agent.striping import Segment
 from fsage.agent.target import Target
+from fsage.agent.token import Token
 
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:
@@ -20,9 +21,9 @@ def placement(target: Target, written: list[Path], segments: Sequence[Segment] =
     return stripes.placement(written, lustre_of(target.spec), len(target.claim["lustre"]["osts"]), segments)
 
 
-def of_striped(target: Target, written: list[Path], state: Mapping[str, Any]) -> dict[str, Any]:
+def of_striped(target: Target, written: list[Path], state: Token) -> dict[str, Any]:
     """The same for a cell in `state` (its token), which may have a layout of its own; its segment files one by one."""
-    segments = striping.noted(state)
+    segments = striping.noted(state.notes)
     if not _in_folders(state):
         return placement(target, written, segments)
     measured = target.mounts[0] / "measured"
@@ -38,14 +39,14 @@ def of_striped(target: Target, written: list[Path], state: Mapping[str, Any]) ->
     return {"files": len(written), "looked_at": found, "stripes": dict(stripes_on), "astray": astray}
 
 
-def make_folders(target: Target, state: Mapping[str, Any]) -> None:
+def make_folders(target: Target, state: Token) -> None:
     """Make the directories that a state's segments need, where it has such. Raises Failure."""
     if _in_folders(state):
-        stripes.cut(target.mounts[0] / "measured", striping.noted(state))
+        stripes.cut(target.mounts[0] / "measured", striping.noted(state.notes))
 
 
-def _in_folders(state: Mapping[str, Any]) -> bool:
-    return bool(striping.noted(state)) and state["notes"]["stripe"]["realisation"] == striping.SEGMENTS
+def _in_folders(state: Token) -> bool:
+    return bool(striping.noted(state.notes)) and state.notes["stripe"]["realisation"] == striping.SEGMENTS
 
 
 def verify_fillers(target: Target) -> None:

@@ -7,7 +7,7 @@ nothing of them is ever in there. A dataset keeps its properties over reboots: w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from fsage.agent import files
 from fsage.agent.declaration import Spec, complete, home_of, lustre_of
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import params
+from fsage.agent.request import Phase, Request
 from fsage.agent.shell import run
 
 KEPT = "kept"
@@ -25,14 +26,14 @@ PROPERTY = "primarycache"
 class Servers(Protocol):
     """Who can ask every server (fsage.agent.hosts.others.Hosts)."""
 
-    def ask_servers(self, **what: Any) -> dict[str, dict]:
+    def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
         """The answer of each."""
 
 
 # On the launcher
 
 
-def why_not(hosts: Servers, phases: list[dict]) -> str | None:
+def why_not(hosts: Servers, phases: Sequence[Phase]) -> str | None:
     """Why the servers' cache cannot be what a cell's phases ask for; None when it can, or none asks."""
     setting = asked(phases)
     if setting == KEPT:
@@ -48,13 +49,13 @@ def why_not(hosts: Servers, phases: list[dict]) -> str | None:
     return None
 
 
-def asked(phases: list[dict]) -> str:
+def asked(phases: Sequence[Phase]) -> str:
     """What a cell's phases ask for: kept, or a value of the property."""
     return next((phase["server_cache"] for phase in phases if "server_cache" in phase), KEPT)
 
 
 @contextmanager
-def held(hosts: Servers, phases: list[dict]) -> Iterator[dict[str, dict[str, str]]]:
+def held(hosts: Servers, phases: Sequence[Phase]) -> Iterator[dict[str, dict[str, str]]]:
     """Have it so on every server while a cell runs; server -> dataset -> value as read back. Raises Failure."""
     setting = asked(phases)
     if setting == KEPT:
@@ -104,7 +105,7 @@ def put_back(spec: Spec) -> list[str]:
     return proof
 
 
-def server_cache_back(declared: Mapping[str, Any], request: dict[str, Any], check: bool) -> dict[str, Any]:
+def server_cache_back(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """The verb that does so: for who was killed, and for the release."""
     spec = complete(declared)
     noted = files.read_json(_note_of(spec)) or {}

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def stats(lustre: LustreSpec) -> Counted:
     return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
 
 
-def sync(fsname: str, hosts: Sequence[dict[str, Any]]) -> int | None:
+def sync(fsname: str, hosts: Sequence[Mapping[str, Any]]) -> int | None:
     """Have every target on these servers commit now; how many objects the MDTs among them have still to destroy.
 
     None where no MDT can be asked. An MDT counts them only once it has committed the unlinks. Raises Failure.

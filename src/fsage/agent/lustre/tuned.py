@@ -14,6 +14,8 @@ from fsage.agent import files
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre.servercache import Servers
 from fsage.agent.prealloc_ask import read, size_words
+from fsage.agent.request import Inventory, Request
+from fsage.agent.structure.step import Step
 from fsage.agent.target import Target
 
 NOTE = "preallocation"  # its key in tunables.json
@@ -40,13 +42,14 @@ def why_not(servers: Servers, noted: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def verify_step(target: Target, request: dict[str, Any], step: dict[str, Any]) -> None:
+def verify_step(target: Target, request: Request, step: Step) -> None:
     """`Refusal` unless the servers' preallocation is what a step that leaves the pieces to them asks for."""
     from fsage.agent.hosts.others import Hosts, of  # whose agents import this module's users
+    from fsage.agent.steps.interleave import TOGETHER, Interleave
 
-    if not target.has_osts or step.get("method") != "together":
+    if not target.has_osts or not isinstance(step, Interleave) or step.method != TOGETHER:
         return
-    wanted = step["granularity_bytes"]
+    wanted = step.granularity_bytes
     noted = (files.read_json(target.home / "tunables.json") or {}).get(NOTE)
     size = read(noted["asked"]).size_bytes if noted else None
     if not noted or (size != wanted and "table" not in noted["asked"]):
@@ -56,7 +59,7 @@ def verify_step(target: Target, request: dict[str, Any], step: dict[str, Any]) -
             f"tune_prealloc_size={size_words(wanted)} first"
         )
     hosts = of(request)
-    only_servers = {"clients": hosts["clients"][:1], "servers": hosts["servers"]}
+    only_servers: Inventory = {"clients": hosts["clients"][:1], "servers": hosts["servers"]}
     with closing(Hosts(target.spec, target.claim, only_servers)) as others:
         if why := why_not(others, noted):
             raise Refusal(f"target {target.name}: {why}")

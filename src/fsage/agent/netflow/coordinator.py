@@ -47,14 +47,14 @@ def run(asked: dict[str, Any], launcher: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _shares(asked: dict[str, Any]) -> list[list]:
+def _shares(asked: dict[str, Any]) -> list[list[Any]]:
     if asked["phase"] == "models":
         parts = [index.part(asked["index"], number) for number in range(asked["tasks"])]
         return share.of_entries(index.front(parts, asked["models_read"]), asked)
     return share.spans(asked["segments"][-1][1], asked["transfer_bytes"], asked)
 
 
-def _distribute(ready: list[Task], shares: list[list], tasks: Tasks) -> list[dict[str, Any]]:
+def _distribute(ready: list[Task], shares: list[list[Any]], tasks: Tasks) -> list[dict[str, Any]]:
     """Give every task a share, and further ones to whoever has done one; the results.
 
     Hosts have clocks of their own: a task's seconds count from its first share on, and are added to when that was sent.

@@ -47,7 +47,7 @@ class Tasks:
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `close`
         self.connections: list[Connection] = []
         self.children: list[Any] = []
-        self.launched: subprocess.Popen | None = None
+        self.launched: subprocess.Popen[Any] | None = None
         self.code = b""  # for who has nothing of fsage
         self.door: Door | None = None
         if launcher:

@@ -25,7 +25,7 @@ class Work(ABC):
         self.moved_bytes = self.records = self.checksum = 0
 
     @abstractmethod
-    def do(self, share: list) -> None:
+    def do(self, share: list[Any]) -> None:
         """Do one share. Raises Failure."""
 
     def end(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Generate(Work):
         super().__init__(asked, number, check_alive)
         self.maker = Maker(self.seed, self.block_bytes, asked["models"], asked["models_read"])
 
-    def do(self, share: list) -> None:
+    def do(self, share: list[Any]) -> None:
         for offset, length in self.transfers(*share):
             first = offset // self.block_bytes
             self.file.write(offset, b"".join(map(self.maker.block, range(first, first + length // self.block_bytes))))
@@ -68,7 +68,7 @@ class Index(Work):
         super().__init__(asked, number, check_alive)
         self.entries: list[bytes] = []
 
-    def do(self, share: list) -> None:
+    def do(self, share: list[Any]) -> None:
         for offset, length in self.transfers(*share):
             data = self.file.read(offset, length)
             self.moved_bytes += length
@@ -90,7 +90,7 @@ class Index(Work):
 class Models(Work):
     """Reads the records of its entries, each with the block that it is in."""
 
-    def do(self, share: list) -> None:
+    def do(self, share: list[Any]) -> None:
         for model, offset, length in share:
             self.check_alive()
             block, at = divmod(offset, self.block_bytes)

@@ -1,37 +1,39 @@
-"""Step `free_reserved_run`: the run of blocks that `fragmented_file` reserved becomes free, long enough for its file.
-
-Keys: generation.
-"""
+"""Step `free_reserved_run`: the run of blocks that `fragmented_file` reserved becomes free; its file fits there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from fsage.agent.steps.fragmented_file import RESERVED
 from fsage.agent.structure import files
-from fsage.agent.target import Target
+from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
-SHARDED = False
-KEPT = 2
-
-
-def describe(step: dict) -> str:
-    """The step in words."""
-    return "set a run of blocks free"
+if TYPE_CHECKING:
+    from fsage.agent.target import Target
 
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
-    """Delete the file that kept it."""
-    path = files.path_of(target.mounts, step["generation"], KEPT)
-    gone = path.exists()
-    path.unlink(missing_ok=True)
-    return {"files": int(gone)}
+@dataclass(frozen=True)
+class FreeReservedRun(Step):
+    """Set the run free."""
 
+    def describe(self) -> str:
+        """The step in words."""
+        return "set a run of blocks free"
 
-def expect(there: dict, step: dict, capacity_bytes: int) -> None:
-    """It is gone."""
-    there.pop((step["generation"], KEPT), None)
+    def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+        """Delete the file that reserved it."""
+        path = files.path_of(target.mounts, self.generation, RESERVED)
+        gone = path.exists()
+        path.unlink(missing_ok=True)
+        return Work(int(gone))
 
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """It is gone."""
+        files.pop((self.generation, RESERVED), None)
 
-def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
-    """One file of three."""
-    shares[0].update(deleted_files=1, deleted_share_files=1 / 3, deleted_share_bytes=1 / 3)
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """One file of three."""
+        shares[0]["deleted_files"] = 1
+        shares[0]["deleted_share_files"] = shares[0]["deleted_share_bytes"] = 1 / 3

@@ -1,29 +1,105 @@
-"""Step `populate`: files worth `percent` of the capacity are added.
+"""Step `populate`: files worth a share of the capacity are added.
 
-Keys: generation, percent, file_bytes (list), method (fallocate, write, buffered), request_bytes, files_at_once. How the
-files get their blocks decides where holes are left: on each store `files_at_once` of them grow at once, in turns, a
-request each.
+How the files get their blocks decides where holes are left: on each store `files_at_once` of them grow at once, in
+turns, a request each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from fsage.agent import filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.room import Room
 from fsage.agent.structure import files
-from fsage.agent.target import Target
+from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
-SHARDED = True
+if TYPE_CHECKING:
+    from fsage.agent.target import Target
+
+BLOCK_BYTES = 4096
 
 
-def describe(step: dict) -> str:
-    """The step in words."""
-    return f"populate generation {step['generation']} to {step['percent']}%"
+@dataclass(frozen=True)
+class Populate(Step):
+    """Add files of `file_bytes`, mixed in equal byte shares, worth `percent` of the capacity."""
+
+    SHARDED: ClassVar[bool] = True
+    PLAYBOOK: ClassVar[str] = "populate.yml"
+
+    percent: int
+    file_bytes: tuple[int, ...]
+    seed: int | None
+    method: files.Method = "fallocate"
+    request_bytes: int = 4 << 20
+    files_at_once: int = 16
+
+    def on_target(self, scale_file_size: float, seed: int) -> Step:
+        """With file sizes scaled to whole 4 KiB, and the seed."""
+        scaled = tuple(max(1, round(size * scale_file_size / BLOCK_BYTES)) * BLOCK_BYTES for size in self.file_bytes)
+        return replace(self, file_bytes=scaled, seed=seed if self.seed is None else self.seed)
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"populate generation {self.generation} to {self.percent}%"
+
+    def sizes(self, capacity_bytes: int) -> tuple[int, ...]:
+        """Sizes of its files by index."""
+        return file_sizes(self.percent, self.file_bytes, capacity_bytes)
+
+    def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+        """Make this shard's files."""
+        mounts, sizes = target.mounts, self.sizes(target.capacity_bytes)
+        room = Room(target, making=[self.generation])
+        room.must_hold(sum(sizes), self.describe())
+        files.make_room(mounts, self.generation)
+        mine = range(shard.index, len(sizes), shard.count)
+
+        def some(thread: int) -> None:
+            for batch in batches(mine[thread :: shard.threads], len(mounts), self.files_at_once):
+                paths = {index: files.path_of(mounts, self.generation, index) for index in batch}
+                # what was made before another host was lost stays
+                missing = [index for index, path in paths.items() if not _made(path, sizes[index])]
+                try:
+                    room.in_turns(
+                        [paths[index] for index in missing],
+                        [sizes[index] for index in missing],
+                        self.request_bytes,
+                        self.method,
+                        check_lease,
+                    )
+                except OSError as error:
+                    index = int(Path(error.filename).name)
+                    raise Failure(
+                        f"populating stopped at file {index + 1} of {len(sizes)} ({error.filename}, {sizes[index]} "
+                        f"bytes): {error.strerror}; asked were {self.percent}% of {target.capacity_bytes} bytes"
+                    ) from error
+
+        if shard.threads == 1:
+            with filesystems.one_cpu():
+                some(0)
+        else:
+            with ThreadPoolExecutor(shard.threads) as pool:
+                list(pool.map(some, range(shard.threads)))
+        return Work(len(mine))
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """Its files are there."""
+        files.update({(self.generation, index): size for index, size in enumerate(self.sizes(capacity_bytes))})
+
+    def verify(self, target: Target) -> None:
+        """On Lustre a sample of its files must lie on the OSTs that were declared."""
+        target.verify_fillers()
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """A generation more."""
+        sizes = self.sizes(capacity_bytes)
+        shares.append(filled(self.generation, sum(sizes), len(sizes), capacity_bytes, self.percent))
 
 
 @lru_cache(maxsize=8)
@@ -47,75 +123,24 @@ def file_sizes(percent: int, sizes_bytes: tuple[int, ...], capacity_bytes: int) 
         total += size
 
 
-def sizes_of(done: list[dict], generation: int, capacity_bytes: int) -> tuple[int, ...]:
+def sizes_of(done: Sequence[Step], generation: int, capacity_bytes: int) -> tuple[int, ...]:
     """Sizes of the files of a generation that was populated among the steps `done`."""
-    made = next(one for one in done if one["kind"] == "populate" and one["generation"] == generation)
-    return file_sizes(made["percent"], tuple(made["file_bytes"]), capacity_bytes)
-
-
-def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
-    """Make this shard's files."""
-    generation, mounts = step["generation"], target.mounts
-    sizes = file_sizes(step["percent"], tuple(step["file_bytes"]), target.capacity_bytes)
-    room = Room(target, making=[generation])
-    room.must_hold(sum(sizes), describe(step))
-    files.make_room(mounts, generation)
-    mine = range(shard["index"], len(sizes), shard["count"])
-    threads = shard.get("threads", 1)
-
-    def some(thread: int) -> None:
-        for batch in batches(mine[thread::threads], len(mounts), step["files_at_once"]):
-            paths = {index: files.path_of(mounts, generation, index) for index in batch}
-            # what was made before another host was lost stays
-            missing = [index for index, path in paths.items() if not _made(path, sizes[index])]
-            try:
-                room.in_turns(
-                    [paths[index] for index in missing],
-                    [sizes[index] for index in missing],
-                    step["request_bytes"],
-                    step["method"],
-                    check_lease,
-                )
-            except OSError as error:
-                index = int(Path(error.filename).name)
-                raise Failure(
-                    f"populating stopped at file {index + 1} of {len(sizes)} ({error.filename}, {sizes[index]} bytes): "
-                    f"{error.strerror}; asked were {step['percent']}% of {target.capacity_bytes} bytes"
-                ) from error
-
-    if threads == 1:
-        with filesystems.one_cpu():
-            some(0)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(some, range(threads)))
-    return {"files": len(mine)}
+    made = next(step for step in done if isinstance(step, Populate) and step.generation == generation)
+    return made.sizes(capacity_bytes)
 
 
 def batches(indices: range, stores: int, at_once: int) -> Iterator[list[int]]:
     """Cut a shard's files into those that grow at once: `at_once` on each store, of which file i is on i mod stores."""
     on = [[index for index in indices if index % stores == store] for store in range(stores)]
     for first in range(0, max(map(len, on)), at_once):
-        yield sorted(index for one in on for index in one[first : first + at_once])
+        yield sorted(index for of_store in on for index in of_store[first : first + at_once])
 
 
 def _made(path: Path, size: int) -> bool:
     return path.exists() and path.stat().st_size == size
 
 
-def expect(there: dict, step: dict, capacity_bytes: int) -> None:
-    """Its files are there."""
-    sizes = sizes_of([step], step["generation"], capacity_bytes)
-    there.update({(step["generation"], index): size for index, size in enumerate(sizes)})
-
-
-def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
-    """A generation more."""
-    sizes = sizes_of([step], step["generation"], capacity_bytes)
-    shares.append(filled(step["generation"], sum(sizes), len(sizes), capacity_bytes, step["percent"]))
-
-
-def filled(generation: int, size: int, count: int, capacity_bytes: int, percent: float) -> dict:
+def filled(generation: int, size: int, count: int, capacity_bytes: int, percent: float) -> Achieved:
     """The shares of a generation of which nothing was deleted yet."""
     return {
         "generation": generation,

@@ -1,16 +1,7 @@
-"""What a state is made of: which files a structure has, and the kinds of step that bring it about.
+"""What a state is made of: which files a structure has, and the steps that lead to it.
 
 Everything follows from the steps, their seeds and the capacity, so any host can work on its shard alone and anyone can
-compute afterwards what must be there. One module a kind of step, fsage.agent.steps.<kind>; each offers
-- `describe(step) -> str`: the step in words;
-- `work(target, step, done, shard, check_lease) -> dict`: do one shard of it and return `files`, how many changed, and
-  what else should be noted with the state, or `unsupported`, why this machine cannot. `check_lease` is called before
-  each file; what it raises ends the step. Raises Failure;
-- `expect(files, step, capacity_bytes)`: change {(generation, index): bytes} into what must be there after the step;
-- `achieve(shares, step, done, capacity_bytes)`: add to what the steps before, `done`, achieved: a dict a generation;
-- `SHARDED`: whether several hosts may share the work.
-A step that goes on from a smaller one of its kind offers `continues(last, step) -> bool` too; one whose files have
-names of their own offers `named(mounts, noted) -> list[Path]`, these files by what its `work` noted.
+compute afterwards what must be there. A kind of step is a module of fsage.agent.steps with a class in it, a Step.
 """
 
 from __future__ import annotations
@@ -18,59 +9,76 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from fsage.agent import steps
+from fsage.agent import steps, typed
 from fsage.agent.errors import Failure
+from fsage.agent.message import Unacceptable, shown
 from fsage.agent.structure.files import path_of
-
-Step = dict[str, Any]
+from fsage.agent.structure.step import Achieved, Files, Notes, Step
 
 
 @cache
 def kinds() -> list[str]:
-    """Names of the kinds of step there are."""
+    """Names of the kinds of step there are: the modules of fsage.agent.steps."""
     return sorted(found.name for found in pkgutil.iter_modules(steps.__path__))
 
 
-def of(step: Step) -> ModuleType:
-    """The module of a step. Raises Failure for a kind that there is not."""
-    if step["kind"] not in kinds():
-        raise Failure(f"unknown kind of step {step['kind']!r}: there are {', '.join(kinds())}")
-    return importlib.import_module(f"{steps.__name__}.{step['kind']}")
+@cache
+def of(kind: str) -> type[Step]:
+    """The class of a kind of step."""
+    module = importlib.import_module(f"{steps.__name__}.{kind}")
+    (found,) = (
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, Step) and one.__module__ == module.__name__
+    )
+    return found
 
 
-def continues(last: Step, step: Step) -> bool:
-    """Whether `step` goes on from where `last`, a step of the same kind, left."""
-    goes_on = getattr(of(step), "continues", None)
-    return last["kind"] == step["kind"] and goes_on is not None and goes_on(last, step)
+def read(value: Any, where: str = "step") -> Step:
+    """A step as it stands in a request or a token. Raises Unacceptable naming the field and what is wanted."""
+    kind = value.get("kind") if isinstance(value, dict) else value
+    if not isinstance(kind, str) or kind not in kinds():
+        raise Unacceptable(f"{where}.kind is {shown(kind)}: one of {', '.join(kinds())} is wanted")
+    step = typed.read_block(of(kind), {key: one for key, one in value.items() if key != "kind"}, where)
+    if getattr(step, "seed", 0) is None:
+        raise Unacceptable(f"{where}.seed is None: a whole number is wanted")
+    return step
 
 
-def expected(done: list[Step], capacity_bytes: int) -> dict[tuple[int, int], int | None]:
+def read_all(values: Any, where: str = "steps") -> list[Step]:
+    """Steps, in order. Raises Unacceptable."""
+    if not isinstance(values, list):
+        raise Unacceptable(f"{where} is {shown(values)}: a list is wanted")
+    return [read(value, f"{where}[{number}]") for number, value in enumerate(values)]
+
+
+def expected(done: Sequence[Step], capacity_bytes: int) -> Files:
     """(generation, index) -> bytes of every file that must be there after the steps `done`; None: of any size."""
-    files: dict[tuple[int, int], int | None] = {}
+    files: Files = {}
     for step in done:
-        of(step).expect(files, step, capacity_bytes)
+        step.expect(files, capacity_bytes)
     return files
 
 
-def achieved(done: list[Step], capacity_bytes: int) -> list[dict[str, Any]]:
+def achieved(done: Sequence[Step], capacity_bytes: int) -> list[Achieved]:
     """Nominal beside achieved shares of every generation, in files and in bytes."""
-    shares: list[dict[str, Any]] = []
+    shares: list[Achieved] = []
     for number, step in enumerate(done):
-        of(step).achieve(shares, step, done[:number], capacity_bytes)
+        step.achieve(shares, list(done[:number]), capacity_bytes)
     return shares
 
 
-def unsupported(now: dict[str, Any]) -> str | None:
-    """Why the state of a token could not be brought about on this machine, as a step noted; None when it could."""
-    return next((notes["unsupported"] for notes in now.get("notes", {}).values() if "unsupported" in notes), None)
+def unsupported(notes: Mapping[str, Notes]) -> str | None:
+    """Why a state with such notes could not be reached on this machine, as a step noted; None when it could."""
+    return next((noted["unsupported"] for noted in notes.values() if "unsupported" in noted), None)
 
 
-def verify(mounts: list[Path], done: list[Step], capacity_bytes: int, notes: dict[str, Any] | None = None) -> None:
+def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes: Mapping[str, Notes]) -> None:
     """Compare what lies on the stores with what `done` asks, by name and size; Failure names the first differences.
 
     `notes`: what was noted with the state, by the kind of step.
@@ -79,8 +87,7 @@ def verify(mounts: list[Path], done: list[Step], capacity_bytes: int, notes: dic
         path_of(mounts, generation, index): size for (generation, index), size in expected(done, capacity_bytes).items()
     }
     for step in done:
-        if named := getattr(of(step), "named", None):
-            wanted.update(dict.fromkeys(named(mounts, (notes or {})[step["kind"]])))
+        wanted.update(dict.fromkeys(step.named(mounts, notes.get(step.kind, {}))))
     present = {Path(entry.path): entry.stat().st_size for mount in mounts for entry in fillers(mount)}
     missing = sorted(set(wanted) - set(present))
     extra = sorted(set(present) - set(wanted))
@@ -93,7 +100,7 @@ def verify(mounts: list[Path], done: list[Step], capacity_bytes: int, notes: dic
         )
 
 
-def fillers(mount: Path) -> list[os.DirEntry]:
+def fillers(mount: Path) -> list[os.DirEntry[str]]:
     """Directory entries of all filler files of one store, by generation and name."""
     root = mount / "filler"
     if not root.is_dir():

@@ -9,16 +9,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import CDLL, c_int64, get_errno
 from pathlib import Path
+from typing import Literal
 
 from fsage.agent import places
 
+Method = Literal["fallocate", "write", "buffered"]
 LIBC = CDLL(None, use_errno=True)
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
-def fate(seed: int, generation: int, index: int) -> float:
+def fate(seed: int | None, generation: int, index: int) -> float:
     """The uniform number u in [0, 1) that decides over one file: fragment deletes it when u < BB/100."""
     key = f"{seed}:{generation}:{index}".encode()
     return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big") / 2**56
@@ -47,7 +49,7 @@ def in_turns(
     paths: Sequence[Path],
     sizes: Sequence[int],
     request_bytes: int,
-    method: str,
+    method: Method,
     check_lease: Callable[[], None] = lambda: None,
 ) -> None:
     """Make files that grow at once: each gets a request, then each the next, until all have their sizes.

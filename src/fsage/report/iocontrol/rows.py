@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -189,13 +189,13 @@ def scheduler_label(name: str) -> str:
     return f"{words.get(base, base)}{f' ({layout})' if layout else ''}"
 
 
-def _scheduler(params: dict, odd: Sequence[str]) -> str:
+def _scheduler(params: dict[str, Any], odd: Sequence[str]) -> str:
     """The scheduler, and what else tells cells apart that are alike in pattern and state."""
     cgroup = [] if params["cgroup"] == "v2" else [f"cgroup-{params['cgroup']}"]
     return " ".join([params["scheduler"], *cgroup, *(f"{key}={params.get(key)}" for key in odd)])
 
 
-def _charged(params: dict) -> str:
+def _charged(params: dict[str, Any]) -> str:
     if params["scheduler"] != "iocost":
         return ""
     return (

@@ -1,53 +1,56 @@
-"""Step `cut`: every file of a generation is cut to a share of what it was made with.
-
-Keys: generation, kept_percent.
-"""
+"""Step `cut`: every file of a generation is cut to a share of what it was made with."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from fsage.agent.steps.populate import sizes_of
 from fsage.agent.structure import files
+from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 from fsage.agent.target import Target
 
-SHARDED = True
 
+@dataclass(frozen=True)
+class Cut(Step):
+    """Keep `kept_percent` of each file of the generation."""
 
-def describe(step: dict) -> str:
-    """The step in words."""
-    return f"cut the files of generation {step['generation']} to {step['kept_percent']}%"
+    SHARDED: ClassVar[bool] = True
 
+    kept_percent: int
 
-def continues(last: dict, step: dict) -> bool:
-    """Less is kept of what is left."""
-    return {**last, "kept_percent": 0} == {**step, "kept_percent": 0} and step["kept_percent"] < last["kept_percent"]
+    def describe(self) -> str:
+        """The step in words."""
+        return f"cut the files of generation {self.generation} to {self.kept_percent}%"
 
+    def continues(self, last: Step) -> bool:
+        """Less is kept of what is left."""
+        if not isinstance(last, Cut):
+            return False
+        return replace(last, kept_percent=self.kept_percent) == self and self.kept_percent < last.kept_percent
 
-def kept_bytes(step: dict, size: int) -> int:
-    """What is kept of a file."""
-    return size * step["kept_percent"] // 100
+    def kept_bytes(self, size: int) -> int:
+        """What is kept of a file."""
+        return size * self.kept_percent // 100
 
+    def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+        """Cut this shard's files."""
+        cut = 0
+        for index, size in enumerate(sizes_of(done, self.generation, target.capacity_bytes)):
+            if index % shard.count == shard.index:
+                check_lease()
+                os.truncate(files.path_of(target.mounts, self.generation, index), self.kept_bytes(size))
+                cut += 1
+        return Work(cut)
 
-def work(target: Target, step: dict, done: list[dict], shard: dict, check_lease: Callable[[], None]) -> dict:
-    """Cut this shard's files."""
-    cut = 0
-    for index, size in enumerate(sizes_of(done, step["generation"], target.capacity_bytes)):
-        if index % shard["count"] == shard["index"]:
-            check_lease()
-            os.truncate(files.path_of(target.mounts, step["generation"], index), kept_bytes(step, size))
-            cut += 1
-    return {"files": cut}
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """They are smaller."""
+        for (generation, index), size in files.items():
+            if generation == self.generation and size is not None:
+                files[generation, index] = self.kept_bytes(size)
 
-
-def expect(there: dict, step: dict, capacity_bytes: int) -> None:
-    """They are smaller."""
-    for (generation, index), size in there.items():
-        if generation == step["generation"]:
-            there[generation, index] = kept_bytes(step, size)
-
-
-def achieve(shares: list[dict], step: dict, done: list[dict], capacity_bytes: int) -> None:
-    """How much of the generation's bytes is gone."""
-    shares[-1].update(deleted_share_bytes=1 - step["kept_percent"] / 100)
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """How much of the generation's bytes is gone."""
+        shares[-1]["deleted_share_bytes"] = 1 - self.kept_percent / 100

@@ -1,0 +1,117 @@
+"""A step towards a state: what every kind of step is and offers, with what most of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+
+from fsage.agent.typed import to_json
+
+if TYPE_CHECKING:
+    from fsage.agent.target import Target
+
+Files = dict[tuple[int, int], "int | None"]
+"""(generation, index) -> bytes of a file that must be there; None: of any size."""
+Notes = dict[str, Any]
+"""What a step notes of its work, for the state's token: plain JSON."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One host's part of a step that several share: file i is of host i mod `count`."""
+
+    index: int = 0
+    count: int = 1
+    threads: int = 1
+
+
+ALONE = Shard()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What came of a shard: how many files it changed, and notes; `unsupported` among them: why it cannot be done."""
+
+    files: int
+    notes: Notes = field(default_factory=dict)
+
+
+class Achieved(TypedDict):
+    """Nominal beside achieved shares of a generation of files, of the capacity and of its own files and bytes."""
+
+    generation: int
+    capacity_percent: float
+    capacity_percent_achieved: float
+    files: int
+    bytes: int
+    fragmentation_percent: int
+    deleted_files: int
+    deleted_share_files: float
+    deleted_share_bytes: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of them; a kind is a subclass in a module of fsage.agent.steps that has the kind's name.
+
+    Fields are numbers, texts and lists, as they stand in a request, with units in their names. `generation` numbers the
+    files that belong together, from 1. A seed is None only until a request is made (`on_target`).
+    """
+
+    kind: ClassVar[str] = ""
+    SHARDED: ClassVar[bool] = False
+    """Whether several hosts may share the work."""
+    PLAYBOOK: ClassVar[str] = "apply_step.yml"
+
+    generation: int
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__module__.rpartition(".")[2]
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as it stands in a request, a token and a record."""
+        written = {one.name: to_json(getattr(self, one.name)) for one in fields(self)}
+        absent = {one.name for one in fields(self) if one.default is None and written[one.name] is None}
+        return {"kind": self.kind, **{name: value for name, value in written.items() if name not in absent}}
+
+    @classmethod
+    def from_json(cls, value: Any, where: str) -> Step:
+        """The step of whatever kind `value` is. Raises Unacceptable."""
+        from fsage.agent import structure  # which knows all kinds
+
+        return structure.read(value, where)
+
+    def on_target(self, scale_file_size: float, seed: int) -> Step:
+        """The step for a target that scales file sizes, with `seed` where it names none."""
+        without = getattr(self, "seed", seed) is None
+        return replace(self, **{"seed": seed}) if without else self
+
+    def describe(self) -> str:
+        """The step in words, as an order."""
+        raise NotImplementedError
+
+    def continues(self, last: Step) -> bool:
+        """Whether it goes on from where `last`, a smaller step of its kind, left."""
+        return False
+
+    def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+        """Do one shard of it; `done`: the steps before.
+
+        `check_lease` is called before each file; what it raises ends the step. Raises Failure.
+        """
+        raise NotImplementedError
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """Change `files` into what must be there after the step."""
+
+    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
+        """Files that must be there too and have names of their own, by what its `work` noted."""
+        return []
+
+    def verify(self, target: Target) -> None:
+        """Look at what names and sizes do not tell of what was made. Raises Failure."""
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """Add to what the steps before, `done`, achieved: one entry a generation."""
