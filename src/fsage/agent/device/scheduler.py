@@ -38,7 +38,7 @@ def put(target: Target, name: str) -> None:
     """Give every loop device of the target the scheduler, noting the one that it has. Raises Failure."""
     for store, device, _ in target.stores():
         path, disk = _path(device), target.model.disk(store)
-        loop = {key: disk[key] for key in ("dev", "ino")}
+        loop = {key: disk[key] for key in ("image", "dev", "ino", "bytes")}
         entry = {"kind": "scheduler", "device": device, "before": _now(path), "disk": loop}
         favours = _favours(path)
         if favours.exists():
