@@ -16,7 +16,7 @@ SHOWN = 3
 
 def section(frame: pd.DataFrame) -> Section | None:
     """Samples and sentinels over their group, trends within states, and the passes over the device between them."""
-    drawn = [_sentinels(frame), _trends(frame), _passes(frame)]
+    drawn = [_sentinels(frame), _trends(frame), _reference_reads(frame)]
     said = [words for words, _ in drawn if words]
     figures = [figure for _, figures in drawn for figure in figures]
     return Section("Drift", " ".join(said), [*figures]) if said else None
@@ -61,7 +61,7 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     return f"{text}{': ' if drifting else ''}{said}, under false-discovery control.", []
 
 
-def _passes(frame: pd.DataFrame) -> tuple[str, list[Course]]:
+def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     """The reads of one fixed range of the device, first and last in each state: what the layout cannot change."""
     taken = frame[(frame["status"] == "valid") & (frame["kind"] == "reference") & frame[REFERENCE].notna()]
     taken = taken.sort_values(["began", "state", "order"], kind="stable")
@@ -74,7 +74,7 @@ def _passes(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     ratios = (pairs["reference_after"] / pairs["reference_before"]).tolist()
     words = [
         f"Between states: one fixed range of the device was read before and after {len(pairs)} states, "
-        f"from {points['y'].min():.3f}x to {points['y'].max():.3f}x of the median of these {len(points)} passes."
+        f"from {points['y'].min():.3f}x to {points['y'].max():.3f}x of the median of these {len(points)} reads."
     ]
     if ratios:
         held = median_interval(ratios)
@@ -87,10 +87,10 @@ def _passes(frame: pd.DataFrame) -> tuple[str, list[Course]]:
         way = "no drift" if result.p > ALPHA else "a rise" if (result.tau or 0) > 0 else "a fall"
         words.append(f"Over the study: {way} (Kendall's tau {result.tau:+.2f}, p={result.p:.2g}).")
     figure = Course(
-        "Passes over a fixed range",
-        _clouds(points, ("pass before", "pass after")),
-        Axis("pass, in the order of time"),
-        Axis("pass over the median of all"),
+        "Reference reads of a fixed range",
+        _clouds(points, ("reference before", "reference after")),
+        Axis("reference read, in the order of time"),
+        Axis("rate over the median of all"),
     )
     return " ".join(words), [figure]
 
