@@ -15,7 +15,7 @@ SHOWN = 3
 
 
 def section(frame: pd.DataFrame) -> Section | None:
-    """Samples and sentinels over their group, trends within states, and the passes over the device between them."""
+    """Samples and sentinels over their group, trends within states, and the reference reads between them."""
     drawn = [_sentinels(frame), _trends(frame), _reference_reads(frame)]
     said = [words for words, _ in drawn if words]
     figures = [figure for _, figures in drawn for figure in figures]
