@@ -94,7 +94,7 @@ class Place:
         monkeypatch.setattr(stripes, "of", self.lying)
         monkeypatch.setattr(stripes, "set_on", lambda *_: None)
         monkeypatch.setattr(stripes, "cut", lambda *_: [])
-        monkeypatch.setattr(database, "_verify_stripes", lambda *_: None)
+        monkeypatch.setattr(database.Database, "_verify_stripes", lambda *_: None)
         monkeypatch.setattr(blastdb, "made", self.made)
 
     def target(self, kind: str, capacity: int, alone: bool = False, stripe_count: int = 1) -> Target:
@@ -190,7 +190,7 @@ def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> N
         steps_of(kind), st.sampled_from(sorted(STEPS)).flatmap(steps_of), st.integers(4, 120), st.booleans(),
         st.sampled_from([1, stripes.ALL]),
     )  # fmt: skip
-    def held(first: dict, second: dict, capacity_mib: int, alone: bool, stripe_count: int) -> None:
+    def held(first: Step, second: Step, capacity_mib: int, alone: bool, stripe_count: int) -> None:
         target = place.target(of, capacity_mib * MIB, alone, stripe_count)
         free = os.statvfs(place.point)
         for number, step in enumerate((first, replace(second, generation=5)), 1):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from states import MIB, bring
 
-from fsage.agent import claim, images, lease, structure
+from fsage.agent import claim, images, lease, structure, typed
 from fsage.agent.cells import measure
 from fsage.agent.hosts import others
 from fsage.agent.target import open_target
@@ -179,8 +179,10 @@ def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, 
 
 LAUNCHER = """
 import json, sys
+from fsage.agent import asked
 from fsage.agent.cells import measure
-measure.measure(*json.load(sys.stdin), False)
+spec, request = json.load(sys.stdin)
+measure.measure(spec, asked.checked(request, request.pop("hosts")), False)
 """
 
 
@@ -190,7 +192,7 @@ def test_what_the_hosts_started_ends_with_a_launcher_that_is_killed(several):
     for phase in request["cells"][0]["phases"]:
         phase["jobs"] = {name: f"{job}time_based\nruntime=600\n" for name, job in phase["jobs"].items()}
     with subprocess.Popen([sys.executable, "-c", LAUNCHER], stdin=subprocess.PIPE, text=True) as launcher:
-        launcher.stdin.write(json.dumps([spec, request]))
+        launcher.stdin.write(json.dumps([spec, typed.to_json(request)]))
         launcher.stdin.close()
         deadline = time.monotonic() + 30
         while len(list(Path(spec["directory"]).glob("measured/measured.*"))) < len(NAMES):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
-from fsage.agent import structure
+from fsage.agent import structure, typed
 from fsage.agent.lustre import osts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,7 +91,7 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     (inventory / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     file = tmp_path / "state.json"
     request = {"study": "test", "state": "1.00", "steps": STEPS, "evidence": str(file), "tuning": {}}
-    (tmp_path / "request.json").write_text(json.dumps(request))
+    (tmp_path / "request.json").write_text(json.dumps(typed.to_json(request)))
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory)]
     playbooks = ["claim.yml", "scrub.yml", "populate.yml", "evidence.yml"]
     ran = subprocess.run(
