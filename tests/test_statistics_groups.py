@@ -13,12 +13,13 @@ from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons
 from fsage.report import drift
+from fsage.study.study import Headline
 
 MIB = 1 << 20
 STATES = {"10.00@264M": 300.0, "40.00@264M": 280.0, "80.00@264M": 240.0}
 PAIRS = [
-    SimpleNamespace(label="fullness", state="80.00", against="10.00"),
-    SimpleNamespace(label="half", state="40.00", against="10.00"),
+    Headline(label="fullness", state="80.00", against="10.00"),
+    Headline(label="half", state="40.00", against="10.00"),
 ]
 STUDY = SimpleNamespace(headline=PAIRS)
 
@@ -257,7 +258,7 @@ def test_passes_show_a_drift_between_states_and_what_a_state_did():
     assert re.search(r"Over the study: a fall \(Kendall's tau -(0\.9\d|1\.00), p=\d", found.text)
     assert re.search(r"After a state they reach 0\.99\dx of before \(0\.99\d-0\.99\d, 99\.2%\)\.", found.text)
     [figure] = found.figures
-    assert [(one.kind, len(one.ys)) for one in figure.clouds] == [("pass before", 8), ("pass after", 8)]
+    assert [(one.kind, len(one.ys)) for one in figure.clouds] == [("reference before", 8), ("reference after", 8)]
     assert figure.clouds[0].ys[0] > 1 > figure.clouds[1].ys[-1], "over the median of all"
 
 

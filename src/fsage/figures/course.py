@@ -13,8 +13,8 @@ from fsage.figures.values import Course
 LOOKS: dict[str, dict[str, Any]] = {
     "planned": {"marker": ".", "color": "0.65", "markersize": 4},
     "sentinel": {"marker": "D", "color": COLOURS[3], "markersize": 5, "markeredgecolor": "black"},
-    "pass before": {"marker": "o", "color": COLOURS[0], "markersize": 4.5},
-    "pass after": {"marker": "s", "color": COLOURS[1], "markersize": 4.5, "markeredgecolor": "black"},
+    "reference before": {"marker": "o", "color": COLOURS[0], "markersize": 4.5},
+    "reference after": {"marker": "s", "color": COLOURS[1], "markersize": 4.5, "markeredgecolor": "black"},
 }
 """What tells of drift, by the kind of a cloud."""
 

@@ -88,7 +88,7 @@ def _passes(frame: pd.DataFrame) -> tuple[str, list[Course]]:
         words.append(f"Over the study: {way} (Kendall's tau {result.tau:+.2f}, p={result.p:.2g}).")
     figure = Course(
         "Passes over a fixed range",
-        _clouds(points, ("pass before", "pass after")),
+        _clouds(points, ("reference before", "reference after")),
         Axis("pass, in the order of time"),
         Axis("pass over the median of all"),
     )

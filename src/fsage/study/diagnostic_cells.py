@@ -33,7 +33,7 @@ class ReferenceReads(Strict):
     )
 
     def cell(self, which: int) -> tuple[str, str, dict[str, Any]]:
-        """Return name, kind and parameters of the pass before (1) or after (2) a state."""
+        """Return name, kind and parameters of the reference read before (1) or after (2) a state."""
         params = of_workload("device_range", position=self.position, iteration=which)
         return ("reference_before", "reference_after")[which - 1], "reference", params
 
