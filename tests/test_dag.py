@@ -15,8 +15,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+STUDIES = sorted((path.stem for path in (ROOT / "config").glob("*.yaml")), key=len, reverse=True)
+
+
 def dry_run(tmp_path: Path, *words: str, options: tuple[str, ...] = (), **settings: object) -> tuple[str, Counter]:
-    """Plan lines, and jobs by the first word of their rule."""
+    """Plan lines, and jobs by the step of their rule, or its first word where it is of no study."""
     given = {"results": tmp_path / "results", "target": "local", **settings}
     config = [f"{key}={value}" for key, value in given.items() if value is not None]
     env = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
@@ -33,7 +36,8 @@ def dry_run(tmp_path: Path, *words: str, options: tuple[str, ...] = (), **settin
     table = (ran.stdout + ran.stderr).partition("Job stats:")[2].partition("\n\n")[0]
     jobs: Counter = Counter()
     for name, count in re.findall(r"^(\S+) +(\d+)$", table, re.MULTILINE):
-        jobs[name.partition("_")[0]] += int(count)
+        of_study = re.match(rf"(\w+?)_({'|'.join(STUDIES)})_", name)
+        jobs[of_study[1] if of_study else name.partition("_")[0]] += int(count)
     return ran.stdout, jobs
 
 

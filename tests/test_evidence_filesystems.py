@@ -213,4 +213,4 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
     with pytest.raises(ValueError, match="swap is on it; btrfs, ext4"):
         inspect(image, 0)
     found = inspect("/proc/self", 10)["stores"][0]
-    assert found["absent"]["free_bytes"] == "of proc no free space is read; only of ext4 (ldiskfs), XFS and btrfs"
+    assert found["absent"]["free_bytes"] == "of proc no free space is read; only of btrfs, ext4 (ldiskfs) and XFS"

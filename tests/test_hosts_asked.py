@@ -40,7 +40,7 @@ def another(place: Path, name: str, lie: str) -> dict:
         (OTHER_KERNEL, TRUTH, f"clients differ in kernel: n2: 0.1; n1: {os.uname().release}"),
         ("os.environ['PATH'] = '/none'", TRUTH, "n2 lacks fio: nothing can be measured without it"),
         ("sys.exit('no shell for you')", TRUTH, "host n2 does not answer: no shell for you; nothing was touched"),
-        (TRUTH, NO_ROOT, "oss1 (servers): no root"),
+        (TRUTH, NO_ROOT, "oss1 (servers): neither root nor its helper"),
     ],
 )
 @pytest.mark.root
