@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 from states import MIB, bring
 
-from fsage.agent import claim, images, lease, structure, typed
+from fsage.agent import claim, images, lease, typed
 from fsage.agent.cells import measure
 from fsage.agent.hosts import others
+from fsage.agent.steps.populate import Populate
 from fsage.agent.target import open_target
 from fsage.records.record import make_record
 from fsage.workloads import metadata, sequential
@@ -29,18 +30,7 @@ NAMES = ["n1", "n2", "n3"]
 BOOT = "#!{python}\nimport os, sys\n{lie}\nexec(sys.argv[-1])\n"
 SEQUENTIAL = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1}
 METADATA = {"workload": "metadata", "tool": "fio", "files_per_task": 20, "iteration": 1}
-STEP = structure.read(
-    {
-        "kind": "populate",
-        "generation": 1,
-        "percent": 10,
-        "file_bytes": [MIB],
-        "seed": 1,
-        "method": "fallocate",
-        "request_bytes": MIB,
-        "files_at_once": 4,
-    }
-)
+STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, files_at_once=4)
 
 
 @pytest.fixture

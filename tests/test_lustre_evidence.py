@@ -12,27 +12,15 @@ import pytest
 import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
-from fsage.agent import structure, typed
+from fsage.agent import typed
 from fsage.agent.lustre import osts
+from fsage.agent.steps.populate import Populate
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "tests" / "data" / "evidence"
 ASKED = "lctl get_param osd-*.lustre-OST*.fstype osd-*.lustre-OST*.mntdev"
 MIB = 1 << 20
-STEPS = [
-    structure.read(
-        {
-            "kind": "populate",
-            "generation": 1,
-            "percent": 1,
-            "file_bytes": [16 * MIB],
-            "seed": 1,
-            "method": "fallocate",
-            "request_bytes": 4 * MIB,
-            "files_at_once": 4,
-        }
-    )
-]
+STEPS = [Populate(1, percent=1, file_bytes=(16 * MIB,), seed=1, files_at_once=4)]
 
 
 def parameters(kind: str = "ldiskfs") -> str:

@@ -28,11 +28,11 @@ def test_the_helper_runs_these_commands_and_no_others(site: Site) -> None:
     ]
     for command, said in zip(wanted, ("", "", "", "0\n3\n", brw_stats(7)), strict=True):
         site.answer(command, said)
-    helper.lustre_locks(NOBODY, {"connections": [f"ldlm.namespaces.{OSC}"]})
+    helper.OF_LUSTRE["lustre-locks"](NOBODY, {"connections": [f"ldlm.namespaces.{OSC}"]})
     values = {f"osc.{OSC}.max_rpcs_in_flight": "256", f"{LLITE}.max_read_ahead_mb": "512"}
-    helper.lustre_tune(NOBODY, {"values": values})
-    assert helper.lustre_sync(NOBODY, {"fsname": "lustre"}) == "0\n3\n"
-    assert helper.lustre_counters(NOBODY, {"fsname": "lustre"}) == brw_stats(7)
+    helper.OF_LUSTRE["lustre-tune"](NOBODY, {"values": values})
+    assert helper.OF_LUSTRE["lustre-sync"](NOBODY, {"fsname": "lustre"}) == "0\n3\n"
+    assert helper.OF_LUSTRE["lustre-counters"](NOBODY, {"fsname": "lustre"}) == brw_stats(7)
     assert site.commands() == wanted
 
 

@@ -15,23 +15,11 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.kinds.lustre import Lustre
 from fsage.agent.lustre import cold, servers
+from fsage.agent.steps.populate import Populate
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
-STEPS = [
-    structure.read(
-        {
-            "kind": "populate",
-            "generation": 1,
-            "percent": 1,
-            "file_bytes": [16 * MIB],
-            "seed": 1,
-            "method": "fallocate",
-            "request_bytes": 4 * MIB,
-            "files_at_once": 4,
-        }
-    )
-]
+STEPS = [Populate(1, percent=1, file_bytes=(16 * MIB,), seed=1, files_at_once=4)]
 UNUSED = "lctl get_param " + " ".join(
     f"ldlm.namespaces.lustre-{one}-*.lock_unused_count" for one in ("OST*-osc", "MDT*-mdc")
 )

@@ -14,6 +14,7 @@ from fsage.agent.__main__ import hold
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.leave import leave
 from fsage.agent.lustre import servers
+from fsage.agent.steps.populate import Populate
 from fsage.agent.structure.step import Shard
 from fsage.agent.target import open_target
 from fsage.run.runs import identity
@@ -23,18 +24,7 @@ MIB = 1 << 20
 CAPACITY_BYTES = 2 * 7256456 << 10
 STEPS = [
     # A thousandth of what is claimed is enough to see files come and go.
-    structure.read(
-        {
-            "kind": "populate",
-            "generation": 1,
-            "percent": 1,
-            "file_bytes": [4 * MIB],
-            "seed": 1,
-            "method": "fallocate",
-            "request_bytes": 4 * MIB,
-            "files_at_once": 4,
-        }
-    ),
+    Populate(1, percent=1, file_bytes=(4 * MIB,), seed=1, files_at_once=4),
     structure.read({"kind": "fragment", "generation": 1, "percent": 50, "seed": 1}),
 ]
 

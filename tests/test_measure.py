@@ -13,29 +13,17 @@ from threading import Event, Thread
 
 import pytest
 
-from fsage.agent import caches, claim, images, lease, state, structure
+from fsage.agent import caches, claim, images, lease, state
 from fsage.agent.cells import measure, phases
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence import fiemap
+from fsage.agent.steps.populate import Populate
 from fsage.agent.target import open_target
 from fsage.records.record import make_record
 from fsage.workloads import Unsupported, device_range, metadata, sequential
 
 MIB = 1 << 20
-STEPS = [
-    structure.read(
-        {
-            "kind": "populate",
-            "generation": 1,
-            "percent": 30,
-            "file_bytes": [8 * MIB],
-            "seed": 1,
-            "method": "fallocate",
-            "request_bytes": 4 * MIB,
-            "files_at_once": 4,
-        }
-    )
-]
+STEPS = [Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1, files_at_once=4)]
 
 
 @pytest.fixture

@@ -18,11 +18,12 @@ from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
 
-from fsage.agent import claim, images, structure
+from fsage.agent import claim, images
 from fsage.agent.calibrate import amount
 from fsage.agent.cells import commands, measure
 from fsage.agent.errors import Refusal
 from fsage.agent.state import remove_measured
+from fsage.agent.steps.populate import Populate
 from fsage.agent.structure.step import Step
 from fsage.agent.target import open_target
 from fsage.workloads import metadata, netflow, sequential
@@ -31,18 +32,7 @@ from fsage.workloads._shared import mpirun
 SOMEBODY = pwd.getpwnam("nobody")
 BOOT = "#!{python}\nimport os, pwd, sys\n{lie}\nexec(sys.argv[-1])\n"
 FIO = '#!/bin/sh\nid -u >>{noted}\nexec {fio} "$@"\n'
-STEP = structure.read(
-    {
-        "kind": "populate",
-        "generation": 1,
-        "percent": 10,
-        "file_bytes": [MIB],
-        "seed": 1,
-        "method": "fallocate",
-        "request_bytes": MIB,
-        "files_at_once": 4,
-    }
-)
+STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, files_at_once=4)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from studies import MIB, blocks, generations
 
 from fsage import recipes
 from fsage.agent import structure
+from fsage.agent.steps.populate import Populate
 from fsage.recipes import paf
 
 
@@ -17,17 +18,14 @@ def test_steps_are_scaled_and_seeded(load):
     study["states"]["filler"] = "write"
     state = load(study).state_named("80.30")
     assert state.steps(0.125, 7) == [
-        structure.read(
-            {
-                "kind": "populate",
-                "generation": 1,
-                "percent": 80,
-                "file_bytes": [33 * MIB],
-                "seed": 7,
-                "method": "write",
-                "request_bytes": 4 << 20,
-                "files_at_once": 16,
-            }
+        Populate(
+            generation=1,
+            percent=80,
+            file_bytes=(33 * MIB,),
+            seed=7,
+            method="write",
+            request_bytes=4 << 20,
+            files_at_once=16,
         ),
         structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 7}),
     ]
@@ -61,30 +59,24 @@ def test_generations_have_their_own_steps_sizes_and_seed(load):
     [state] = recipes.expand(study)
     assert (state.name, state.population) == ("70.30,20.40+67005@264M,40M", "70.30,20+67005@264M,40M")
     assert state.steps(1, 5) == [
-        structure.read(
-            {
-                "kind": "populate",
-                "generation": 1,
-                "percent": 70,
-                "file_bytes": [264 * MIB],
-                "seed": 67005,
-                "method": "fallocate",
-                "request_bytes": 4 << 20,
-                "files_at_once": 16,
-            }
+        Populate(
+            generation=1,
+            percent=70,
+            file_bytes=(264 * MIB,),
+            seed=67005,
+            method="fallocate",
+            request_bytes=4 << 20,
+            files_at_once=16,
         ),
         structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005}),
-        structure.read(
-            {
-                "kind": "populate",
-                "generation": 2,
-                "percent": 20,
-                "file_bytes": [40 * MIB],
-                "seed": 67005,
-                "method": "fallocate",
-                "request_bytes": 4 << 20,
-                "files_at_once": 16,
-            }
+        Populate(
+            generation=2,
+            percent=20,
+            file_bytes=(40 * MIB,),
+            seed=67005,
+            method="fallocate",
+            request_bytes=4 << 20,
+            files_at_once=16,
         ),
         structure.read({"kind": "fragment", "generation": 2, "percent": 40, "seed": 67005}),
     ]

@@ -28,8 +28,9 @@ INSIDE = "--inside"  # tells the agent that the helper has started it where targ
 PACKAGE = str(Path(__file__).parents[2])  # a folder, or a zip in this process's memory, which lives as long
 MAIN = "sys.exit(agent.main(sys.argv[1:]))"
 CODE = (
-    *("caches", "errors", "files", "filesystem", "helper", "holders", "journal", "message", "mounting", "namespace"),
+    *("caches", "errors", "files", "filesystem", "holders", "journal", "message", "mounting", "namespace"),
     *("places", "privilege", "shell", "lustre/granted", "lustre/params"),
+    *(f"helper/{name}" for name in ("__init__", "caller", "groups", "lustre", "volumes")),
     *(f"device/{name}" for name in ("cgroups", "iocost", "loops", "model", "queue")),
     *(f"filesystems/{name}" for name in ("__init__", "ext4", "xfs")),
 )

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -103,7 +104,7 @@ def _of_folder(crate: Path) -> Iterator[Entry]:
                 if not stat.S_ISREG(mode):
                     raise untrusted.NotTaken(f"{name!r} in it is a link or a device; only files and folders are taken")
                 size = one.stat(follow_symlinks=False).st_size
-                yield Entry(name, lambda path=one.path: untrusted.open_file(path, follow=False), size)  # type: ignore[misc]
+                yield Entry(name, partial(untrusted.open_file, Path(one.path), follow=False), size)
 
 
 def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
@@ -115,7 +116,7 @@ def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
         if one.is_dir():
             _check(one.filename.rstrip("/"), set())
         else:
-            yield Entry(one.filename, lambda one=one: archive.open(one), one.compress_size)  # type: ignore[misc]
+            yield Entry(one.filename, partial(archive.open, one), one.compress_size)
 
 
 def _take(entries: Iterator[Entry], to: Path) -> None:

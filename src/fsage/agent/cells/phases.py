@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fsage.agent import caches
 from fsage.agent.cells import commands, io_groups, leftover
@@ -95,8 +95,7 @@ class Phases:
             if dropped["metadata"] == caches.WARM and not phase.get("warm"):
                 return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
-                result = {**result, **self.served({**phase, "argv": result["argv"]})}  # type: ignore[typeddict-item]
-                taken[-1] = result
+                result.update(cast(PhaseResult, self.served({**phase, "argv": result["argv"]})))
             if trace:
                 result["trace"] = trace.noted
             if result.get("timed_out"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -53,7 +54,7 @@ class Achieved(TypedDict):
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(ABC):
     """One of them; a kind is a subclass in a module of fsage.agent.steps that has the kind's name.
 
     Fields are numbers, texts and lists, as they stand in a request, with units in their names. `generation` numbers the
@@ -88,23 +89,24 @@ class Step:
         without = getattr(self, "seed", seed) is None
         return replace(self, **{"seed": seed}) if without else self
 
+    @abstractmethod
     def describe(self) -> str:
         """The step in words, as an order."""
-        raise NotImplementedError
 
     def continues(self, last: Step) -> bool:
         """Whether it goes on from where `last`, a smaller step of its kind, left."""
         return False
 
+    @abstractmethod
     def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
         """Do one shard of it; `done`: the steps before.
 
         `check_lease` is called before each file; what it raises ends the step. Raises Failure.
         """
-        raise NotImplementedError
 
     def expect(self, files: Files, capacity_bytes: int) -> None:
         """Change `files` into what must be there after the step."""
+        return
 
     def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
         """Files that must be there too and have names of their own, by what its `work` noted."""
@@ -112,6 +114,8 @@ class Step:
 
     def verify(self, target: Target) -> None:
         """Look at what names and sizes do not tell of what was made. Raises Failure."""
+        return
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """Add to what the steps before, `done`, achieved: one entry a generation."""
+        return
