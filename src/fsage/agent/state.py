@@ -12,10 +12,11 @@ from typing import Any
 
 from fsage.agent import caches, filesystems, places, structure, token
 from fsage.agent.cells import io_groups
+from fsage.agent.declaration import complete, home_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.layout import layout
 from fsage.agent.fingerprint import digest, fingerprint
-from fsage.agent.lease import held, lost
+from fsage.agent.lease import held, lost, refuse_if_held
 from fsage.agent.lustre import space, tuned
 from fsage.agent.observation import Layout, StateEvidence
 from fsage.agent.request import Request, clients_of, servers_of
@@ -27,6 +28,15 @@ Result = dict[str, Any]
 
 
 def opened(spec: Mapping[str, Any], request: Request, anywhere: bool = False) -> Target:
+    """The target of the request, verified, for a command of its own. Raises Refusal.
+
+    The lease comes first: to open mounts what is not mounted, and a run that holds the target may just mount it anew.
+    """
+    refuse_if_held(home_of(complete(spec)), request)
+    return verified(spec, request, anywhere)
+
+
+def verified(spec: Mapping[str, Any], request: Request, anywhere: bool = False) -> Target:
     """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
 
     Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.

@@ -24,7 +24,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import alike
 from fsage.agent.hosts.armed import Armed
 from fsage.agent.lustre import cold, prealloc, servercache
-from fsage.agent.state import opened
+from fsage.agent.state import verified
 from fsage.agent.target import Target
 from fsage.agent.walk import regular_files
 
@@ -43,7 +43,7 @@ class Attendant:
         spec: Spec = given["target"]  # complete, as `Hosts` has it
         if not client:  # nothing is measured there
             spec = {**spec, "run_as": None}
-        self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
+        self.target = verified(spec, {"claim": claim}, anywhere=True) if client and claim else None
         self.armed: Armed | None = None
         self.spec: Spec | None = None if client else spec
         if self.spec and claim:
