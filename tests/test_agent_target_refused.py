@@ -14,6 +14,7 @@ from local_targets import Spec, claim_file, claimed, images_of, take_down, untou
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.kinds import loop
+from fsage.agent.states import state
 from fsage.agent.stores import filesystems
 from fsage.agent.system import files, mounting
 from fsage.agent.system.shell import run
@@ -193,5 +194,9 @@ def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
         for verb in (create.create, create.remove, claim.claim, claim.release):
             with pytest.raises(Refusal, match=r"is held by run another .*snakemake series1"):
                 verb(local_target, {}, False)
+    mounting.unmount(target.mounts[0])  # as the run does before it mounts it anew
+    with pytest.raises(Refusal, match=r"is held by run another .*snakemake series1"):
+        state.scrub(local_target, {"steps": [], "state": "empty"}, False)
+    assert mounting.mounted_at(target.mounts[0]) is None, "nobody else mounts it meanwhile"
     assert claim.release(local_target, {"holder": holder}, False)["changed"]
     lease.drop(target.home, {"holder": holder})

@@ -255,8 +255,11 @@ def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict
     with contextlib.closing(
         Hosts(target.spec, target.claim, {"clients": [{"name": "c1"}, client], "servers": []})
     ) as two:
-        two.read_eviction_file(target)
-        assert caches.cached_pages(paths) * mmap.PAGESIZE == 32 * MIB
+        for _ in range(5):  # another test drops the machine's caches when it will
+            two.read_eviction_file(target)
+            if (cached := caches.cached_pages(paths) * mmap.PAGESIZE) == 32 * MIB:
+                break
+        assert cached == 32 * MIB
         for path in paths:
             path.unlink()
         with pytest.raises(Failure, match=r"the state has no cache-eviction file below .*/filler to be read"):

@@ -132,7 +132,8 @@ def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(pr
     )
     assert not (project.root / "elsewhere" / "records").exists()
     by_hand = project.playbook("scrub.yml", "-e", project.asked(steps=[], state="empty"))
-    assert by_hand.returncode != 0 and "is held by run" in by_hand.stdout
+    assert by_hand.returncode != 0
+    assert "is held by run" in by_hand.stdout, by_hand.stdout + by_hand.stderr
     assert run.wait(timeout=400) == 0, (project.root / "started.log").read_text()
     assert {r["check"]["rebuilt"] for r in project.records().values()} == {False}
 

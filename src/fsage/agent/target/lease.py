@@ -75,21 +75,27 @@ def _changing(home: Path) -> Iterator[Path]:
         yield home / "lease.json"
 
 
-def take(home: Path, request: Asker) -> dict[str, Any] | None:
-    """Note the request's run as the target's holder; return what was noted. Raises Refusal naming another living one.
+def refuse_if_held(home: Path, request: Asker) -> None:
+    """Raises Refusal when another living run than the request's holds the target. Nothing is taken.
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
     """
+    current, mine = read_json(home / "lease.json"), request.get("holder")
+    if current is None or (mine and current["run"] == mine["run"]):
+        return
+    if current["run"] not in request.get("gone", ()) and alive(current):
+        raise Held(
+            f"target {home.name} is held by {describe(current)}; nothing was touched. "
+            "Wait for that run or stop it, then give the same command again.",
+            current,
+        )
+
+
+def take(home: Path, request: Asker) -> dict[str, Any] | None:
+    """Note the request's run as the holder; return what was noted. Raises Refusal naming another living run."""
     with _changing(home) as path:
-        current = read_json(path)
+        refuse_if_held(home, request)
         mine = request.get("holder")
-        others = current and (not mine or current["run"] != mine["run"])
-        if current and others and current["run"] not in request.get("gone", ()) and alive(current):
-            raise Held(
-                f"target {home.name} is held by {describe(current)}; nothing was touched. "
-                "Wait for that run or stop it, then give the same command again.",
-                current,
-            )
         if not mine:
             return None
         taken = {**mine, "renewed": time.time(), "taken": str(uuid.uuid4())}

@@ -9,7 +9,7 @@ from typing import Any, cast
 from fsage.agent.declared.hosts import Asker, servers_of
 from fsage.agent.errors import Refusal
 from fsage.agent.system import files
-from fsage.agent.target import claims, declaration, frozen, kinds
+from fsage.agent.target import claims, declaration, frozen, kinds, lease
 from fsage.agent.target.target import Target
 
 
@@ -44,6 +44,15 @@ def open_target(declared: Mapping[str, Any]) -> Target:
 
 
 def opened(spec: Mapping[str, Any], request: Asker, anywhere: bool = False) -> Target:
+    """The target of the request, verified, for a command of its own. Raises Refusal.
+
+    The lease comes first: to open mounts what is not mounted, and a run that holds the target may just mount it anew.
+    """
+    lease.refuse_if_held(declaration.home_of(declaration.complete(spec)), request)
+    return verified(spec, request, anywhere)
+
+
+def verified(spec: Mapping[str, Any], request: Asker, anywhere: bool = False) -> Target:
     """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
 
     Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.

@@ -7,6 +7,7 @@ has it again. Elsewhere there is nothing to set, and that is noted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,12 +89,8 @@ def prealloc_osts(declared: Mapping[str, Any], request: Request, check: bool) ->
 def prealloc(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     """Set what `request["prealloc"]` asks for where the launcher can, and note it; `osts` are the servers' answers."""
     target = opened(spec, request)
-    if not check:
-        with lease.held(target.home, request):
-            return _tune(target, request, check)
-    if not request.get("holder") or lease.lost(target.home, request):
-        lease.take(target.home, {"gone": request.get("gone", [])})  # refuses where another run holds it, takes nothing
-    return _tune(target, request, check)
+    with contextlib.nullcontext() if check else lease.held(target.home, request):
+        return _tune(target, request, check)
 
 
 def _tune(target: Target, request: Request, check: bool) -> dict[str, Any]:

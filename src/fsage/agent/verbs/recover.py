@@ -30,7 +30,7 @@ def recover(declared: Mapping[str, Any], request: Request, check: bool) -> dict[
     changed = bool(journal.entries(journal.path_of(home))) or left_over()
     if check or not changed:
         if home.is_dir():
-            lease.take(home, {"gone": request.get("gone", [])})  # refuses where another run holds it, takes nothing
+            lease.refuse_if_held(home, request)
         words = "would put back what was changed" if changed else "nothing was changed"
         return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
     with lease.held(home, request):
