@@ -550,7 +550,7 @@ def test_clients_share_the_home_of_a_directory(directory_target: Spec, place: Pa
 
 def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
     (tmp_path / "fsage.py").write_text("raise SystemExit('from the current directory')")
-    program = BOOT + "from fsage.agent.hosts import library; sys.stdout.buffer.write(library.packed())"
+    program = BOOT + "from fsage.agent.system import library; sys.stdout.buffer.write(library.packed())"
     argv = [sys.executable, "-I", "-S", "-c", program]
     assert (
         subprocess.run(argv, input=sent(packed()), stdout=subprocess.PIPE, check=True, cwd=tmp_path).stdout == packed()

@@ -161,7 +161,7 @@ def test_a_user_has_a_device_model_xfs_tunables_evidence_and_cold_caches_too(
     assert tuned["now"] == ["64"]
     (store,) = agent("evidence", **study)["evidence"]["layout"]["stores"]
     assert store["source"]["free"] == "FS_IOC_GETFSMAP" and "free" not in store["absent"]
-    drop = "import json; from fsage.agent import caches; print(json.dumps(caches.drop([])))"
+    drop = "import json; from fsage.agent.system import caches; print(json.dumps(caches.drop([])))"
     words = as_user(machine, AGENT[0], "-S", "-c", drop)
     dropped = subprocess.run(words, env=library, capture_output=True, text=True, cwd="/", check=True)
     assert json.loads(dropped.stdout)["method"] == "drop_caches=3"
