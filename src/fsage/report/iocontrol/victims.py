@@ -11,7 +11,6 @@ from fsage.report.iocontrol.rows import (
     CALLED,
     GROUPS,
     HOT,
-    MARGIN,
     SQLITE,
     WEIGHTS,
     Shared,
@@ -23,6 +22,7 @@ from fsage.report.iocontrol.rows import (
     victim,
 )
 from fsage.report.section import Data, Section
+from fsage.statistics import MARGIN
 from fsage.workloads._groups import FRAGMENTED, PATTERNS
 
 PUBLISHED = {"cfq": "1", "bfq": "2", "iocost": "2"}
