@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,6 +67,14 @@ class Plan:
         """Raise StudyError for a state that the study has not."""
         if name not in self.states:
             raise StudyError(f"study {self.study.name} has no state {name!r}; it has {', '.join(self.states)}")
+
+    def check_cell(self, name: str) -> None:
+        """Raise StudyError for a cell that no state of the study has."""
+        names = sorted({cell.name for cells in self.cells.values() for cell in cells})
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"there are {len(names)}, such as {names[0]!r}"
+            raise StudyError(f"study {self.study.name} has no cell {name!r}; {meant}")
 
     def batches(self, size: int) -> list[list[str]]:
         """States with missing cells, in planned order, `size` at a time."""
