@@ -144,7 +144,7 @@ class Request(TypedDict, total=False):
 
     `until`: begin no cell that would end later, seconds since 1970. `bundle`, `evidence`, `claim_copy`: files on the
     machine that runs the playbook. `gone`: runs whose process was looked up there and has ended. `osts`: what the
-    servers saw of them.
+    servers saw of them. `inputs`: what steps need beside what they say, by the name that they have for it.
     """
 
     schema: Literal[1]
@@ -161,6 +161,7 @@ class Request(TypedDict, total=False):
     tuning: Json
     reuse: Literal["nested", "fresh"]
     steps: list[Step]
+    inputs: dict[Name, str]
     first_instance: Name | None
     cells: list[Cell]
     bundle: Printable

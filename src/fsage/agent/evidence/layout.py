@@ -12,7 +12,7 @@ from fsage.agent import filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.freespace import BINS
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.structure import fillers
 from fsage.agent.target import Target
@@ -40,7 +40,7 @@ def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any
     return {"schema": SCHEMA, "seconds": time.monotonic() - began, "stores": stores}
 
 
-def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Store:
+def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONCE) -> Store:
     """The free space of a mounted file system; what cannot be told is absent, with the reason.
 
     Nothing is synchronised: what the kernel has not placed yet counts as free.
@@ -48,7 +48,7 @@ def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Sto
     found = filesystems.like(filesystem)
     try:
         if found:
-            return found.free_space(device, mount, bins)
+            return found.free_space(device, mount, counting)
         reason = f"of {filesystem} no free space is read; only of {filesystems.titles()}"
     except (OSError, ValueError, Failure) as error:
         reason = str(error)

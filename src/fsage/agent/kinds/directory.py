@@ -11,6 +11,7 @@ from fsage.agent.claims import Claim
 from fsage.agent.declaration import GIB, Spec
 from fsage.agent.device import models
 from fsage.agent.errors import Refusal
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.limits import Limits, Shared
 from fsage.agent.request import Request
@@ -169,7 +170,7 @@ class Directory(Target):
         stat = os.statvfs(mount)
         return Free(stat.f_bfree * stat.f_frsize)
 
-    def free_space(self, number: int) -> Store:
+    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """As Target.free_space."""
         return Store(self.filesystem, {}, {}, without(OF_DEVICE, self.why_no_free_space))
 

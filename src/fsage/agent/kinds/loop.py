@@ -28,6 +28,7 @@ from fsage.agent.declaration import MIB, Spec
 from fsage.agent.device import loops, models
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import layout
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.filesystem import FileSystem
 from fsage.agent.limits import Limits
@@ -224,9 +225,9 @@ class Loop(Target):
         for mount in self.mounts:
             self.made_of.settle(mount)
 
-    def free_space(self, number: int) -> Store:
+    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """As Target.free_space."""
-        return layout.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number])
+        return layout.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
 
     def format(self) -> None:
         """Make every store's file system anew, with UUIDs that are in the claim before."""
