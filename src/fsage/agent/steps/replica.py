@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fsage.agent.target import Target
 
 PARTS = 16
-ROUNDS = (8, 64, 512)
-"""Of each part of the device so many of the largest free extents are given back for a round."""
+ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
+"""For a round free extents of so many bytes and more are given back, so many times what is free in the wrong place."""
 ENOUGH = 0.0002
 """No further round where less than this share of the free bytes is free in the wrong place."""
 LEAST = 0.9
@@ -94,18 +94,16 @@ class Replica(Step):
         head, original = self.given(target)
         room, device_bytes = _free(target, head, self.layout)
         copied = extents.common(original, room)
-        wanted = copied
-        if self.joined:
-            wanted = extents.joined(room, extents.size(copied), extents.centre(copied))
-        if not wanted:
+        if not copied:
             raise Failure(f"layout {self.layout} has nothing free that could be free on target {target.name}")
         files.make_room(target.mounts, self.generation)
         try:
-            made = _Laying(target, self.generation, wanted, check_lease).lay()
+            laying = _Laying(target, self.generation, check_lease, copied, room if self.joined else None)
+            made = laying.lay()
         except OSError as error:
             raise Failure(f"laying out {self.layout} on target {target.name}: {error.strerror}") from error
         found, _ = _free(target, head, self.layout)
-        goal = wanted if self.joined else original
+        goal = laying.wanted if self.joined else original
         notes: Notes = {
             "files": made,
             "source": head.source,
@@ -117,9 +115,9 @@ class Replica(Step):
         }
         if notes["agree_share"] < LEAST:
             raise Failure(
-                f"layout {self.layout} on target {target.name}: {100 * notes['agree_share']:.1f}% of the free bytes lie "
-                f"where they should, and less than {100 * LEAST:.0f}% is no replica; a target is declared with the file "
-                f"system of the original, {head.filesystem or 'which its text does not name'}"
+                f"layout {self.layout} on target {target.name}: {100 * notes['agree_share']:.1f}% of the free bytes "
+                f"lie where they should, and less than {100 * LEAST:.0f}% is no replica; a target with the original's "
+                f"file system, {head.filesystem or 'which its text does not name'}, and mkfs options would have more"
             )
         return Work(made, notes)
 
@@ -189,24 +187,41 @@ def _free(target: Target, head: Head, layout: str) -> tuple[Extents, int]:
 class _Laying:
     """The files of one replica, and what of them is punched out."""
 
-    def __init__(self, target: Target, generation: int, wanted: Extents, check_lease: Callable[[], None]) -> None:
-        self.target, self.generation, self.wanted, self.check_lease = target, generation, wanted, check_lease
+    def __init__(
+        self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
+    ) -> None:
+        """`copied` is to be free, or, of the bytes in `joined`, as many in one run."""
+        self.target, self.generation, self.check_lease = target, generation, check_lease
+        self.total = None if joined is None else extents.size(copied)
+        self.centre = extents.centre(copied)
+        self.wanted = copied if joined is None else joined
         self.room = Room(target)
         self.made = 0
 
     def lay(self) -> int:
         """Do it; how many files there are then. Raises OSError, Failure."""
+        self.target.remount()  # ext4 sets blocks aside for small files, which nobody else is given until then
         with filesystems.one_cpu():
             self._fill()
-            for most in ROUNDS:
-                wrong = extents.size(extents.without(self._now(), self.wanted))
-                if wrong <= ENOUGH * extents.size(self.wanted):
+            if self.total is not None:
+                self._join(self.total)
+            for smallest, times in ROUNDS:
+                left = self._now()
+                wrong = extents.without(left, self.wanted)
+                if extents.size(wrong) <= ENOUGH * extents.size(self.wanted):
                     break
-                self._punch(_largest(self.wanted, most))
+                self._punch(_smallest(self.wanted, smallest, times, left, wrong))
                 self._fill()
             self._punch(self.wanted)
         self.target.remount()
         return self.made
+
+    def _join(self, total: int) -> None:
+        """Want `total` bytes in one run, but for what is held back: that stays where it was left."""
+        left = self._now()
+        room = extents.without(self.wanted, left)
+        run = extents.joined(room, max(0, total - extents.size(left)), self.centre)
+        self.wanted = sorted([*left, *run])
 
     def _fill(self) -> None:
         """Give all that is free to one file more."""
@@ -253,10 +268,24 @@ def _within(pieces: list[fiemap.Extent], free: Extents) -> list[tuple[int, int]]
     return found
 
 
-def _largest(free: Extents, most: int) -> Extents:
-    """The largest `most` in each of PARTS parts of the device."""
+def _smallest(free: Extents, least: int, times: int, left: Extents, wrong: Extents) -> Extents:
+    """The smallest of at least `least` bytes in each of PARTS parts of the device: `times` what is left there.
+
+    An allocator that is given all looks for large extents first: what it leaves is then among these.
+    """
     span = free[-1][1] // PARTS + 1
     parts: list[Extents] = [[] for _ in range(PARTS)]
+    wanted = [times * extents.size(left) // PARTS] * PARTS
+    for start, end in wrong:
+        wanted[min(start // span, PARTS - 1)] += times * (end - start)
     for one in free:
-        parts[one[0] // span].append(one)
-    return sorted(one for part in parts for one in sorted(part, key=lambda it: it[0] - it[1])[:most])
+        if one[1] - one[0] >= least:
+            parts[one[0] // span].append(one)
+    found: Extents = []
+    for part, need in zip(parts, wanted):  # noqa: B905 (hosts: Python 3.9)
+        for one in sorted(part, key=lambda it: it[1] - it[0]):
+            if need <= 0:
+                break
+            found.append(one)
+            need -= one[1] - one[0]
+    return sorted(found)
