@@ -41,6 +41,10 @@ def make_record(study, state, cell, draw, number):
         bw = bandwidth(capacity, fragmentation, cell.params.get("transfer_size", MIB), phase)
         bw *= draw.lognormvariate(0, 0.015) * (0.93 if file_bytes < 33 * MIB else 1)
         metrics |= {f"{phase}_bw_mib_s": bw, f"{phase}_seconds": amount / MIB / bw, f"{phase}_bytes": amount}
+        typical_ms = 1000 * cell.params.get("transfer_size", MIB) / MIB / bw
+        metrics[f"{phase}_latency_p50_ms"] = 0.97 * typical_ms
+        if amount >= 100 * cell.params.get("transfer_size", MIB):
+            metrics[f"{phase}_latency_p99_ms"] = typical_ms * (2 + fragmentation / 10)
     if operations := cell.params.get("operations"):
         rates = {"create": 20_000, "stat": 90_000, "remove": 30_000}
         metrics = {

@@ -15,7 +15,7 @@ from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure
-from fsage.report import drift, evidence, layout, provenance, tables, traces
+from fsage.report import drift, evidence, latency, layout, provenance, tables, traces
 from fsage.report import states as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
@@ -141,6 +141,7 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
     found = [
         *(section(data) for section in view_of(data.frame).sections),
+        latency.section(data.frame, headline or data.planned),
         layout.section(known, data.planned, headline, data.frame),
         traces.section(traced),
         drift.section(data.frame),

@@ -231,6 +231,11 @@ def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:
     return {f"{phase['name']}_start_spread_ms": 1000 * run.start_spread_s} if "jobs" in phase else {}
 
 
+def latencies(name: str, moved: fio.FioTransfer) -> Metrics:
+    """`<phase>_latency_p50_ms`, `_p99_ms` and `_p99_9_ms`: those that fio gives of what a phase moved."""
+    return {f"{name}_latency_{percentile}_ms": value for percentile, value in moved.latency_ms.items()}
+
+
 def _on_host(phase: PhaseResult, name: str) -> fio.FioRun:
     """What one host's fio left, its times by the launcher's clock."""
     one = phase["by_host"][name]

@@ -91,4 +91,5 @@ def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
         "read_bw_mib_s": run.read.bw_mib_s,
         "read_seconds": run.read.seconds,
         "read_bytes": run.read.moved_bytes,
+        **_shared.latencies("read", run.read),
     }

@@ -160,7 +160,7 @@ def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> _s
         if run.options.get(key) != asked:
             raise BadOutput(f"--{key} was {asked}, fio reports {run.options.get(key)}")
     _striped.check_objects(phase, objects)
-    return _metrics(name, whole, run.span_seconds)
+    return {**_metrics(name, whole, run.span_seconds), **_shared.latencies(name, done)}
 
 
 def _metrics(name: str, moved_bytes: int, seconds: float) -> _shared.Metrics:
