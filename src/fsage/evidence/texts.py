@@ -54,6 +54,10 @@ def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
         return _read(_lines(_unpacked(stream)), counting)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise NotThisText(f"it cannot be unpacked: {error or 'it was cut short'}") from error
+    except OSError as error:
+        if error.errno:
+            raise
+        raise NotThisText(f"it cannot be unpacked: {error}") from error  # pyarrow's, of zstd
 
 
 def is_packed(start: bytes) -> bool:

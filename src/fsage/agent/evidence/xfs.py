@@ -84,6 +84,8 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     extents = ((start * block_bytes, count * block_bytes) for start, count in sorted(free))
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
     try:
-        return of_extents("xfs", "xfs_db freesp (the log not replayed)", KIND, geometry, extents, counting)
+        store = of_extents("xfs", "xfs_db freesp (the log not replayed)", KIND, geometry, extents, counting)
     except ValueError as error:
         raise NotThisText(f"xfs_db's list of free extents: {error}") from error
+    store.absent["files"] = "xfs_db lists free space only"
+    return store

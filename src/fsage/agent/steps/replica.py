@@ -1,4 +1,4 @@
-"""Step `replica`: the free space becomes that of another file system, block by block, out of a list of its free extents.
+"""Step `replica`: the free space becomes that of another file system, block by block, by a list of its free extents.
 
 Files take all that is free, and what is free in the original is punched out of them. What a file system holds back for
 itself (ext4: its reserved clusters; XFS: what each allocation group needs for its trees) nobody is given, so it would

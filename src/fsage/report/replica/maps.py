@@ -27,7 +27,7 @@ def maps(data: Data) -> Section | None:
     """A strip for each original and one for each of its states."""
     figures: list[Figure] = []
     for layout, states in _by_layout(data).items():
-        strips = {}
+        strips: dict[str, tuple[float, ...]] = {}
         for state, noted in states.items():
             original, found = noted["original"], noted["found"]
             if original["device_bytes"] == found["device_bytes"]:
@@ -87,7 +87,7 @@ def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for state, noted in copied(data).items():
         found.setdefault(state.split(".")[0], {})[state] = noted
-    return found
+    return {layout: dict(sorted(states.items())) for layout, states in found.items()}
 
 
 def _shares(one: dict[str, Any]) -> tuple[float, ...]:
