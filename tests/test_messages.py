@@ -29,12 +29,12 @@ from sent import CLAIM, STUDY, bundle, observation
 
 from fsage import dataset
 from fsage.agent import __main__ as agent
-from fsage.agent import asked as taken
-from fsage.agent import lease
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts import alike, answers
 from fsage.agent.lustre import osts
 from fsage.agent.message import DEPTH, Unacceptable
+from fsage.agent.target import lease
+from fsage.agent.verbs import asked as taken
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.records import messages, record

@@ -26,12 +26,12 @@ from hypothesis import strategies as st
 from states import MIB
 
 from fsage import workloads
-from fsage.agent import striping
-from fsage.agent.hosts.library import PACKAGE
 from fsage.agent.netflow import blocks, share
 from fsage.agent.netflow.door import Door
 from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import StripedFile
+from fsage.agent.structure import striping
+from fsage.agent.system.library import PACKAGE
 
 NETFLOW = workloads.load("netflow")
 BLOCK = 65536

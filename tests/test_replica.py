@@ -26,15 +26,14 @@ from records import CONFIG, contents, undrawn
 from small_filesystems import MIB, small
 from states import bring
 
-from fsage.agent import claim as claims
-from fsage.agent import images
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import extents
 from fsage.agent.evidence.extents import Extents, Head
 from fsage.agent.evidence.store import NotThisText
 from fsage.agent.steps.replica import Replica
 from fsage.agent.structure import files
-from fsage.agent.target import open_target
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 from fsage.evidence import free, texts
 from fsage.evidence.windows import Windows
 from fsage.run import inputs as inputs_of
@@ -75,8 +74,8 @@ def step_of(head: Head, places: Extents, joined: bool = False) -> tuple[Replica,
 
 def claimed_as(local_target: dict, filesystem: str) -> dict:
     local_target["filesystem"] = filesystem
-    images.create(local_target, {}, False)
-    claims.claim(local_target, {}, False)
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
     return local_target
 
 

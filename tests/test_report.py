@@ -213,7 +213,14 @@ def test_the_terminal_has_the_same_answer_in_three_lines(quickstart, tmp_path):
     states = list(dict.fromkeys(state for state, _ in planned(quickstart)))
     lines = report.answer_lines(dataset.load(store(records, tmp_path / "a")), quickstart, states)
     sentences = answered(quickstart, records, tmp_path / "b").sentences
-    assert lines == [*sentences, f"Taken on: {MODEL['label']} \u00b7 ext4."] and len(lines) == 3
+    said, warned, taken = lines[:-2], lines[-2], lines[-1]
+    assert said == sentences and taken == f"Taken on: {MODEL['label']} \u00b7 ext4." and len(lines) == 4
+    assert "do not lie whole (10.00@264M: 7 extents, where 1 would do; 40.00@264M: 10 extents" in warned
+    for record in records:
+        for phase in record["phases"]:
+            phase["extents"]["extents"] = 1
+    whole = report.answer_lines(dataset.load(store(records, tmp_path / "c")), quickstart, states)
+    assert len(whole) == 3, "and nothing where they do"
     assert report.answer_lines(dataset.load([]), quickstart, states) == ["No valid sample yet: nothing to compare."]
 
 

@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from fsage.agent import kinds, typed
+from fsage.agent import typed
 from fsage.agent.message import MIB, NAME, Unacceptable, check, read, shown
-from fsage.agent.observation import Observation, StateEvidence
+from fsage.agent.messages.observation import Observation, StateEvidence
+from fsage.agent.target import kinds
 
 T = TypeVar("T")
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
@@ -63,7 +64,7 @@ class Calibration(Message):
 
 
 class Claim(Message):
-    """The claim of a target, of which a copy lies in results/ (fsage.agent.claim)."""
+    """The claim of a target, of which a copy lies in results/ (fsage.agent.claiming.claim)."""
 
     id: Name
     target: Name
@@ -171,7 +172,7 @@ class Place(Message):
 
 
 class Probe(Message):
-    """What a host is and can do (fsage.agent.probe)."""
+    """What a host is and can do (fsage.agent.hosts.probe)."""
 
     able: bool
     missing: list[Word]

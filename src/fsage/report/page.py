@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fsage import dataset
-from fsage.analysis import missing
+from fsage.analysis import missing, wholeness
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
@@ -121,13 +121,15 @@ def answer_lines(frame: pd.DataFrame, study: Any, planned: list[str]) -> list[st
     """The same for the terminal: a line a sentence, and on what it was taken."""
     table = summarise(frame)
     found = answer_of(Data(table[table["main"]], planned, table.iloc[:0], [], frame), study)
-    return found.sentences if samples(frame).empty else [*found.sentences, f"Taken on: {stamp(frame)}."]
+    if samples(frame).empty:
+        return found.sentences
+    return [*found.sentences, *wholeness.warnings(frame), f"Taken on: {stamp(frame)}."]
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:
-    """What the intervals are over, and which samples are kept apart."""
+    """Which states are not what they were to be, what the intervals are over, and which samples are kept apart."""
     mine = samples(frame)
-    return [] if mine.empty else [basis(mine), *conditions(mine)]
+    return [] if mine.empty else [*wholeness.warnings(frame), basis(mine), *conditions(mine)]
 
 
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ PLAYBOOK = "check_site.yml"
 
 @dataclass(frozen=True)
 class Host:
-    """One host: its groups, what its agent answered (fsage.agent.probe) and when; or why it did not answer."""
+    """One host: its groups, what its agent answered (fsage.agent.hosts.probe) and when; or why it did not answer."""
 
     name: str
     groups: tuple[str, ...]

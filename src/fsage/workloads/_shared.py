@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from fsage.agent import containers
-from fsage.agent.claims import Claim
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 

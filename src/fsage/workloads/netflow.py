@@ -15,15 +15,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import kinds
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import MIB
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
 from fsage.agent.netflow.greeting import KEY
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
-from fsage.agent.striping import Segment
 from fsage.agent.structure.step import Step
+from fsage.agent.structure.striping import Segment
+from fsage.agent.target import kinds
+from fsage.agent.target.declaration import MIB
 from fsage.parse import BadOutput, netflow
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 

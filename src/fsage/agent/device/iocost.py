@@ -15,12 +15,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, journal, mounting
 from fsage.agent.device import cgroups
 from fsage.agent.device.cgroups import words, write
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.privilege import privileged
+from fsage.agent.system import files, journal, mounting
+from fsage.agent.system.privilege import privileged
 
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
 # of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.

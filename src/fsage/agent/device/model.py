@@ -6,10 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsage.agent.device.loops import Image
-
 if TYPE_CHECKING:
-    from fsage.agent.claims import Store
+    from fsage.agent.declared.claim import ClaimedStore, Image
 
 MIB = 1 << 20
 
@@ -33,7 +31,7 @@ class Model:
         """What every figure says of numbers that were taken under it."""
         return "no device model"
 
-    def disk(self, store: Store) -> Image:
+    def disk(self, store: ClaimedStore) -> Image:
         """The file that the store's loop device is attached to, made to be there: path, dev, ino and bytes."""
         return {**store["image_id"], "image": store["image"]}
 

@@ -11,7 +11,7 @@ from fsage.agent.device.model import Model
 from fsage.agent.device.seek import Seek
 
 if TYPE_CHECKING:
-    from fsage.agent.claims import Claim
+    from fsage.agent.declared.claim import Claim
 
 KINDS: dict[str, type[Model]] = {"none": Model, "iocost": Iocost, "seek": Seek}
 

@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import fsage
-from fsage.agent import journal, mounting, places
-from fsage.agent.claims import Store
+from fsage.agent.declared.claim import ClaimedStore, Image
 from fsage.agent.device import loops, seekdisk
-from fsage.agent.device.loops import Image
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.shell import run
+from fsage.agent.system import journal, mounting, places
+from fsage.agent.system.shell import run
 
 MODULE = seekdisk.__name__
 COSTS = [field.name for field in fields(seekdisk.Costs)]
@@ -67,7 +66,7 @@ class Seek(Model):
             said.append(f"drift of {drift:+g}% an hour")
         return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
 
-    def disk(self, store: Store) -> Image:
+    def disk(self, store: ClaimedStore) -> Image:
         """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""
         image, point = super().disk(store), point_of(store)
         pid, there = server_of(image["image"]), _mount(point)
@@ -115,7 +114,7 @@ class Seek(Model):
         run([sys.executable, "-S", "-m", MODULE, *self._asked(image, point)], env=environment, cwd="/")
 
 
-def point_of(store: Store) -> Path:
+def point_of(store: ClaimedStore) -> Path:
     """Where the disk of a store is mounted."""
     return Path(store["mount"] + ".disk")
 

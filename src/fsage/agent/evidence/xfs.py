@@ -18,7 +18,7 @@ from fsage.agent.errors import Failure
 from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.fsmap import free_extents
 from fsage.agent.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
-from fsage.agent.shell import run
+from fsage.agent.system.shell import run
 
 KIND = "allocation group"
 FREE = re.compile(rb" +(\d+) +(\d+) +(\d+)$")

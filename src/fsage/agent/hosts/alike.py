@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers, privilege, run_as
-from fsage.agent.declaration import Spec
+from fsage.agent import containers
+from fsage.agent.declared.spec import Spec
 from fsage.agent.lustre import params
+from fsage.agent.system import privilege
+from fsage.agent.system.machine import memory_bytes
+from fsage.agent.target import run_as
 
 SKEW_S = 2.0
 """Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""
@@ -41,11 +44,6 @@ def facts(spec: Spec) -> dict[str, Any]:
         "images": containers.digests(spec["containers"]),
         "lustre": params.version() if spec["lustre"] and shutil.which("lctl") else None,
     }
-
-
-def memory_bytes() -> int:
-    """This host's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def network_mbit_s(interfaces: Path = Path("/sys/class/net")) -> list[int]:

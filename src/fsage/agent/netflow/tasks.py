@@ -21,10 +21,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from fsage.agent.errors import Failure
-from fsage.agent.hosts.library import packed
 from fsage.agent.netflow import worker
 from fsage.agent.netflow.door import Door
 from fsage.agent.netflow.greeting import KEY
+from fsage.agent.system.library import packed
 
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.2

@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fsage.agent import striping
 from fsage.agent.netflow import index
 from fsage.agent.netflow.blocks import CHECKSUMS, RECORD, Corrupt, entries, verify
 from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import AGAIN, StripedFile
+from fsage.agent.structure import striping
 
 
 class Work(ABC):

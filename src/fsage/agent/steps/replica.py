@@ -22,18 +22,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import extents, fiemap
 from fsage.agent.evidence.extents import Extents, Head
 from fsage.agent.evidence.freespace import Counting
 from fsage.agent.evidence.store import NotThisText
-from fsage.agent.room import Room
+from fsage.agent.stores import filesystems
 from fsage.agent.structure import files
+from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Achieved, Notes, Shard, Step, Work
+from fsage.agent.system import caches
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 PARTS = 16
 ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))

@@ -1,0 +1,108 @@
+"""The claim of a target (claim.json) and the list of its images (images.json), as a host keeps them.
+
+Both are written by fsage alone; fsage.agent.target.claims says when they are believed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class ImageId(TypedDict):
+    """What tells an image file from every other on its host; `bytes`: its size."""
+
+    dev: int
+    ino: int
+    bytes: int
+
+
+class Image(ImageId):
+    """An image file, or what a device model offers in its place."""
+
+    image: str  # its path
+
+
+class Here(TypedDict, total=False):
+    """What names a host in its notes."""
+
+    host: str
+    machine: str  # a digest of its machine-id(5), where it has one
+
+
+class Made(TypedDict, total=False):
+    """An image as images.json has it; planned, or written, and only then what tells it is known."""
+
+    image: str  # its path
+    status: str
+    bytes: int
+    dev: int
+    ino: int
+    nocow: bool  # its file system was told to leave it where it is
+
+
+class Images(Here):
+    """images.json: the images that were made for a target, and as what it was declared."""
+
+    schema: int
+    target: str
+    declared: dict[str, int]
+    images: list[Made]
+
+
+class ClaimedStore(TypedDict, total=False):
+    """One store of a claimed target: where it is mounted, and what it is told by."""
+
+    mount: str
+    filesystem: str | None  # None: a directory, of whose file system nothing is known
+    uuids: list[str]  # the file system's; a second one is that of the mkfs which is under way
+    image: str  # of kind loop, with image_id and hash_seed
+    image_id: ImageId
+    hash_seed: str
+    directory: str  # of the other kinds, with directory_id
+    directory_id: dict[str, Any]
+
+
+class LustreClaim(TypedDict):
+    """What a claim notes of Lustre: as what it was declared, its version, and each OST's fullness then."""
+
+    declared: dict[str, Any]
+    version: str
+    osts: dict[str, dict[str, float]]
+
+
+class _Begun(Here):
+    """What a claim has from its beginning."""
+
+    schema: int
+    target: str
+    kind: str
+    id: str
+    status: str  # claiming, claimed, releasing
+    created: str
+    kernel: str
+    stores: list[ClaimedStore]
+    tools: dict[str, str | None]
+    containers: str | None
+    images: dict[str, str]
+    tasks: int  # on each client
+    hosts: list[str]  # the clients, by name
+    launcher: str
+    launcher_options: list[str]
+    declared: dict[str, Any]  # fsage.agent.target.frozen
+    filesystem_state_known: bool
+
+
+class Claim(_Begun, total=False):
+    """claim.json: that a target is fsage's, what it is told by, and what was measured of it while it was empty."""
+
+    uid: int  # who runs what is measured
+    capacity_bytes: int
+    statfs_empty: list[dict[str, int]]
+    free_inodes_empty: int
+    device_model: dict[str, Any]
+    amount_mib: int  # what a task moves
+    amount_source: str
+    passes: int
+    calibration: dict[str, Any]
+    lustre: LustreClaim
+    edits: list[dict[str, Any]]
