@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
-from fsage.agent.declared.spec import LustreSpec, Spec
+from fsage.agent.declared.spec import Launcher, LustreSpec, Spec
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
 from fsage.agent.target import kinds
@@ -65,7 +65,7 @@ ALLOWED = {
     "kind": tuple(kinds.names()),
     "filesystem": tuple(filesystems.names()),
     "allocator_reset": ("remount", "none"),
-    "launcher": ("openmpi", "mpich", "srun"),
+    "launcher": get_args(Launcher),
 }
 
 
