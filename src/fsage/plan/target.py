@@ -74,7 +74,7 @@ class Target(Strict):
     amount_mib: Positive | None = None
     launcher: Launcher = "openmpi"
     launcher_options: list[str] = Field(default_factory=list)
-    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.target.declaration.MODEL_DEFAULTS
+    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.device.models
     lustre: Lustre | None = None
 
     @model_validator(mode="after")
