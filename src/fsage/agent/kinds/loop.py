@@ -154,7 +154,7 @@ class Loop(Target):
             self.claim["device_model"] = models.none(str(why))
         stats = claim.measure_empty(self)
         self.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
-        if self.claim["device_model"]["kind"] == "none":
+        if self.claim["device_model"]["kind"] == models.Model.kind:
             guess_mib_s = lower_mib_s or claim.UNKNOWN_MIB_S
         else:
             guess_mib_s = self.claim["device_model"]["bytes_per_s"] * stores / MIB
