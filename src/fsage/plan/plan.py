@@ -37,6 +37,7 @@ class Plan:
     target: Target
     results: Results
     claim: Claim | None
+    studies: Path = Path("config")
 
     @cached_property
     def states(self) -> dict[str, recipes.State]:
@@ -198,7 +199,7 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
     target = load_target(inventory)
     where = Results(results_root, target.name, study.name)
     claim = load_claim(where.claim)
-    return Plan(study, target, where, claim and as_declared(claim, target.spec))
+    return Plan(study, target, where, claim and as_declared(claim, target.spec), study_file.parent)
 
 
 def load_plans(studies: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> dict[str, Plan]:
