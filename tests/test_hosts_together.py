@@ -171,7 +171,7 @@ def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, 
 
 LAUNCHER = """
 import json, sys
-from fsage.agent import asked
+from fsage.agent.verbs import asked
 from fsage.agent.cells import measure
 spec, request = json.load(sys.stdin)
 measure.measure(spec, asked.checked(request, request.pop("hosts")), False)

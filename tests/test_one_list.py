@@ -10,6 +10,7 @@ import pytest
 
 from fsage import recipes, workloads
 from fsage.agent import structure
+from fsage.agent.device import models
 from fsage.agent.stores import filesystems
 from fsage.agent.system import privilege
 from fsage.agent.target import kinds
@@ -99,6 +100,12 @@ def test_what_depends_on_the_kind_of_target_is_in_its_type():
 def test_steps_workloads_and_recipes_are_known_by_their_modules(names, but, allowed):
     found = branches(set(names), but)
     assert found.keys() <= allowed, found
+
+
+def test_device_models_are_registered_once():
+    """IOCost is also a scheduler that an `iocontrol` study compares others with."""
+    found = branches(set(models.declarable()), "agent/device/*.py")
+    assert found.keys() <= {"workloads/_groups.py", "report/iocontrol/rows.py"}, found
 
 
 def test_root_runs_the_file_systems_that_users_may_have():

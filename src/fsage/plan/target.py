@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from fsage.agent.declared.claim import Claim
-from fsage.agent.declared.spec import Spec
+from fsage.agent.declared.spec import Launcher, Spec
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
 from fsage.agent.target import kinds
@@ -72,9 +72,9 @@ class Target(Strict):
     scale: Scale = Scale()
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
-    launcher: Literal["openmpi", "mpich", "srun"] = "openmpi"
+    launcher: Launcher = "openmpi"
     launcher_options: list[str] = Field(default_factory=list)
-    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.target.declaration.MODEL_DEFAULTS
+    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.device.models
     lustre: Lustre | None = None
 
     @model_validator(mode="after")

@@ -5,7 +5,15 @@ Both are written by fsage alone; fsage.agent.target.claims says when they are be
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
+
+from fsage.agent.declared.spec import Launcher
+from fsage.agent.typed import Check, Json, Name, Positive, Word, between
+
+Rate = Annotated[float, Check(lambda value: 0 < value < 1e9, "a number above 0")]
+Tasks = Annotated[int, between(1, 10**6, "a whole number")]
+WHOLE = ("capacity_bytes", "device_model", "amount_mib", "calibration")
+"""Keys that a claim has once the target is claimed."""
 
 
 class ImageId(TypedDict):
@@ -25,8 +33,8 @@ class Image(ImageId):
 class Here(TypedDict, total=False):
     """What names a host in its notes."""
 
-    host: str
-    machine: str  # a digest of its machine-id(5), where it has one
+    host: Word
+    machine: Word  # a digest of its machine-id(5), where it has one
 
 
 class Made(TypedDict, total=False):
@@ -49,10 +57,13 @@ class Images(Here):
     images: list[Made]
 
 
-class ClaimedStore(TypedDict, total=False):
+class _Mounted(TypedDict):
+    mount: Word
+
+
+class ClaimedStore(_Mounted, total=False):
     """One store of a claimed target: where it is mounted, and what it is told by."""
 
-    mount: str
     filesystem: str | None  # None: a directory, of whose file system nothing is known
     uuids: list[str]  # the file system's; a second one is that of the mkfs which is under way
     image: str  # of kind loop, with image_id and hash_seed
@@ -70,25 +81,39 @@ class LustreClaim(TypedDict):
     osts: dict[str, dict[str, float]]
 
 
+class _Calibration(TypedDict):
+    write_mib_s: Rate
+    read_mib_s: Rate
+    cell_overhead_s: Annotated[float, between(-1e9, 1e9, "a number")]
+
+
+class Calibration(_Calibration, total=False):
+    """How fast the empty target is, and below it the device without all else, where that was measured."""
+
+    backing_write_mib_s: float | None
+    backing_read_mib_s: float | None
+    commands: list[Any]
+
+
 class _Begun(Here):
     """What a claim has from its beginning."""
 
     schema: int
-    target: str
-    kind: str
-    id: str
-    status: str  # claiming, claimed, releasing
-    created: str
-    kernel: str
-    stores: list[ClaimedStore]
-    tools: dict[str, str | None]
-    containers: str | None
-    images: dict[str, str]
-    tasks: int  # on each client
-    hosts: list[str]  # the clients, by name
-    launcher: str
-    launcher_options: list[str]
-    declared: dict[str, Any]  # fsage.agent.target.frozen
+    target: Name
+    kind: Name
+    id: Name
+    status: Literal["claiming", "claimed", "releasing"]
+    created: Word
+    kernel: Word
+    stores: Annotated[list[ClaimedStore], Check(bool, "at least one store")]
+    tools: dict[Name, Word | None]
+    containers: Word | None
+    images: dict[Word, Word]
+    tasks: Tasks  # on each client
+    hosts: list[Word]  # the clients, by name
+    launcher: Launcher
+    launcher_options: list[Word]
+    declared: Json  # fsage.agent.target.frozen
     filesystem_state_known: bool
 
 
@@ -96,13 +121,13 @@ class Claim(_Begun, total=False):
     """claim.json: that a target is fsage's, what it is told by, and what was measured of it while it was empty."""
 
     uid: int  # who runs what is measured
-    capacity_bytes: int
+    capacity_bytes: Positive
     statfs_empty: list[dict[str, int]]
     free_inodes_empty: int
-    device_model: dict[str, Any]
-    amount_mib: int  # what a task moves
+    device_model: Json
+    amount_mib: Positive  # what a task moves
     amount_source: str
     passes: int
-    calibration: dict[str, Any]
+    calibration: Calibration
     lustre: LustreClaim
-    edits: list[dict[str, Any]]
+    edits: list[Json]

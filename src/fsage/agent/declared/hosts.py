@@ -1,10 +1,10 @@
-"""The hosts of a target, and who asks something of it."""
+"""The hosts of a target, what they are, and who asks something of it."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-from fsage.agent.typed import Name, Printable
+from fsage.agent.typed import Count, Json, Name, Printable, Word
 
 
 class Holder(TypedDict):
@@ -38,15 +38,61 @@ class Inventory(TypedDict, total=False):
 
 
 class Asker(TypedDict, total=False):
-    """Of a request who asks, and what he knows of the target: his run, its claim, its hosts.
+    """Of a request who asks, what he knows of the target, and what he brings: his run, its claim, its hosts.
 
-    `gone`: runs whose process was looked up where he is, and has ended.
+    `gone`: runs whose process was looked up where he is, and has ended. `inputs`: what steps need beside what they say,
+    by the name that they have for it.
     """
 
     holder: Holder | None
     gone: list[Name]
     claim: Name | None
     hosts: Inventory | None
+    inputs: dict[Name, str]
+
+
+class KnownClaim(TypedDict):
+    """What a host tells of the claim that it has."""
+
+    id: Name
+    created: Word
+    status: Word
+
+
+class Place(TypedDict):
+    """A directory that could hold images."""
+
+    directory: Word
+    free_gib: float
+
+
+class Facts(TypedDict):
+    """What a host is, as far as it costs nothing to tell. `time`: its clock's, seconds since 1970."""
+
+    root: bool
+    uid: int | None
+    host: Word
+    kernel: Word
+    memory_bytes: Count
+    network_mbit_s: list[Count]
+    time: float
+    images: dict[Word, Word]
+    lustre: Word | None
+
+
+class _Probe(Facts):
+    able: bool
+    missing: list[Word]
+    tools: dict[Name, Word | None]
+    places: list[Place]
+    claim: KnownClaim | None
+
+
+class Probe(_Probe, total=False):
+    """What a host is and can do (fsage.agent.hosts.probe)."""
+
+    io_controller: Json
+    unreached: dict[Printable, str]
 
 
 def clients_of(asked: Asker) -> list[Host]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
+Launcher = Literal["openmpi", "mpich", "srun"]
+
 
 class Scale(TypedDict):
     """How the studies' nominal sizes shrink on a small target."""
@@ -48,7 +50,7 @@ class Spec(TypedDict):
     scale: Scale
     allocator_reset: str
     amount_mib: int | None
-    launcher: str
+    launcher: Launcher
     launcher_options: list[str]
     device_model: dict[str, Any] | None
     directory: str

@@ -17,7 +17,7 @@ import sys
 import time
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsage
 from fsage.agent.declared.claim import ClaimedStore, Image
@@ -36,7 +36,28 @@ FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len 
 class Seek(Model):
     """One disk with one arm for each store."""
 
+    kind = "seek"
+    defaults: ClassVar[dict[str, Any]] = {
+        "bytes_per_s": 300_000_000,
+        "seek_s": 0.005,
+        "outer_to_inner": 1.0,
+        "noise_cov": 0.0,
+        "noise_seed": 1,
+        "drift_percent_per_hour": 0.0,
+    }
+    may_be_zero = ("noise_cov", "drift_percent_per_hour")
+    may_be_negative = ("drift_percent_per_hour",)
     required = True
+
+    @staticmethod
+    def why_wrong(declared: dict[str, Any]) -> str | None:
+        """The outer end of a disk is not the slower one."""
+        if declared["outer_to_inner"] >= 1:
+            return None
+        return (
+            f"outer_to_inner is {declared['outer_to_inner']}: the rate at the first block over that at the last, 1 or "
+            "more, is wanted"
+        )
 
     @staticmethod
     def why_not(declared: dict[str, Any]) -> str | None:
@@ -65,6 +86,11 @@ class Seek(Model):
         if drift := parameters.get("drift_percent_per_hour"):
             said.append(f"drift of {drift:+g}% an hour")
         return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
+
+    @staticmethod
+    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+        """A seek, however far."""
+        return float(parameters["seek_s"])
 
     def disk(self, store: ClaimedStore) -> Image:
         """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""

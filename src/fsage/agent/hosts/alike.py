@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent import containers
+from fsage.agent.declared.hosts import Facts
 from fsage.agent.declared.spec import Spec
 from fsage.agent.lustre import params
 from fsage.agent.system import privilege
@@ -30,7 +31,7 @@ ALIKE = {
 """What the clients must have in common for their numbers to belong together."""
 
 
-def facts(spec: Spec) -> dict[str, Any]:
+def facts(spec: Spec) -> Facts:
     """This host, as far as it costs nothing to tell."""
     uname = os.uname()
     return {

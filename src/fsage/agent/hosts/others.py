@@ -180,7 +180,9 @@ class Hosts:
             raise Refusal(
                 f"{why}; nothing was touched. {os.uname().nodename} launches, and reaches every host as `ssh HOST` does"
             ) from why
-        here = alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
+        here: Mapping[str, Any] = (
+            alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
+        )
         self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
         wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
         wrong += [

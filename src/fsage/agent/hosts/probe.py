@@ -8,6 +8,7 @@ from typing import Any
 
 from fsage.agent import containers
 from fsage.agent.containers import versions
+from fsage.agent.declared.hosts import Probe
 from fsage.agent.device import iocost
 from fsage.agent.errors import Failure
 from fsage.agent.hosts import alike
@@ -35,7 +36,7 @@ def probe(declared: Mapping[str, Any], request: Mapping[str, Any], check: bool) 
     missing += lacking.missing
     model = iocost.possible(spec["device_model"] or {})
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
-    found_out = {
+    found_out: Probe = {
         "able": not missing,
         "missing": missing,
         **alike.facts(spec),
@@ -45,7 +46,7 @@ def probe(declared: Mapping[str, Any], request: Mapping[str, Any], check: bool) 
             {"directory": place, "free_gib": round(free / GIB, 1)} for place, free in lacking.room_bytes.items()
         ],
         "unreached": unreached(request.get("hosts") or {}) if request.get("launches") else {},
-        "claim": claim and {key: claim[key] for key in ("id", "created", "status")},
+        "claim": {"id": claim["id"], "created": claim["created"], "status": claim["status"]} if claim else None,
     }
     return {
         "changed": False,

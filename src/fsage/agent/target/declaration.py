@@ -7,9 +7,10 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
-from fsage.agent.declared.spec import LustreSpec, Spec
+from fsage.agent.declared.spec import Launcher, LustreSpec, Spec
+from fsage.agent.device import models
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
 from fsage.agent.target import kinds
@@ -42,30 +43,11 @@ DEFAULTS: dict[str, Any] = {
     "run_as": None,
     "lustre": None,
 }
-MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
-    "iocost": {
-        "kind": "iocost",
-        "bytes_per_s": 380_000_000,
-        "sequential_iops": 20_000,
-        "random_iops": 100,
-        "allow_moving": [],
-    },
-    "seek": {
-        "kind": "seek",
-        "bytes_per_s": 300_000_000,
-        "seek_s": 0.005,
-        "outer_to_inner": 1.0,
-        "noise_cov": 0.0,
-        "noise_seed": 1,
-        "drift_percent_per_hour": 0.0,
-    },
-}
-MODEL_ZERO = ("noise_cov", "drift_percent_per_hour")  # may be 0; a drift may be negative too
 ALLOWED = {
     "kind": tuple(kinds.names()),
     "filesystem": tuple(filesystems.names()),
     "allocator_reset": ("remount", "none"),
-    "launcher": ("openmpi", "mpich", "srun"),
+    "launcher": get_args(Launcher),
 }
 
 
@@ -123,23 +105,21 @@ def tasks_of(spec: Spec) -> int:
 
 def _device_model(given: dict[str, Any]) -> dict[str, Any]:
     """The key `device_model`, complete."""
-    kind = given.get("kind", "iocost") if isinstance(given, dict) else given
-    if not isinstance(given, dict) or kind not in MODEL_DEFAULTS:
+    kind = given.get("kind", models.USUAL) if isinstance(given, dict) else given
+    if not isinstance(given, dict) or kind not in models.declarable():
         raise Refusal(
-            f"fsage_target.device_model.kind is {kind!r}: allowed are {', '.join(MODEL_DEFAULTS)}, or no device_model"
+            f"fsage_target.device_model.kind is {kind!r}: allowed are {', '.join(models.declarable())}, or no "
+            "device_model"
         )
-    defaults = MODEL_DEFAULTS[kind]
-    known_keys("fsage_target.device_model", given, defaults)
-    model = {**defaults, **given}
-    for key, usual in defaults.items():
-        if isinstance(usual, (int, float)) and not (key in MODEL_ZERO and model[key] == 0):
-            size = abs(model[key]) if key == "drift_percent_per_hour" and _number(model[key]) else model[key]
+    of_kind = models.KINDS[kind]
+    known_keys("fsage_target.device_model", given, {"kind": kind, **of_kind.defaults})
+    model = {"kind": kind, **of_kind.defaults, **given}
+    for key, usual in of_kind.defaults.items():
+        if isinstance(usual, (int, float)) and not (key in of_kind.may_be_zero and model[key] == 0):
+            size = abs(model[key]) if key in of_kind.may_be_negative and _number(model[key]) else model[key]
             positive(f"fsage_target.device_model.{key}", size, whole=isinstance(usual, int))
-    if model.get("outer_to_inner", 1) < 1:
-        raise Refusal(
-            f"fsage_target.device_model.outer_to_inner is {model['outer_to_inner']}: the rate at the first block over "
-            "that at the last, 1 or more, is wanted"
-        )
+    if why := of_kind.why_wrong(model):
+        raise Refusal(f"fsage_target.device_model.{why}")
     return model
 
 
