@@ -7,9 +7,11 @@ import time
 
 from target import loop_target
 
-from fsage.agent import state, structure, token
-from fsage.agent.fingerprint import digest, fingerprint
-from fsage.agent.target import open_target
+from fsage.agent import structure
+from fsage.agent.messages import token
+from fsage.agent.states import state
+from fsage.agent.states.fingerprint import digest, fingerprint
+from fsage.agent.target.opening import open_target
 
 SIZES_MIB = (64, 33, 8, 1)
 

@@ -7,7 +7,8 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from fsage.agent import claim, images, namespace
+from fsage.agent.system import namespace
+from fsage.agent.verbs import claim, create
 
 
 @contextlib.contextmanager
@@ -25,9 +26,9 @@ def loop_target(size_gib: int, amount_mib: int = 64) -> Iterator[dict]:
             "home": f"{place}/home",
             "amount_mib": amount_mib,
         }
-        images.create(spec, {}, False)
+        create.create(spec, {}, False)
         try:
             claim.claim(spec, {}, False)
             yield spec
         finally:
-            images.remove(spec, {}, False)
+            create.remove(spec, {}, False)

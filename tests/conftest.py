@@ -22,8 +22,9 @@ from lustre_site import Site, site_in
 from machine import Machine
 from session import PREFIX
 
-from fsage.agent import claim, files, images, journal, mounting, namespace
 from fsage.agent.device import cgroups, loops, seek
+from fsage.agent.system import files, journal, mounting, namespace
+from fsage.agent.verbs import claim, create
 from fsage.study.study import Study, StudyError, load_study
 
 CLONE_NEWNS = 0x20000
@@ -153,7 +154,7 @@ def local_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
 @pytest.fixture
 def spec(local_target: dict[str, Any]) -> dict[str, Any]:
     """The same, created and claimed."""
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     return local_target
 
@@ -185,7 +186,7 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
     }
     try:
         yield spec
-        images.remove(spec, {}, False)
+        create.remove(spec, {}, False)
         home = Path(spec["home"]) / name
         assert not (home / "claim.json").exists() and not (home / "images.json").exists()
         assert not journal.path_of(home).exists()

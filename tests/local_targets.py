@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import claim, files, images, mounting
 from fsage.agent.device import loops
 from fsage.agent.kinds.loop import Loop
-from fsage.agent.shell import run
-from fsage.agent.target import Target, open_target
+from fsage.agent.system import files, mounting
+from fsage.agent.system.shell import run
+from fsage.agent.target.opening import open_target
+from fsage.agent.target.target import Target
+from fsage.agent.verbs import claim, create
 
 Spec = dict[str, Any]
 
 
 def claimed(spec: Spec) -> Target:
-    images.create(spec, {}, False)
+    create.create(spec, {}, False)
     claim.claim(spec, {}, False)
     return open_target(spec)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent import caches
 from fsage.agent.lustre import space
+from fsage.agent.system import caches
 
 DATA = Path(__file__).parent / "data" / "lustre"
 UNEXPECTED = 99

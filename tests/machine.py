@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fsage
-from fsage.agent import privilege
+from fsage.agent.system import privilege
 from fsage.site import sudoers
 
 PLACE = "/run/fsage/namespace"

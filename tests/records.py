@@ -19,6 +19,7 @@ from fsage.recipes import expand
 
 MIB = 1 << 20
 CONFIG = Path(__file__).parents[1] / "config"
+TAKEN = Path(__file__).parent / "data" / "studies"
 TARGET = load_target(CONFIG.parent / "inventories" / "local")
 MODEL = {"label": "modelled device (IOCost, 362 MiB/s, 20000 sequential and 100 random I/Os a second)"}
 CLAIM = {"amount_mib": 384, "amount_source": "calibrated", "calibration": {"write_mib_s": 361.5}}
@@ -41,6 +42,10 @@ def make_record(study, state, cell, draw, number):
         bw = bandwidth(capacity, fragmentation, cell.params.get("transfer_size", MIB), phase)
         bw *= draw.lognormvariate(0, 0.015) * (0.93 if file_bytes < 33 * MIB else 1)
         metrics |= {f"{phase}_bw_mib_s": bw, f"{phase}_seconds": amount / MIB / bw, f"{phase}_bytes": amount}
+        typical_ms = 1000 * cell.params.get("transfer_size", MIB) / MIB / bw
+        metrics[f"{phase}_latency_p50_ms"] = 0.97 * typical_ms
+        if amount >= 100 * cell.params.get("transfer_size", MIB):
+            metrics[f"{phase}_latency_p99_ms"] = typical_ms * (2 + fragmentation / 10)
     if operations := cell.params.get("operations"):
         rates = {"create": 20_000, "stat": 90_000, "remove": 30_000}
         metrics = {
@@ -138,6 +143,11 @@ def make_records(study, seed=1):
     draw = random.Random(seed)
     cells = [(state, cell) for state in expand(study) for cell in study.cells_of(state)]
     return [make_record(study, state, cell, draw, number) for number, (state, cell) in enumerate(cells)]
+
+
+def taken(name):
+    """Records of a study that was measured (data/studies)."""
+    return [json.loads(line) for line in (TAKEN / f"{name}.jsonl").read_text().splitlines()]
 
 
 def planned(study):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from session import PREFIX
 
-from fsage.agent import mounting
+from fsage.agent.system import mounting
 
 MIB = 1 << 20
 MAKE = {

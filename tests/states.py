@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsage.agent import state, structure
-from fsage.agent.request import Request
+from fsage.agent import structure
+from fsage.agent.messages.request import Request
+from fsage.agent.states import state
 from fsage.agent.steps.fragment import Fragment
 from fsage.agent.steps.populate import Populate
 from fsage.agent.structure.files import Method

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsage import recipes
-from fsage.agent import claim, images
 from fsage.agent.structure.step import Step
+from fsage.agent.verbs import claim, create
 from fsage.recipes.striping import States
 
 STORES = 4
@@ -20,6 +20,6 @@ def step(name: str, *others: str) -> Step:
 def osts_of(spec: dict, **more: object) -> dict:
     """The declaration of a loop target with stores, created and claimed."""
     spec = {**spec, "stores": STORES, **more}
-    images.create(spec, {}, False)
+    create.create(spec, {}, False)
     claim.claim(spec, {}, False)
     return spec

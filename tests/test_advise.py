@@ -10,7 +10,7 @@ import pytest
 from records import CONFIG, store
 
 from fsage.advise import distribution, striping
-from fsage.agent.striping import Segment, pieces
+from fsage.agent.structure.striping import Segment, pieces
 from fsage.cli import main
 from fsage.statistics import ratio
 

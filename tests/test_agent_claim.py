@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import calibrate, claim, images, probe
+from fsage.agent import containers
+from fsage.agent.claiming import calibrate
 from fsage.agent.errors import Refusal
+from fsage.agent.hosts import probe
+from fsage.agent.verbs import claim, create
 
 Spec = dict[str, Any]
 
@@ -17,7 +20,7 @@ Spec = dict[str, Any]
 def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "BACKING_MIB", 128)
     local_target |= {"amount_mib": None, "scale": {"tasks": 2}}
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     ours = claim.claim(local_target, {}, False)["claim"]
     found = ours["calibration"]
     assert ours["amount_source"] == "calibrated" and ours["tasks"] == 2
@@ -30,7 +33,7 @@ def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.Monkey
 
 @pytest.mark.root
 def test_amounts_that_do_not_fit_are_refused(local_target: Spec) -> None:
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     with pytest.raises(Refusal, match=r"amount_mib is 2048 for each of 1 tasks, and target .* has 10\d\d MiB"):
         claim.claim({**local_target, "amount_mib": 2048}, {}, False)
     with pytest.raises(Refusal, match="does not hold 64 MiB for each of 9 tasks"):
@@ -67,7 +70,7 @@ def test_probe_says_what_can_be_done(local_target: Spec) -> None:
     ],
 )
 def test_versions_are_read(tool: str, said: str, version: str | None) -> None:
-    assert probe.version_in(tool, said) == version
+    assert containers.version_in(tool, said) == version
 
 
 def test_probe_of_a_directory(directory_target: Spec) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import calibrate, claim, images, space
-from fsage.agent.declaration import GIB, MIB, complete
+from fsage.agent.claiming import calibrate
 from fsage.agent.errors import Refusal
-from fsage.agent.target import open_target
+from fsage.agent.system import space
+from fsage.agent.target.declaration import GIB, MIB, complete
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 from fsage.workloads import sequential
 
 Spec = dict[str, Any]
@@ -25,11 +27,11 @@ def test_life_of_a_directory(directory_target: Spec) -> None:
     place = Path(directory_target["directory"])
     with pytest.raises(Refusal, match="does not exist; create the target first"):
         claim.claim(directory_target, {}, False)
-    assert images.create(directory_target, {}, False)["changed"]
-    assert not images.create(directory_target, {}, False)["changed"]
+    assert create.create(directory_target, {}, False)["changed"]
+    assert not create.create(directory_target, {}, False)["changed"]
     ours = claim.claim(directory_target, {}, False)["claim"]
     assert not claim.claim(directory_target, {}, False)["changed"]
-    assert not images.create(directory_target, {}, False)["changed"]
+    assert not create.create(directory_target, {}, False)["changed"]
     assert ours["capacity_bytes"] == min(GIB, int(0.1 * space.free_bytes(place))) or ours["capacity_bytes"] <= GIB
     assert ours["filesystem_state_known"] is False and ours["device_model"]["kind"] == "none"
     target = open_target(directory_target)
@@ -45,29 +47,29 @@ def test_life_of_a_directory(directory_target: Spec) -> None:
     released = claim.release(directory_target, {}, False)
     assert "left what is not: users.txt" in released["proof"][0]
     assert [p.name for p in place.iterdir()] == ["users.txt"]
-    assert images.remove(directory_target, {}, False)["left"] == [str(place)]
+    assert create.remove(directory_target, {}, False)["left"] == [str(place)]
     (place / "users.txt").unlink()
-    assert images.remove(directory_target, {}, False)["changed"] and not place.exists()
+    assert create.remove(directory_target, {}, False)["changed"] and not place.exists()
 
 
 def test_a_directory_that_is_not_ours_is_refused(directory_target: Spec, tmp_path: Path) -> None:
     place = Path(directory_target["directory"])
     place.mkdir()
     (place / "precious").write_text("x")
-    for verb in (images.create, claim.claim):
+    for verb in (create.create, claim.claim):
         with pytest.raises(Refusal, match="not empty, and not claimed by target"):
             verb(directory_target, {}, False)
     assert (place / "precious").read_text() == "x" and len(list(place.iterdir())) == 1
     with pytest.raises(Refusal, match="which is memory"):
-        images.create({**directory_target, "directory": f"/dev/shm/fsage-{os.getpid()}"}, {}, False)
+        create.create({**directory_target, "directory": f"/dev/shm/fsage-{os.getpid()}"}, {}, False)
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(Refusal, match="not a directory"):
-        images.create({**directory_target, "directory": str(tmp_path / "link")}, {}, False)
+        create.create({**directory_target, "directory": str(tmp_path / "link")}, {}, False)
 
 
 def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target: Spec) -> None:
     place = Path(directory_target["directory"])
-    images.create(directory_target, {}, False)
+    create.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
     (place / "filler").symlink_to("/tmp")
     with pytest.raises(Refusal, match="symbolic link"):
@@ -135,7 +137,7 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
 def test_any_amount_that_fits_can_be_declared(directory_target: Spec, amount: int) -> None:
     """Then studies are for the transfer sizes that divide it; others are refused with what would do."""
     directory_target |= {"amount_mib": amount, "budget_gib": 1.5}
-    images.create(directory_target, {}, False)
+    create.create(directory_target, {}, False)
     ours = claim.claim(directory_target, {}, False)["claim"]
     assert (ours["amount_mib"], ours["passes"], ours["amount_source"]) == (amount, 1, "declared")
     fits = {"transfer_size": MIB, "iteration": 1}
@@ -145,7 +147,7 @@ def test_any_amount_that_fits_can_be_declared(directory_target: Spec, amount: in
 
 
 def test_the_amounts_of_all_clients_are_within_the_budget(directory_target: Spec) -> None:
-    images.create(directory_target, {}, False)
+    create.create(directory_target, {}, False)
     spec = complete({**directory_target, "amount_mib": None, "budget_gib": 2})
     assert calibrate.room(spec, GIB, 1) == 128 and calibrate.room(spec, GIB, 2) == 64
     with pytest.raises(Refusal, match="does not hold 64 MiB for each of 3 tasks"):

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 from session import PREFIX
 
-from fsage.agent import calibrate, claim, files, images, journal, mounting
-from fsage.agent.declaration import MIB
+from fsage.agent.claiming import calibrate
 from fsage.agent.device import cgroups, iocost
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.mounting import Mount, mounts
-from fsage.agent.target import open_target
-from fsage.agent.undo import undo
+from fsage.agent.outside.undo import undo
+from fsage.agent.system import files, journal, mounting
+from fsage.agent.system.mounting import Mount, mounts
+from fsage.agent.target.declaration import MIB
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 
 Spec = dict[str, Any]
 MODEL = {
@@ -113,7 +115,7 @@ def device(local_target: Spec, alone_with_controllers: None) -> str:
     """A loop device of this test's own, where a model can be had."""
     if why := iocost.possible({}):
         pytest.skip(f"no device model here: {why}")
-    return str(images.create(local_target, {}, False)["devices"][0])
+    return str(create.create(local_target, {}, False)["devices"][0])
 
 
 def controllers() -> tuple[list[str], list[str]]:

@@ -17,12 +17,15 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import calibrate, claim, files, images, journal, mounting
-from fsage.agent.declaration import MIB
+from fsage.agent.claiming import calibrate
 from fsage.agent.device import loops, seek, seekdisk
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts.library import BOOT, packed, sent
-from fsage.agent.target import Target, open_target
+from fsage.agent.system import files, journal, mounting
+from fsage.agent.system.library import BOOT, packed, sent
+from fsage.agent.target.declaration import MIB
+from fsage.agent.target.opening import open_target
+from fsage.agent.target.target import Target
+from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root
 Spec = dict[str, Any]
@@ -38,7 +41,7 @@ def spec(module_target: Spec) -> Iterator[Spec]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibrate, "BACKING_MIB", 64)
         module_target["device_model"] = {"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": SEEK_S}
-        images.create(module_target, {}, False)
+        create.create(module_target, {}, False)
         claim.claim(module_target, {}, False)
         yield module_target
 
@@ -94,7 +97,7 @@ def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec: Spec) -> None
     assert info and info.flags & loops.LO_FLAGS_DIRECT_IO and info.inode == seekdisk.DISK
     assert not loops.devices_of(target.claim["stores"][0]["image_id"]), "nothing goes past the disk"
     pid = server(target)
-    assert not claim.claim(spec, {}, False)["changed"] and not images.create(spec, {}, False)["changed"]
+    assert not claim.claim(spec, {}, False)["changed"] and not create.create(spec, {}, False)["changed"]
     target.format()
     assert server(open_target(spec)) == pid
 
@@ -140,7 +143,7 @@ def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:
     while seek.server_of(target.claim["stores"][0]["image"]):
         time.sleep(0.01)
     files.write_json(journal.path_of(target.home), {"boot_id": "before", "entries": []})
-    assert images.create(spec, {}, True)["changed"] and images.create(spec, {}, False)["changed"]
+    assert create.create(spec, {}, True)["changed"] and create.create(spec, {}, False)["changed"]
     assert len(open_target(spec).notes) == 1
 
 

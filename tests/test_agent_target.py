@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from local_targets import Spec, claim_file, claimed, untouched
 
-from fsage.agent import claim, files, filesystems, images, mounting
-from fsage.agent.declaration import GIB, MIB
 from fsage.agent.device import loops
 from fsage.agent.errors import Refusal
-from fsage.agent.shell import run
-from fsage.agent.target import open_target
+from fsage.agent.stores import filesystems
+from fsage.agent.system import files, mounting
+from fsage.agent.system.shell import run
+from fsage.agent.target.declaration import GIB, MIB
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root
 
@@ -25,8 +27,8 @@ pytestmark = pytest.mark.root
 @pytest.mark.parametrize("filesystem", filesystems.names())
 def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     local_target["filesystem"] = filesystem
-    made = images.create(local_target, {}, False)
-    assert made["changed"] and not images.create(local_target, {}, False)["changed"]
+    made = create.create(local_target, {}, False)
+    assert made["changed"] and not create.create(local_target, {}, False)["changed"]
     image = made["images"][0]
     assert image["bytes"] == GIB and os.stat(image["image"]).st_blocks * 512 >= GIB, "written, not sparse"
 
@@ -64,8 +66,8 @@ def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     with pytest.raises(Refusal, match="has not been claimed"):
         open_target(local_target)
     claim.claim(local_target, {}, False)  # the images are still there
-    assert images.remove(local_target, {}, False)["changed"]
-    assert not Path(image["image"]).exists() and not images.remove(local_target, {}, False)["changed"]
+    assert create.remove(local_target, {}, False)["changed"]
+    assert not Path(image["image"]).exists() and not create.remove(local_target, {}, False)["changed"]
 
 
 def test_several_stores(local_target: Spec) -> None:
@@ -98,14 +100,14 @@ def test_placement_repeats_after_a_remount(local_target: Spec) -> None:
 
 
 def test_check_changes_nothing(local_target: Spec) -> None:
-    assert images.create(local_target, {}, True)["changed"]
+    assert create.create(local_target, {}, True)["changed"]
     assert not Path(local_target["image_dir"]).exists() and not Path(local_target["home"]).exists()
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     assert claim.claim(local_target, {}, True)["changed"] and not claim_file(local_target).exists()
     claim.claim(local_target, {}, False)
     with untouched(local_target):
         assert claim.release(local_target, {}, True)["changed"]
-        assert images.remove(local_target, {}, True)["changed"]
+        assert create.remove(local_target, {}, True)["changed"]
 
 
 @contextlib.contextmanager
@@ -128,20 +130,20 @@ def backing_of(filesystem: str, tmp_path: Path) -> Iterator[Path]:
 def test_size_follows_the_free_space(local_target: Spec, tmp_path: Path) -> None:
     with backing_of("ext4", tmp_path) as small:
         local_target |= {"image_dir": str(small / "images"), "size_gib": 16}
-        assert "1 x 1 GiB" in images.create(local_target, {}, True)["msg"]
+        assert "1 x 1 GiB" in create.create(local_target, {}, True)["msg"]
         with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
-            images.create({**local_target, "minimum_gib": 2}, {}, False)
+            create.create({**local_target, "minimum_gib": 2}, {}, False)
         assert not (small / "images").exists()
 
 
 def test_a_backing_store_that_copies_on_write_is_told_not_to(local_target: Spec, tmp_path: Path) -> None:
     with backing_of("btrfs", tmp_path) as store:
         local_target["image_dir"] = str(store / "images")
-        made = images.create(local_target, {}, False)
+        made = create.create(local_target, {}, False)
         (image,) = made["images"]
         assert image["nocow"] and "chattr +C" in made["msg"]
         assert "C" in run(["lsattr", image["image"]]).stdout.split()[0]
-        images.remove(local_target, {}, False)
+        create.remove(local_target, {}, False)
 
 
 def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target: Spec) -> None:

@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down
 
-from fsage.agent import claim, files, filesystems, images, mounting
-from fsage.agent.declaration import GIB, MIB
 from fsage.agent.device import loops
 from fsage.agent.errors import Refusal
 from fsage.agent.kinds import loop
-from fsage.agent.shell import run
-from fsage.agent.target import open_target
+from fsage.agent.stores import filesystems
+from fsage.agent.system import files, mounting
+from fsage.agent.system.shell import run
+from fsage.agent.target.declaration import GIB, MIB
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root
 SOURCE = Path(__file__).parents[1] / "src"
@@ -31,7 +33,7 @@ def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
     again = open_target(local_target)
     assert len(again.notes) == 2 and mounting.mounted_at(again.mounts[0])
     take_down(again)
-    assert images.create(local_target, {}, False)["changed"]
+    assert create.create(local_target, {}, False)["changed"]
     assert claim.claim(local_target, {}, False)["changed"]
 
 
@@ -57,7 +59,7 @@ def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: s
 
 
 def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> None:
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     given = json.dumps({"target": local_target})
     for tenths in range(1, 9):
         with subprocess.Popen(
@@ -79,9 +81,9 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> N
             with pytest.raises(Refusal, match="interrupted"):
                 open_target(local_target)
         if tenths % 3 == 0:
-            images.remove(local_target, {}, False)
+            create.remove(local_target, {}, False)
             assert not claim_file(local_target).exists()
-            images.create(local_target, {}, False)
+            create.create(local_target, {}, False)
         if tenths % 4 == 0:
             claim.claim(local_target, {}, False)
             open_target(local_target)
@@ -89,7 +91,7 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> N
 
 
 def test_a_creation_that_was_killed_is_made_anew(local_target: Spec) -> None:
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     journal = claim_file(local_target).parent / "images.json"
     known = files.read_json(journal)
     image = known["images"][0]
@@ -99,9 +101,9 @@ def test_a_creation_that_was_killed_is_made_anew(local_target: Spec) -> None:
     os.truncate(image["image"], MIB)
     with pytest.raises(Refusal, match="has not been created"):
         claim.claim(local_target, {}, False)
-    assert images.create(local_target, {}, False)["changed"]
+    assert create.create(local_target, {}, False)["changed"]
     assert os.stat(image["image"]).st_size == GIB
     files.write_json(journal, {**known, "images": [half]})
     loops.detach(images_of(local_target)[0] | loops.identity(image["image"]))
-    images.remove(local_target, {}, False)
+    create.remove(local_target, {}, False)
     assert not Path(image["image"]).exists()

@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down, untouched
 
-from fsage.agent import claim, files, filesystems, images, lease, mounting
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.kinds import loop
-from fsage.agent.shell import run
-from fsage.agent.target import open_target
+from fsage.agent.states import state
+from fsage.agent.stores import filesystems
+from fsage.agent.system import files, mounting
+from fsage.agent.system.shell import run
+from fsage.agent.target import lease
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 
 root = pytest.mark.root
 
@@ -24,7 +28,7 @@ root = pytest.mark.root
 @root
 def test_memory_is_no_place_for_images(local_target: Spec) -> None:
     with pytest.raises(Refusal, match=r"/dev/shm is on tmpfs, which is memory, not a disk.*fsage_target.image_dir"):
-        images.create({**local_target, "image_dir": "/dev/shm"}, {}, False)
+        create.create({**local_target, "image_dir": "/dev/shm"}, {}, False)
 
 
 @root
@@ -45,7 +49,7 @@ def test_a_changed_declaration_is_refused(local_target: Spec) -> None:
         with pytest.raises(Refusal, match="claimed with stores 1, and 2 is declared now"):
             open_target({**local_target, "stores": 2})
         with pytest.raises(Refusal, match="was created as"):
-            images.create({**local_target, "size_gib": 2}, {}, False)
+            create.create({**local_target, "size_gib": 2}, {}, False)
 
 
 @root
@@ -64,7 +68,7 @@ def test_another_image_of_the_same_name_is_refused(local_target: Spec) -> None:
         open_target(local_target)
     with pytest.raises(Refusal, match="is another file now"):
         claim.claim(local_target, {}, False)
-    removed = images.remove(local_target, {}, False)
+    removed = create.remove(local_target, {}, False)
     assert removed["left"] == [str(path)] and path.read_bytes() == b"a user's own file"
     assert not claim_file(local_target).exists()
 
@@ -169,7 +173,7 @@ def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
 )
 def test_a_wrong_declaration_is_refused(change: Spec, message: str, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=message):
-        images.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
+        create.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
     assert not (tmp_path / "home").exists()
 
 
@@ -187,8 +191,12 @@ def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
     }
     lease.take(target.home, {"holder": holder})
     with untouched(local_target):
-        for verb in (images.create, images.remove, claim.claim, claim.release):
+        for verb in (create.create, create.remove, claim.claim, claim.release):
             with pytest.raises(Refusal, match=r"is held by run another .*snakemake series1"):
                 verb(local_target, {}, False)
+    mounting.unmount(target.mounts[0])  # as the run does before it mounts it anew
+    with pytest.raises(Refusal, match=r"is held by run another .*snakemake series1"):
+        state.scrub(local_target, {"steps": [], "state": "empty"}, False)
+    assert mounting.mounted_at(target.mounts[0]) is None, "nobody else mounts it meanwhile"
     assert claim.release(local_target, {"holder": holder}, False)["changed"]
     lease.drop(target.home, {"holder": holder})

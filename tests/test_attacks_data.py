@@ -17,9 +17,9 @@ import yaml
 from sent import CLAIM, STUDY, bundle, observation
 from test_playbooks import BIN, ROOT, ansible, inventory_of, request
 
-from fsage.agent import claim, images, tune
 from fsage.agent.errors import Refusal
-from fsage.agent.target import open_target
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create, tune
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.records import record
@@ -156,7 +156,7 @@ def test_tuning_overwrites_no_file(how: str, plan: Plan, local_target: dict[str,
             with pytest.raises(StudyError, match="tuning"):
                 load_study(path)
         return
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     (queue,) = open_target(local_target).queues()
     with pytest.raises(Refusal, match="nothing was touched"):

@@ -14,12 +14,13 @@ from lustre_site import lustre_target, recorded
 from states import MIB, bring
 
 from fsage import recipes, workloads
-from fsage.agent import claim, images, striping
-from fsage.agent.blast import blastdb
 from fsage.agent.cells import measure
+from fsage.agent.databases import blastdb
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.structure import striping
 from fsage.agent.structure.step import ALONE, Step
-from fsage.agent.target import open_target
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 from fsage.matrix import patterns
 from fsage.parse import BadOutput, blastn
 from fsage.recipes.striping import States
@@ -72,7 +73,7 @@ def test_a_segment_without_a_volume_and_counts_that_become_the_same_are_refused(
 @pytest.fixture(scope="module")
 def osts(module_target):
     spec = {**module_target, "stores": 4, "amount_mib": 16}
-    images.create(spec, {}, False)
+    create.create(spec, {}, False)
     claim.claim(spec, {}, False)
     return spec
 

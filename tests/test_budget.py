@@ -22,16 +22,18 @@ from hypothesis import strategies as st
 from small_filesystems import small
 from states import bring, populate
 
-from fsage.agent import claim, images, kinds, structure, typed
-from fsage.agent.blast import blastdb
-from fsage.agent.cells import eviction, measure
+from fsage.agent import structure, typed
+from fsage.agent.cells import measure
+from fsage.agent.databases import blastdb
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import limits, space, stripes
-from fsage.agent.room import Room
 from fsage.agent.steps import contended_files, database
-from fsage.agent.structure import files
+from fsage.agent.structure import eviction, files, striping
+from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import ALONE, Step
-from fsage.agent.target import Target
+from fsage.agent.target import kinds
+from fsage.agent.target.target import Target
+from fsage.agent.verbs import claim, create
 from fsage.records.record import make_record
 
 MIB = 1 << 20
@@ -120,7 +122,7 @@ class Place:
         """Where files lie on OSTs: one each as their names have it, or on all of them."""
         on = (
             range(len(OSTS_MIB))
-            if self.stripe_count == stripes.ALL
+            if self.stripe_count == striping.ALL
             else [zlib.crc32(str(path).encode()) % len(OSTS_MIB)]
         )
         return [stripes.Component(0, len(on), MIB, on[0], tuple(on))]
@@ -188,7 +190,7 @@ def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> N
     @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(
         steps_of(kind), st.sampled_from(sorted(STEPS)).flatmap(steps_of), st.integers(4, 120), st.booleans(),
-        st.sampled_from([1, stripes.ALL]),
+        st.sampled_from([1, striping.ALL]),
     )  # fmt: skip
     def held(first: Step, second: Step, capacity_mib: int, alone: bool, stripe_count: int) -> None:
         target = place.target(of, capacity_mib * MIB, alone, stripe_count)
@@ -284,7 +286,7 @@ def test_a_record_of_a_target_that_held_too_much_is_a_failure(tmp_path: Path) ->
 def test_a_cell_that_would_take_more_is_not_run(directory_target: dict) -> None:
     """Its state leaves 3/4 of 256 MiB; one that makes 64 MiB runs beside it, one of 300 does not."""
     directory_target["budget_gib"] = 0.25
-    images.create(directory_target, {}, False)
+    create.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
     step = populate(25)
     bring(directory_target, step)

@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 from local_targets import claimed
 
-from fsage.agent import caches, filesystems, mounting
 from fsage.agent.cells.phases import Phases
 from fsage.agent.hosts.attendant import measured_files
 from fsage.agent.hosts.others import Hosts, of
-from fsage.agent.state import remove_measured
-from fsage.agent.target import Target
+from fsage.agent.states.state import remove_measured
+from fsage.agent.stores import filesystems
+from fsage.agent.system import caches, mounting
+from fsage.agent.target.target import Target
 from fsage.workloads import metadata
 
 FILES, MANY_FILES, TIMES, WARM_TIMES = 3000, 20_000, 5, 3

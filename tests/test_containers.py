@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from fsage import workloads
-from fsage.agent import claim, containers, images, probe
+from fsage.agent import containers
 from fsage.agent.errors import Refusal
+from fsage.agent.hosts import probe
+from fsage.agent.verbs import claim, create
 from fsage.plan.target import Target
 
 MIB = 1 << 20
@@ -97,7 +99,7 @@ def test_what_is_missing_is_said_before_anything_is_changed(folder, directory_ta
     (folder / take).unlink()
     directory_target["containers"] = str(folder)
     place, home = Path(directory_target["directory"]), Path(directory_target["home"])
-    for verb in (images.create, claim.claim):
+    for verb in (create.create, claim.claim):
         with pytest.raises(Refusal, match=rf"fsage_target.containers is {folder}, and .*{said}.*; nothing was touched"):
             verb(directory_target, {}, False)
     assert not place.exists() and not home.exists()

@@ -48,7 +48,7 @@ def test_a_table_of_version_1_lacks_what_came_later(frame, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("version", "without", "said"),
     [
-        ("6", (), "has schema version 6, this fsage knows 1 to 5: use a newer fsage"),
+        ("7", (), "has schema version 7, this fsage knows 1 to 6: use a newer fsage"),
         (None, (), "is no table of fsage: its metadata has no fsage_schema_version"),
         ("3", ("state",), "has schema version 3 but lacks its columns state"),
     ],

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, Small, fragmented, small
 
-from fsage.agent import filesystems
 from fsage.agent.evidence import fiemap, fragmentation
+from fsage.agent.stores import filesystems
 from fsage.cli import main
 from fsage.defrag import guard, look, rewrite
 from fsage.defrag.bound import Device

@@ -9,13 +9,15 @@ import pytest
 from states import MIB, bring, populate
 
 from fsage import workloads
-from fsage.agent import claim, images, state, structure
+from fsage.agent import structure
 from fsage.agent.cells import measure
 from fsage.agent.errors import Failure
-from fsage.agent.files import read_json
+from fsage.agent.states import state
 from fsage.agent.steps import defragment
 from fsage.agent.structure.files import path_of
-from fsage.agent.target import open_target
+from fsage.agent.system.files import read_json
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root
 EXTENTS = 150
@@ -34,7 +36,7 @@ def cell(claimed: dict, cache: str, reads: int) -> dict:
 @pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
 def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, filesystem, monkeypatch):
     local_target["filesystem"] = filesystem
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     before = bring(local_target, PIECES, OTHERS, VACATE)
     assert EXTENTS <= before["notes"]["fragmented_file"]["extents"] <= 1.05 * EXTENTS

@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 from test_state import bring, fragment, populate
 
-from fsage.agent import claim, filesystems, images, mounting, state
 from fsage.agent.evidence import ext4
 from fsage.agent.evidence.btrfs import RESERVED
-from fsage.agent.fingerprint import layout_of
+from fsage.agent.states import state
+from fsage.agent.states.fingerprint import layout_of
+from fsage.agent.stores import filesystems
 from fsage.agent.structure import fillers
-from fsage.agent.target import Target, open_target
+from fsage.agent.system import mounting
+from fsage.agent.target.opening import open_target
+from fsage.agent.target.target import Target
+from fsage.agent.verbs import claim, create
 from fsage.evidence import texts
 from fsage.evidence.inspect import inspect
 from fsage.records.messages import StoresLayout as Layout
@@ -57,7 +61,7 @@ def check_sums(store: dict) -> None:
 @pytest.fixture(params=filesystems.names())
 def aged(request, local_target) -> Target:
     local_target["filesystem"] = request.param
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     bring(local_target, *STEPS)
     return open_target(local_target)
@@ -161,7 +165,7 @@ def test_a_file_system_in_use_is_read_all_the_same(aged):
 
 @pytest.mark.root
 def test_what_a_directory_target_cannot_tell_is_absent(directory_target):
-    images.create(directory_target, {}, False)
+    create.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
     steps = (populate(20),)
     bring(directory_target, *steps)

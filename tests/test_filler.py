@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, small
 
-from fsage.agent import filesystems
 from fsage.agent.evidence import fiemap
 from fsage.agent.steps import populate
+from fsage.agent.stores import filesystems
 from fsage.agent.structure import files
 
 pytestmark = pytest.mark.root

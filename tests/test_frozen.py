@@ -11,12 +11,13 @@ import yaml
 from studies import blocks
 from workload_cells import ALL
 
-from fsage.agent import claim, frozen, images
-from fsage.agent.declaration import DEFAULTS, complete
 from fsage.agent.errors import Refusal
-from fsage.agent.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
 from fsage.agent.kinds import lustre
-from fsage.agent.target import open_target
+from fsage.agent.target import frozen
+from fsage.agent.target.declaration import DEFAULTS, complete
+from fsage.agent.target.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 from fsage.plan.plan import load_plan
 from fsage.run import request as requests
 
@@ -105,7 +106,7 @@ def claim_file(spec: dict) -> Path:
 
 
 def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_target: dict) -> None:
-    images.create(directory_target, {}, False)
+    create.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
     before = claim_file(directory_target).read_text()
     for key in ("amount_mib", "budget_gib", "scale.tasks", "mount_dir", "device_model", "directory"):
@@ -113,7 +114,7 @@ def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_targe
             open_target(edited(key, directory_target))
         for check in (False, True):  # as ansible-playbook local_target.yml claim.yml, and with --check
             with pytest.raises(Refusal, match=f"was claimed with {key} "):
-                images.create(edited(key, directory_target), {}, check)
+                create.create(edited(key, directory_target), {}, check)
             with pytest.raises(Refusal, match=f"was claimed with {key} "):
                 claim.claim(edited(key, directory_target), {}, check)
         assert claim_file(directory_target).read_text() == before
@@ -136,7 +137,7 @@ def test_a_claimed_loop_target_is_opened_as_declared_or_not_at_all(spec: dict) -
 
 def test_commands_are_launched_as_declared_now_and_cells_say_so(tmp_path: Path, directory_target: dict) -> None:
     """The copy of the claim that a plan reads was fetched when the target was claimed."""
-    images.create(directory_target, {}, False)
+    create.create(directory_target, {}, False)
     claimed = claim.claim(directory_target, {}, False)["claim"]
     inventory = tmp_path / "inventories" / directory_target["name"]
     (inventory / "group_vars/all").mkdir(parents=True)

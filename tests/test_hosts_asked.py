@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent import claim, images
-from fsage.agent.declaration import complete
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts import alike, attendant, others
 from fsage.agent.hosts.others import Hosts
+from fsage.agent.target.declaration import complete
+from fsage.agent.verbs import claim, create
 
 # Another host is a Python of this machine that was told something else than the truth.
 BOOT = "#!{python}\nimport os, sys, time\n{lie}\nexec(sys.argv[-1])\n"
@@ -53,10 +53,10 @@ def test_hosts_are_asked_before_the_first_change(tmp_path, client, server, said)
         }
     }
     if said is None:
-        assert images.create(spec, request, True)["changed"]
+        assert create.create(spec, request, True)["changed"]
     else:
         with pytest.raises(Refusal) as refused:
-            images.create(spec, request, False)
+            create.create(spec, request, False)
         assert said in str(refused.value) and "nothing was touched" in str(refused.value)
     assert not (tmp_path / "t").exists() and not (tmp_path / "home").exists()
 
@@ -65,7 +65,7 @@ def test_hosts_are_asked_before_the_first_change(tmp_path, client, server, said)
 def test_a_launcher_that_is_not_there_is_missed_before_the_first_change(tmp_path, monkeypatch, kind):
     monkeypatch.setenv("PATH", str(tmp_path))
     spec = {"name": "t", "kind": kind, "launcher": "srun", "home": str(tmp_path / "home")}
-    for verb in images.create, claim.claim:
+    for verb in create.create, claim.claim:
         with pytest.raises(Refusal, match=r"lacks srun: fsage_target.launcher names it; .*; nothing was touched"):
             verb({**spec, "directory": str(tmp_path / "t"), "amount_mib": 8}, {}, False)
     assert list(tmp_path.iterdir()) == []
@@ -77,7 +77,7 @@ def test_what_srun_starts_would_not_see_a_loop_target(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     spec = {"name": "t", "kind": "loop", "launcher": "srun", "home": str(tmp_path / "home")}
     with pytest.raises(Refusal, match=r"launcher is srun and kind is loop: .* declare launcher: openmpi or mpich"):
-        images.create(spec, {}, False)
+        create.create(spec, {}, False)
 
 
 def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_path, monkeypatch):

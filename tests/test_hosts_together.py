@@ -17,11 +17,13 @@ from pathlib import Path
 import pytest
 from states import MIB, bring
 
-from fsage.agent import claim, images, lease, typed
+from fsage.agent import typed
 from fsage.agent.cells import measure
 from fsage.agent.hosts import others
 from fsage.agent.steps.populate import Populate
-from fsage.agent.target import open_target
+from fsage.agent.target import lease
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 from fsage.records.record import make_record
 from fsage.workloads import metadata, sequential
 
@@ -47,7 +49,7 @@ def several(directory_target, tmp_path):
             others.append({"name": name, "python": str(tmp_path / name), "local": True})
         return {"clients": [{"name": "n1"}, *others], "servers": []}
 
-    images.create(spec, {"hosts": hosts()}, False)
+    create.create(spec, {"hosts": hosts()}, False)
     claim.claim(spec, {"hosts": hosts()}, False)
     bring(spec, STEP)
     return spec, lies, hosts
@@ -169,7 +171,7 @@ def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, 
 
 LAUNCHER = """
 import json, sys
-from fsage.agent import asked
+from fsage.agent.verbs import asked
 from fsage.agent.cells import measure
 spec, request = json.load(sys.stdin)
 measure.measure(spec, asked.checked(request, request.pop("hosts")), False)

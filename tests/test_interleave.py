@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import MIB, bring
 
-from fsage.agent import claim, images, state, structure
+from fsage.agent import structure
 from fsage.agent.evidence import fiemap
+from fsage.agent.states import state
 from fsage.agent.steps import delete_files, interleave
 from fsage.agent.structure.files import path_of
 from fsage.agent.structure.step import Step
-from fsage.agent.target import open_target
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 
 FILES = 5
 
@@ -54,7 +56,7 @@ def test_every_file_goes_once_and_in_the_same_order(seed, count):
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
 def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
     local_target["filesystem"] = filesystem
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     full = bring(local_target, mingled(MIB))
     target = open_target(local_target)

@@ -15,11 +15,16 @@ import pytest
 from states import bring
 
 from fsage import workloads
-from fsage.agent import claim, images, journal, recover, state, structure
-from fsage.agent.cells import groups, io_groups, measure
-from fsage.agent.device import cgroups, iocost, loops, scheduler
-from fsage.agent.files import read_json
-from fsage.agent.target import Target, open_target
+from fsage.agent import structure
+from fsage.agent.cells import io_groups, measure
+from fsage.agent.device import cgroups, iocost, loops
+from fsage.agent.outside import groups, of_cells, scheduler
+from fsage.agent.states import state
+from fsage.agent.system import journal
+from fsage.agent.system.files import read_json
+from fsage.agent.target.opening import open_target
+from fsage.agent.target.target import Target
+from fsage.agent.verbs import claim, create, recover
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
@@ -30,7 +35,7 @@ WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
 
 @pytest.fixture(scope="module")
 def target(module_target: dict, alone_with_controllers: None) -> Target:
-    images.create(module_target, {}, False)
+    create.create(module_target, {}, False)
     claim.claim(module_target, {}, False)
     made = bring(module_target, READERS, DATABASE)["notes"]["contended_files"]
     assert made["extents"] > 1000 and max(made["whole_extents"]) <= 4
@@ -198,11 +203,11 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
     recover.put_back(target.home)
     now = open_target(target.spec)  # on another loop device than before
     scheduler.put(now, "bfq")
-    assert queue(target) == "bfq" and not groups.left_over(target.home) and io_groups.left_over(target.home)
+    assert queue(target) == "bfq" and not groups.left_over(target.home) and of_cells.left_over(target.home)
     scheduler.put(now, "bfq")
     assert len(journal.entries(journal.path_of(target.home))) == 1, "what was before is noted once"
     assert state.diagnose(target.spec, request([]), False)["todo"] == []
-    assert queue(target) == "none" and not io_groups.left_over(target.home)
+    assert queue(target) == "none" and not of_cells.left_over(target.home)
 
 
 def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -> None:
@@ -213,7 +218,7 @@ def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -
     assert switch.read_text() == "1\n"
     scheduler.put(now, "bfq")
     assert switch.read_text() == "0\n"
-    io_groups.put_back(now)
+    of_cells.put_back(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")
     path.write_text("none")
 

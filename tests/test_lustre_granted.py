@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from lustre_site import Site, brw_stats
 
-from fsage.agent import helper, privilege
+from fsage.agent import helper
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import servers
+from fsage.agent.system import privilege
 
 OSC = "lustre-OST0000-osc-ff11000110ffb000"
 LLITE = "llite.lustre-ff11000110ffb000"

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, brw_stats, lustre_target, recorded, session
 
-from fsage.agent import claim, state, structure
+from fsage.agent import structure
 from fsage.agent.cells import measure
-from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.kinds.lustre import Lustre
 from fsage.agent.lustre import cold, servers
+from fsage.agent.states import state
 from fsage.agent.steps.populate import Populate
+from fsage.agent.target.declaration import complete
+from fsage.agent.verbs import claim
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, lustre_target, recorded, session
 
-from fsage.agent import claim, images, probe, state, structure
+from fsage.agent import structure
 from fsage.agent.__main__ import hold
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.leave import leave
+from fsage.agent.hosts import probe
 from fsage.agent.lustre import servers
+from fsage.agent.states import state
 from fsage.agent.steps.populate import Populate
 from fsage.agent.structure.step import Shard
-from fsage.agent.target import open_target
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
+from fsage.agent.verbs.leave import leave
 from fsage.run.runs import identity
 
 pytestmark = pytest.mark.root
@@ -78,11 +81,11 @@ def test_a_second_target_on_the_file_system_is_refused_from_anywhere(spec: dict,
     run = {"holder": {**identity("test"), "run": "2"}}
     hold(other, run, False)  # as a study begins, which then claims
     with pytest.raises(Refusal, match=r"target scratch has claimed .* two targets on one file system"):
-        images.create(other, {}, False)
+        create.create(other, {}, False)
     hold(other, {**run, "release": True}, False)
     assert not Path(other["directory"]).exists() and not (tmp_path / "another_host" / "other").exists()
     claim.release(spec, {}, False)
-    images.create(other, {}, False)
+    create.create(other, {}, False)
     assert "would claim" in claim.claim(other, {}, True)["msg"]
 
 
@@ -150,12 +153,12 @@ def test_a_scrub_after_which_objects_are_left_fails(whole: dict, site: Site) -> 
 def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site: Site) -> None:
     place = Path(spec["directory"])
     place.rmdir()
-    assert images.create(spec, {}, False)["changed"]
+    assert create.create(spec, {}, False)["changed"]
     claim.claim(spec, {}, False)
-    assert images.remove(spec, {}, False)["proof"][-1] == f"{place} is gone"
+    assert create.remove(spec, {}, False)["proof"][-1] == f"{place} is gone"
     site.answer("findmnt --json --list --types lustre", rc=1)  # it is not mounted, and the mount point is there
     with pytest.raises(Refusal, match="no Lustre client mount"):
-        images.create(spec, {}, False)
+        create.create(spec, {}, False)
     assert list(root_of(spec).iterdir()) == []
 
 

@@ -13,12 +13,15 @@ from threading import Event, Thread
 
 import pytest
 
-from fsage.agent import caches, claim, images, lease, state
 from fsage.agent.cells import measure, phases
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence import fiemap
+from fsage.agent.states import state
 from fsage.agent.steps.populate import Populate
-from fsage.agent.target import open_target
+from fsage.agent.system import caches
+from fsage.agent.target import lease
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 from fsage.records.record import make_record
 from fsage.workloads import Unsupported, device_range, metadata, sequential
 
@@ -28,7 +31,7 @@ STEPS = [Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1, files_at_once=4)
 
 @pytest.fixture
 def spec(local_target: dict) -> dict:
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     request = asked([])
     state.scrub(local_target, request, False)

@@ -29,12 +29,12 @@ from sent import CLAIM, STUDY, bundle, observation
 
 from fsage import dataset
 from fsage.agent import __main__ as agent
-from fsage.agent import asked as taken
-from fsage.agent import lease
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts import alike, answers
 from fsage.agent.lustre import osts
 from fsage.agent.message import DEPTH, Unacceptable
+from fsage.agent.target import lease
+from fsage.agent.verbs import asked as taken
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.records import messages, record
@@ -213,6 +213,8 @@ def test_a_claim_a_states_evidence_and_a_probe_are_saved_as_what_they_are(
     claim = {
         **{**CLAIM, "target": "here", "kind": "loop", "host": "n1", "hosts": ["n1"], "capacity_bytes": 1 << 40},
         **{"launcher": "openmpi", "launcher_options": [], "device_model": {"kind": "none", "label": "none"}},
+        **{"schema": 1, "status": "claimed", "created": "t", "kernel": "6", "containers": None, "images": {}},
+        **{"declared": {}, "filesystem_state_known": True},
     }
     one = observation(plan, STATE, 0)
     asked_for = request.make(plan, STATE)
@@ -223,6 +225,7 @@ def test_a_claim_a_states_evidence_and_a_probe_are_saved_as_what_they_are(
     probe = {
         **{"able": True, "missing": [], "root": True, "host": "n1", "kernel": "6", "memory_bytes": 1 << 34},
         **{"network_mbit_s": [1000], "time": 1.0e9, "tools": {"fio": "3.33", "ior": None}, "images": {}},
+        **{"uid": 0, "lustre": None},
         **{"places": [{"directory": "/d", "free_gib": 1.0}], "claim": {"id": "c", "created": "t", "status": "claimed"}},
     }
     samples = {"claim": claim, "evidence": of_state, "probe": probe}

@@ -26,12 +26,14 @@ from hypothesis import strategies as st
 from states import MIB
 
 from fsage import workloads
-from fsage.agent import striping
-from fsage.agent.hosts.library import PACKAGE
+from fsage.agent import typed
 from fsage.agent.netflow import blocks, share
+from fsage.agent.netflow.assignment import Assignment
 from fsage.agent.netflow.door import Door
 from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import StripedFile
+from fsage.agent.structure import striping
+from fsage.agent.system.library import PACKAGE
 
 NETFLOW = workloads.load("netflow")
 BLOCK = 65536
@@ -102,8 +104,8 @@ def test_reading_through_the_map_is_reading_a_flat_file(tmp_path_factory, data):
 @given(st.integers(1, 500), st.integers(1, 16), st.integers(1, 8), st.sampled_from(["synchronous", "asynchronous"]))
 def test_shares_are_the_whole_file_once(blocks_there, tasks, transfer_blocks, distribution):
     size, whole = blocks_there * BLOCK, transfer_blocks * BLOCK
-    task = {"distribution": distribution, "tasks": tasks, "segment_bytes": 2 * whole}
-    shares = share.spans(size, whole, task)
+    task = asked(Path("/none"), "flat", "generate", distribution, tasks=tasks, segment_bytes=2 * whole)
+    shares = share.spans(size, whole, typed.read(Assignment, json.loads(json.dumps(task))))
     assert [begin for begin, _ in shares] == [0, *(end for _, end in shares[:-1])] and shares[-1][1] == size
     lengths = [end - begin for begin, end in shares]
     if distribution == "synchronous":
@@ -115,7 +117,6 @@ def test_shares_are_the_whole_file_once(blocks_there, tasks, transfer_blocks, di
 def asked(place: Path, layout: str, phase: str, distribution: str = "synchronous", **more) -> dict:
     segments = LAYOUTS[layout]
     objects = segments[-1].first + segments[-1].stripes
-    place.mkdir(exist_ok=True)
     return {
         **{"phase": phase, "distribution": distribution, "tasks": 3, "seed": 5, "models": 64, "models_read": 9},
         **{
@@ -132,6 +133,7 @@ def asked(place: Path, layout: str, phase: str, distribution: str = "synchronous
 
 def command(task: dict, *launcher: str) -> list[str]:
     path = Path(task["index"]) / "task.json"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(task))
     return [sys.executable, "-S", "-m", "fsage.agent.netflow", str(path), *launcher]
 

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from fsage import recipes, workloads
-from fsage.agent import filesystems, kinds, privilege, structure
+from fsage.agent import structure
+from fsage.agent.device import models
+from fsage.agent.stores import filesystems
+from fsage.agent.system import privilege
+from fsage.agent.target import kinds
 
 SOURCE = Path(__file__).resolve().parents[1] / "src/fsage"
 
@@ -63,13 +67,13 @@ def test_a_second_list_and_a_branch_are_found(text):
 def test_what_depends_on_the_file_system_is_in_its_type():
     every = {name for one in filesystems.names() for name in (one, *filesystems.of(one).like)}
     found = branches(every, "agent/filesystems/*.py")
-    assert found.keys() == {"agent/privilege.py"}, found
+    assert found.keys() == {"agent/system/privilege.py"}, found
 
 
 def test_what_depends_on_the_kind_of_target_is_in_its_type():
     """Lustre has a package of its own; `directory` and `loop` are words of other things too, such as options."""
     found = branches(set(kinds.names()), "agent/kinds/*.py")
-    words = {"agent/declaration.py", "agent/frozen.py", "agent/lustre/mounts.py", "evidence/inspect.py"}
+    words = {"agent/target/declaration.py", "agent/target/frozen.py", "agent/lustre/mounts.py", "evidence/inspect.py"}
     assert found.keys() <= words, found
 
 
@@ -98,9 +102,15 @@ def test_steps_workloads_and_recipes_are_known_by_their_modules(names, but, allo
     assert found.keys() <= allowed, found
 
 
+def test_device_models_are_registered_once():
+    """IOCost is also a scheduler that an `iocontrol` study compares others with."""
+    found = branches(set(models.declarable()), "agent/device/*.py")
+    assert found.keys() <= {"workloads/_groups.py", "report/iocontrol/rows.py"}, found
+
+
 def test_root_runs_the_file_systems_that_users_may_have():
     """Their list must be written down, for root's helper has these modules and no others."""
-    listed = {path.partition("/")[2] for path in privilege.CODE if path.startswith("filesystems/")} - {"__init__"}
+    listed = {path.partition("/")[2] for path in privilege.CODE if path.startswith("filesystems/")}
     assert listed == {name for name in filesystems.names() if filesystems.of(name).for_users}
 
 

@@ -24,6 +24,16 @@ def test_good(case):
             assert transfer.bw_mib_s == pytest.approx(transfer.moved_bytes / MIB / transfer.seconds)
 
 
+def test_percentiles_of_latency_where_enough_operations_tell_them_from_the_largest_one():
+    many = BY_NAME["fio-3.33/randread-qd16-io_uring"].parse().read
+    assert many.latency_ms == {"p50": 0.08448, "p99": 1.646592, "p99_9": 4.227072}
+    few = BY_NAME["fio-3.33/write-bs32m-nj1"].parse().write
+    assert few.operations < 100 and list(few.latency_ms) == ["p50"], "fio prints a p99.9 of these too"
+    assert BY_NAME["fio-3.33/write-bs4m-nj4-nogroup"].parse().write.latency_ms == {}, "four jobs' cannot be added"
+    runs = [BY_NAME["fio-3.33/randread-qd16-io_uring"].parse()] * 2
+    assert fio.together(runs).read.latency_ms == {}
+
+
 @pytest.mark.parametrize("case", of(BAD, "fio"), ids=lambda case: case.name)
 def test_bad(case):
     with pytest.raises(BadOutput, match=case.expected):

@@ -18,12 +18,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_targets import Spec, claimed
 
-from fsage.agent import claim, directories, files, images, lease, mounting, places, state
 from fsage.agent.cells import outbox
-from fsage.agent.declaration import complete
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts.library import BOOT, packed, sent
+from fsage.agent.states import state
 from fsage.agent.structure.files import make_room
+from fsage.agent.system import files, mounting, places
+from fsage.agent.system.library import BOOT, packed, sent
+from fsage.agent.target import directories, lease
+from fsage.agent.target.declaration import complete
+from fsage.agent.verbs import claim, create
 from fsage.plan.target import load_target
 from fsage.study.study import StudyError
 
@@ -75,7 +78,7 @@ def precious(tmp_path: Path) -> Path:
 @pytest.fixture
 def place(directory_target: Spec) -> Path:
     """The directory of a claimed target of that kind."""
-    images.create(directory_target, {}, False)
+    create.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
     return Path(directory_target["directory"])
 
@@ -203,7 +206,7 @@ def test_what_every_system_has_on_the_way_is_allowed_and_what_is_made_is_for_its
 def test_what_a_target_keeps_is_for_its_owner_alone(directory_target: Spec) -> None:
     old = os.umask(0)
     try:
-        images.create(directory_target, {}, False)
+        create.create(directory_target, {}, False)
         claim.claim(directory_target, {}, False)
         state.scrub(directory_target, {"steps": [], "state": "empty", "reuse": "fresh"}, False)
         outbox.bundle(directory_target, {}, False)
@@ -471,7 +474,7 @@ def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(
     allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
     for value in WRONG:
         with pytest.raises(Refusal) as why:
-            images.create({**spec, key: value}, {}, False)
+            create.create({**spec, key: value}, {}, False)
         assert f"fsage_target.{key} is " in str(why.value) and allowed in str(why.value)
         assert str(why.value).isprintable() and len(str(why.value)) < 400
         inventory.write_text(yaml.safe_dump({"fsage_target": {**spec, key: value}}))
@@ -503,7 +506,7 @@ def test_memory_of_any_kind_is_no_place_for_images(local_target: Spec, tmp_path:
     try:
         for declared in (point, point / name):  # devtmpfs is one for the whole machine
             with pytest.raises(Refusal, match=rf"is on {kind}, which is memory, not a disk.*fsage_target.image_dir"):
-                images.create({**local_target, "image_dir": str(declared)}, {}, False)
+                create.create({**local_target, "image_dir": str(declared)}, {}, False)
         assert not (point / name).exists() and not list(point.glob("fsage-*"))
     finally:
         mounting.unmount(point)
@@ -547,7 +550,7 @@ def test_clients_share_the_home_of_a_directory(directory_target: Spec, place: Pa
 
 def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
     (tmp_path / "fsage.py").write_text("raise SystemExit('from the current directory')")
-    program = BOOT + "from fsage.agent.hosts import library; sys.stdout.buffer.write(library.packed())"
+    program = BOOT + "from fsage.agent.system import library; sys.stdout.buffer.write(library.packed())"
     argv = [sys.executable, "-I", "-S", "-c", program]
     assert (
         subprocess.run(argv, input=sent(packed()), stdout=subprocess.PIPE, check=True, cwd=tmp_path).stdout == packed()

@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fsage.agent import structure, token
-from fsage.agent.hosts.library import packed
-from fsage.agent.lease import machine, start_of
+from fsage.agent import structure
+from fsage.agent.messages import token
+from fsage.agent.system.library import packed
+from fsage.agent.target.lease import machine, start_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

@@ -17,12 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lustre_site import Site, lustre_target, recorded, site_in
 
-from fsage.agent import claim, files, images, prealloc, prealloc_ask
-from fsage.agent.declaration import MIB
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.filesystems.xfs import ExtentSize
 from fsage.agent.lustre import prealloc as ldiskfs
-from fsage.agent.target import open_target
+from fsage.agent.lustre import prealloc_ask
+from fsage.agent.system import files
+from fsage.agent.target.declaration import MIB
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create, prealloc
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BLOCKS, GROUPS = 31742, 64  # of the recorded OST
@@ -356,7 +358,7 @@ def ask(spec: dict[str, Any], check: bool = False, **asked: Any) -> dict[str, An
 @pytest.mark.root
 def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target: dict[str, Any]) -> None:
     local_target["filesystem"] = "xfs"
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     target = open_target(local_target)
     mount = target.mounts[0]
@@ -394,7 +396,7 @@ def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target
 
 @pytest.mark.root
 def test_ext4_has_no_such_knob_and_the_record_says_so(local_target: dict[str, Any]) -> None:
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     made = ask(local_target, size="4MiB")
     assert (

@@ -28,6 +28,7 @@ from records import (
 
 from fsage import dataset, report
 from fsage.analysis.groups import summarise
+from fsage.report import latency
 from fsage.study.study import load_study
 
 
@@ -189,12 +190,37 @@ def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_repor
     assert writes.points[1].y < 0.8 * writes.points[0].y and not writes.joined
 
 
+def test_latency_has_its_figure_where_percentiles_beside_the_median_are_known(quickstart, series1, tmp_path):
+    whole = latency.section(series1.frame, ["80.50", "10.00"])
+    assert [one.title for one in whole.figures] == ["Latency of writes of 1 MiB", "Latency of reads of 1 MiB"]
+    high, low = whole.figures[0].series
+    assert (high.label, low.label, list(whole.figures[0].x.ticks.values())) == ("80.50", "10.00", ["p50", "p99"])
+    assert high.points[1].y > 3 * low.points[1].y and high.points[1].n == 5
+    heads, *rows = whole.table
+    assert heads[2:] == [f"{phase} {name}, ms" for phase in ("write", "read") for name in ("p50", "p99")]
+    assert {row[0] for row in rows} == {"80.50@264M", "10.00@264M"} and len(rows) == 14
+    assert [row[3] == "\u2013" for row in rows if row[0] == "80.50@264M"] == [False, False, *[True] * 5]
+    records = make_records(quickstart)  # of 64 MiB each: 6 transfers, whose median the bandwidth tells too
+    few = latency.section(dataset.load(store(records, tmp_path / "a")), ["80.50"])
+    assert few.figures == [] and len(few.table) == 2
+    for record in records:
+        record["metrics"] = {name: value for name, value in record["metrics"].items() if "latency" not in name}
+    assert latency.section(dataset.load(store(records, tmp_path / "b")), ["80.50"]) is None
+
+
 def test_the_terminal_has_the_same_answer_in_three_lines(quickstart, tmp_path):
     records = make_records(quickstart)
     states = list(dict.fromkeys(state for state, _ in planned(quickstart)))
     lines = report.answer_lines(dataset.load(store(records, tmp_path / "a")), quickstart, states)
     sentences = answered(quickstart, records, tmp_path / "b").sentences
-    assert lines == [*sentences, f"Taken on: {MODEL['label']} \u00b7 ext4."] and len(lines) == 3
+    said, warned, taken = lines[:-2], lines[-2], lines[-1]
+    assert said == sentences and taken == f"Taken on: {MODEL['label']} \u00b7 ext4." and len(lines) == 4
+    assert "do not lie whole (10.00@264M: 7 extents, where 1 would do; 40.00@264M: 10 extents" in warned
+    for record in records:
+        for phase in record["phases"]:
+            phase["extents"]["extents"] = 1
+    whole = report.answer_lines(dataset.load(store(records, tmp_path / "c")), quickstart, states)
+    assert len(whole) == 3, "and nothing where they do"
     assert report.answer_lines(dataset.load([]), quickstart, states) == ["No valid sample yet: nothing to compare."]
 
 

@@ -18,14 +18,15 @@ from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
 
-from fsage.agent import claim, images
-from fsage.agent.calibrate import amount
-from fsage.agent.cells import commands, measure
+from fsage.agent.cells import measure
+from fsage.agent.claiming.calibrate import amount
 from fsage.agent.errors import Refusal
-from fsage.agent.state import remove_measured
+from fsage.agent.states.state import remove_measured
 from fsage.agent.steps.populate import Populate
 from fsage.agent.structure.step import Step
-from fsage.agent.target import open_target
+from fsage.agent.system import commands
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 from fsage.workloads import metadata, netflow, sequential
 from fsage.workloads._shared import mpirun
 
@@ -59,7 +60,7 @@ def measured(spec: dict[str, Any], workload: Any, params: dict, hosts: dict | No
 def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[str, Any]) -> None:
     spec = {**local_target, "run_as": SOMEBODY.pw_name}
     del spec["mount_dir"]  # the test's own folder is closed to others
-    images.create(spec, {}, False)
+    create.create(spec, {}, False)
     claim.claim(spec, {}, False)  # calibrated by fio
     target = open_target(spec)
     remove_measured(target)
@@ -85,7 +86,7 @@ def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[st
 def test_a_user_who_is_not_there_is_refused_before_the_first_change(
     local_target: dict[str, Any], name: str, said: str
 ) -> None:
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     with pytest.raises(Refusal, match=said):
         claim.claim({**local_target, "run_as": name}, {}, False)
     assert not (Path(local_target["home"]) / local_target["name"] / "claim.json").exists()
@@ -121,10 +122,10 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
     ):
         is_there(lie)
         with pytest.raises(Refusal, match=why):
-            images.create(spec, {"hosts": hosts}, False)
+            create.create(spec, {"hosts": hosts}, False)
         assert not (place / "target").exists()
     is_there()
-    images.create(spec, {"hosts": hosts}, False)
+    create.create(spec, {"hosts": hosts}, False)
     claim.claim(spec, {"hosts": hosts}, False)
     bring(spec, STEP)
     for workload, params in (
@@ -138,7 +139,7 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
         assert len(ran) >= 2 and set(ran) == {str(SOMEBODY.pw_uid)}, "on each client"
     bring(spec, replace(STEP, seed=2))
     claim.release(spec, {}, False)
-    images.remove(spec, {}, False)
+    create.remove(spec, {}, False)
     assert not (place / "target").exists()
 
 

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.agent import filesystems, mounting
 from fsage.agent.device import seek
 from fsage.agent.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
 from fsage.agent.errors import Failure
-from fsage.agent.shell import run
+from fsage.agent.stores import filesystems
+from fsage.agent.system import mounting
+from fsage.agent.system.shell import run
 
 MIB = 1 << 20
 RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB

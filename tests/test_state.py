@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 from states import bring, fragment, populate
 
-from fsage.agent import claim, images, state, structure, token
+from fsage.agent import structure
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.fingerprint import digest
+from fsage.agent.messages import token
+from fsage.agent.states import state
+from fsage.agent.states.fingerprint import digest
 from fsage.agent.steps.fragment import doomed
 from fsage.agent.structure import files
-from fsage.agent.target import Target, open_target
+from fsage.agent.target.opening import open_target
+from fsage.agent.target.target import Target
+from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -108,7 +112,7 @@ def test_fresh_never_goes_on_from_another_state(spec):
 @pytest.mark.parametrize("filesystem", ["xfs", "btrfs"])
 def test_other_file_systems(local_target, filesystem):
     local_target["filesystem"] = filesystem
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     first = bring(local_target, populate(50), fragment(30))
     assert state.diagnose(local_target, {"steps": [populate(50), fragment(30)]}, False)["todo"] == []
@@ -121,7 +125,7 @@ def test_other_file_systems(local_target, filesystem):
 
 def test_several_stores_share_the_files(local_target):
     local_target.update(stores=2, size_gib=2)
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     done = bring(local_target, populate(40), fragment(30))
     target = open_target(local_target)

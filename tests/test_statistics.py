@@ -213,9 +213,11 @@ def test_a_sample_far_off_is_flagged_with_its_reason_and_nothing_else_is():
         (4, "40.0% below the median, 27 times the usual scatter (cut: 18.5)")
     ]
     assert outliers([100.0, 101.0, 99.0, 100.5, 103.0]) == []
+    assert outliers([360.0, 341.0, 20.0]) == [], "three samples say too little of their scatter"
+    assert [index for index, _ in outliers([360.0, 359.0, 20.0])] == [2]
 
 
-@pytest.mark.parametrize("values", [[], [1.0, 1.1, 1.0, 50.0], [5.0, 5.0, 5.0, 5.1, 90.0]])
+@pytest.mark.parametrize("values", [[], [1.0, 50.0], [1.0, 1.0, 50.0], [5.0, 5.0, 5.0, 5.1, 90.0]])
 def test_where_scatter_is_not_known_nothing_is_flagged(values):
     assert outliers(values) == []
 

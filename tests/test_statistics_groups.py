@@ -208,14 +208,19 @@ def test_primary_comparisons_are_one_family():
 def test_what_could_be_chance_says_so():
     rows = [row | {"write_bw_mib_s": 300 + row["iteration"] + row["capacity_percent"] / 100} for row in taken()]
     for one in comparisons(table_of(rows), STUDY):
-        assert re.fullmatch(r"a (loss|gain) of 0% that could be chance \(adjusted p=1\)", one.verdict)
+        assert one.verdict == "none within 3% (adjusted p=1)"
+    rows = [row | {"write_bw_mib_s": 300 + 9 * row["iteration"] + row["capacity_percent"] / 100} for row in taken()]
+    for one in comparisons(table_of(rows), STUDY):
+        assert re.fullmatch(r"not known: a (loss|gain) of 0% could be chance \(adjusted p=1\)", one.verdict)
 
 
 @pytest.mark.parametrize(("iterations", "pairs", "family"), [(3, 2, 2), (5, 8, 8)])
 def test_what_so_few_samples_cannot_tell_says_so(iterations, pairs, family):
     study = SimpleNamespace(headline=[PAIRS[0]] * pairs)
     verdict = comparisons(table_of(taken(iterations)), study)[0].verdict
-    assert re.fullmatch(rf"a loss of \d+%; too few samples to tell it from chance among {family} comparisons", verdict)
+    assert re.fullmatch(
+        rf"not known: too few samples to tell a loss of \d+% from chance among {family} comparisons", verdict
+    )
 
 
 # drift

@@ -165,7 +165,7 @@ def test_trend_of_a_state_whose_groups_differ(row, drift):
     assert hits > 0.3 * trials if drift else stays_below(hits, trials, 0.05)
 
 
-@pytest.mark.parametrize("n", [5, 7, 10, 14, 20, 40])
+@pytest.mark.parametrize("n", [3, 4, 5, 7, 10, 14, 20, 40])
 def test_clean_groups_that_are_flagged(row, n):
     trials = 6000
     hits = sum(bool(outliers(values)) for values in lognormal(np.random.default_rng(n), (trials, n)))

@@ -11,10 +11,11 @@ from states import MIB, bring
 from striped import STORES, osts_of, step
 
 from fsage import recipes, workloads
-from fsage.agent import claim, images, striping
 from fsage.agent.cells import measure
 from fsage.agent.errors import Refusal
-from fsage.agent.target import open_target
+from fsage.agent.structure import striping
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 from fsage.matrix import patterns
 from fsage.study.study import StudyError, load_study
 
@@ -78,7 +79,7 @@ def test_a_file_is_written_and_read_in_its_layout(osts):
 
 @pytest.mark.root
 def test_a_layout_that_the_target_cannot_have_is_noted_and_its_cells_are_unsupported(local_target):
-    images.create({**local_target, "stores": 2}, {}, False)
+    create.create({**local_target, "stores": 2}, {}, False)
     claim.claim({**local_target, "stores": 2}, {}, False)
     steps = [step("IOR.4", "IOR.3")]
     ready = bring({**local_target, "stores": 2}, *steps)

@@ -19,16 +19,17 @@ from lustre_site import Site, lustre_target, recorded
 from states import bring
 
 from fsage import workloads
-from fsage.agent import caches, claim
-from fsage.agent.cells import eviction, measure
+from fsage.agent.cells import measure
 from fsage.agent.errors import Failure
-from fsage.agent.hosts import alike
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.lustre import stripes
-from fsage.agent.request import Phase
+from fsage.agent.messages.request import Phase
 from fsage.agent.steps.stripe import Stripe
-from fsage.agent.striping import Nominal, Segment
-from fsage.agent.target import open_target
+from fsage.agent.structure import eviction
+from fsage.agent.structure.striping import Nominal, Segment
+from fsage.agent.system import caches
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim
 
 MIB = 1 << 20
 TYPES = (Nominal(64 * MIB, 1, 4 * MIB), Nominal(None, 2, 4 * MIB))  # as recorded
@@ -243,7 +244,7 @@ def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict
     )
     site.answer(f"lfs getstripe -y -d {filler}", everywhere)
     with monkeypatch.context() as small:
-        small.setattr(alike, "memory_bytes", lambda: 40 * MIB)
+        small.setattr(eviction, "memory_bytes", lambda: 40 * MIB)
         state = bring(spec, replace(STEPS[0], eviction_file="memory"))
     assert state["notes"]["stripe"]["eviction_bytes"] == state["bytes"] == 32 * MIB, "16 files of whole MiB"
     target = open_target(spec)
@@ -254,8 +255,11 @@ def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict
     with contextlib.closing(
         Hosts(target.spec, target.claim, {"clients": [{"name": "c1"}, client], "servers": []})
     ) as two:
-        two.read_eviction_file(target)
-        assert caches.cached_pages(paths) * mmap.PAGESIZE == 32 * MIB
+        for _ in range(5):  # another test drops the machine's caches when it will
+            two.read_eviction_file(target)
+            if (cached := caches.cached_pages(paths) * mmap.PAGESIZE) == 32 * MIB:
+                break
+        assert cached == 32 * MIB
         for path in paths:
             path.unlink()
         with pytest.raises(Failure, match=r"the state has no cache-eviction file below .*/filler to be read"):

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import claim, images, journal, mounting
-from fsage.agent.cells import trace
 from fsage.agent.evidence import fiemap
-from fsage.agent.target import open_target
-from fsage.agent.undo import undo
+from fsage.agent.outside import trace
+from fsage.agent.outside.undo import undo
+from fsage.agent.system import journal, mounting
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
 
 MIB = 1 << 20
 
@@ -48,7 +49,7 @@ def test_what_a_buffer_lost_is_counted() -> None:
 
 @pytest.fixture
 def target(local_target: dict[str, Any]):
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     return open_target(local_target)
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fsage.agent import claim, images, tune, tuning
 from fsage.agent.device import queue
 from fsage.agent.errors import Refusal
-from fsage.agent.target import open_target
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create, tune, tuning
 from fsage.study.study import StudyError, load_study
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -60,7 +60,7 @@ def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_the_agent_sets_no_other_file_and_what_it_set_goes_with_the_device(local_target: dict, tmp_path: Path) -> None:
-    images.create(local_target, {}, False)
+    create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     victim = tmp_path / "victim"
     victim.write_text("keep\n")

@@ -251,7 +251,8 @@ def test_a_sequential_cell(observed):
     outcome = sequential.read(observed)
     assert (outcome.status, outcome.why) == ("valid", None)
     metrics = outcome.metrics
-    assert sorted(metrics) == sorted(f"{p}_{m}" for p in ("write", "read") for m in ("bw_mib_s", "seconds", "bytes"))
+    named = ("bw_mib_s", "seconds", "bytes", "latency_p50_ms")
+    assert sorted(metrics) == sorted(f"{phase}_{name}" for phase in ("write", "read") for name in named)
     assert metrics["write_bytes"] == metrics["read_bytes"] == 64 * MIB
     for phase in ("write", "read"):
         assert metrics[f"{phase}_bw_mib_s"] * metrics[f"{phase}_seconds"] == pytest.approx(64)
@@ -268,7 +269,8 @@ def test_a_cell_in_a_container_is_judged_alike(observed):
 def test_passes_and_reading_only(tmp_path):
     outcome = sequential.read(measure({**SEQUENTIAL, "phases": ["read"], "passes": 2}, tmp_path))
     assert outcome.status == "valid", outcome.why
-    assert set(outcome.metrics) == {"read_bw_mib_s", "read_seconds", "read_bytes"}
+    assert set(outcome.metrics) == {"read_bw_mib_s", "read_seconds", "read_bytes", "read_latency_p50_ms"}
+    assert 0 < outcome.metrics["read_latency_p50_ms"] < 1000 * outcome.metrics["read_seconds"]
     assert outcome.metrics["read_bytes"] == 128 * MIB
     assert sorted(p.name for p in tmp_path.rglob("measured.*")) == ["measured.0.0", "measured.1.0"]
 

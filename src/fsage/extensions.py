@@ -14,8 +14,8 @@ import stat
 from pathlib import Path
 
 import fsage
-from fsage.agent import places
 from fsage.agent.errors import Refusal
+from fsage.agent.system import places
 
 EXTENSIBLE = (
     "recipes",
@@ -43,7 +43,7 @@ def extend(folder: str) -> None:
 
 
 def _files(top: Path) -> list[Path]:
-    """All files of the folder but Python's own; directories are judged as targets' are (fsage.agent.places)."""
+    """All files of the folder but Python's own; directories are judged as targets' are (fsage.agent.system.places)."""
     found = []
     for place, folders, names in os.walk(top, onerror=_raise):
         with places.opened(place):

@@ -21,9 +21,10 @@ from machine import AGENT, LIBRARY, PLACE, Machine
 from project import ROOT, make_project
 from session import PREFIX
 
-from fsage.agent import helper, privilege
-from fsage.agent.declaration import MIB
+from fsage.agent import helper
 from fsage.agent.device import cgroups, iocost, loops
+from fsage.agent.system import privilege
+from fsage.agent.target.declaration import MIB
 from fsage.site import sudoers
 
 UID = 54321
@@ -160,7 +161,7 @@ def test_a_user_has_a_device_model_xfs_tunables_evidence_and_cold_caches_too(
     assert tuned["now"] == ["64"]
     (store,) = agent("evidence", **study)["evidence"]["layout"]["stores"]
     assert store["source"]["free"] == "FS_IOC_GETFSMAP" and "free" not in store["absent"]
-    drop = "import json; from fsage.agent import caches; print(json.dumps(caches.drop([])))"
+    drop = "import json; from fsage.agent.system import caches; print(json.dumps(caches.drop([])))"
     words = as_user(machine, AGENT[0], "-S", "-c", drop)
     dropped = subprocess.run(words, env=library, capture_output=True, text=True, cwd="/", check=True)
     assert json.loads(dropped.stdout)["method"] == "drop_caches=3"
@@ -272,7 +273,7 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path, lo
     assert {f"{path}.py" for path in privilege.CODE} == {
         path.removeprefix("fsage/agent/") for path, text in modules.items() if text and path != "__main__.py"
     }
-    modules["fsage/agent/shell.py"] += b"# of yesterday\n"
+    modules["fsage/agent/system/shell.py"] += b"# of yesterday\n"
     other = io.BytesIO()
     with zipfile.ZipFile(other, "w") as archive:
         for path, text in modules.items():

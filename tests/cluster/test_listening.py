@@ -19,8 +19,8 @@ from test_hosts import IN_ORDER, SMALL, shared  # noqa: F401 - a fixture
 from testbed import NETWORK, Testbed
 
 from fsage import workloads
-from fsage.agent.hosts.library import PACKAGE
 from fsage.agent.netflow.greeting import KEY
+from fsage.agent.system.library import PACKAGE
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 ATTACK = """\

@@ -26,9 +26,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 import fsage
-from fsage.agent import lease, message, places
+from fsage.agent import message
 from fsage.agent.errors import Refusal
-from fsage.agent.hosts.library import BOOT, packed, sent
+from fsage.agent.system import places
+from fsage.agent.system.library import BOOT, packed, sent
+from fsage.agent.target import lease
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 PYTHON = "/usr/bin/python3"

@@ -16,32 +16,22 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fsage.agent import (
-    asked,
-    claim,
-    images,
-    kinds,
-    lease,
-    message,
-    namespace,
-    prealloc,
-    privilege,
-    probe,
-    recover,
-    state,
-    structure,
-    tune,
-    typed,
-)
-from fsage.agent.cells import io_groups, measure, outbox
-from fsage.agent.declaration import DEFAULTS, complete, home_of
+from fsage.agent import message, structure, typed
+from fsage.agent.cells import measure, outbox
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.leave import leave
+from fsage.agent.hosts import probe
 from fsage.agent.lustre import osts, servercache
 from fsage.agent.lustre.format import format_osts
 from fsage.agent.message import shown
-from fsage.agent.request import Request
+from fsage.agent.messages.request import Request
+from fsage.agent.outside import of_cells
+from fsage.agent.states import state
 from fsage.agent.structure.step import Shard
+from fsage.agent.system import namespace, privilege
+from fsage.agent.target import kinds, lease
+from fsage.agent.target.declaration import DEFAULTS, complete, home_of
+from fsage.agent.verbs import asked, claim, create, prealloc, recover, tune
+from fsage.agent.verbs.leave import leave
 
 Verb = Callable[[dict[str, Any], Request, bool], dict[str, Any]]
 
@@ -52,7 +42,7 @@ def hold(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
     if check:
         return {"changed": False, "msg": "the lease is taken only in earnest"}
     if request.get("release"):
-        if io_groups.left_over(home):  # as it was found, at the end of each run
+        if of_cells.left_over(home):  # as it was found, at the end of each run
             with lease.held(home, request):
                 recover.put_back(home)
         changed = lease.drop(home, request)
@@ -97,8 +87,8 @@ def question(text: bytes) -> dict[str, Any]:
 
 VERBS: dict[str, Verb] = {
     "probe": probe.probe,
-    "create": images.create,
-    "remove": images.remove,
+    "create": create.create,
+    "remove": create.remove,
     "claim": claim.claim,
     "release": claim.release,
     "hold": hold,

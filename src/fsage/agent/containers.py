@@ -7,16 +7,20 @@ and the target's mounts.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
+import re
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fsage.agent import tools
-from fsage.agent.claims import Claim
+from fsage.agent.declared.claim import Claim
 from fsage.agent.errors import Refusal
 
 NEEDED = "fio"  # calibrates every target; the others are used where they are
@@ -91,3 +95,42 @@ def _sha256(path: Path, modified_ns: int) -> str:
         while block := image.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def versions(images: str | None) -> dict[str, str | None]:
+    """The version that each measuring tool gives of itself, from its image if there are; None where there is none."""
+    return {name: _version(name, [*command(name, images), *tools.of(name).options]) for name in tools.names()}
+
+
+def version_in(tool: str, said: str) -> str | None:
+    """The version in what a tool says of itself; None if it is not there.
+
+    >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
+    '4.1.0+dev'
+    >>> version_in("blastn", "blastn: 2.12.0+\\n Package: blast 2.12.0, build Feb 17 2022 10:04:48")
+    '2.12.0+'
+    """
+    named = tools.of(tool).before
+    match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
+    return match[1] if match else None
+
+
+def _version(tool: str, argv: list[str]) -> str | None:
+    if not shutil.which(argv[0]):
+        return None
+    place = tempfile.TemporaryDirectory(prefix="fsage-probe-") if tools.of(tool).writes else contextlib.nullcontext("/")
+    with place as directory:
+        try:
+            done = subprocess.run(
+                argv,
+                cwd=directory,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=20,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    return version_in(tool, done.stdout + done.stderr)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fsage.analysis.conditions import labelled, values
 from fsage.analysis.groups import measures, params_labels, plural, samples
-from fsage.statistics import ALPHA, Ratio, adjust_primary, compare, ratio, reachable
+from fsage.statistics import ALPHA, MARGIN, Ratio, adjust_primary, compare, ratio, reachable
 from fsage.text.numbers import ratio_text
 
 
@@ -73,14 +73,16 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """'a loss of 29% (adjusted p=0.032)'; where that could be chance or cannot be told from it, that too."""
+        """'a loss of 29% (adjusted p=0.032)', 'none within 3% (...)', or 'not known: ...', and why."""
         loss = self.ratio.loss_percent or 0.0
         size = f"{'a loss' if loss >= 0 else 'a gain'} of {abs(loss):.0f}%"
         if self.p is None or not reachable(self.ratio.n, self.ratio.n_reference, self.family):
             among = f" among {self.family} comparisons" if self.family > 1 else ""
-            return f"{size}; too few samples to tell it from chance{among}"
-        chance = " that could be chance" if self.p > ALPHA else ""
-        return f"{size}{chance} (adjusted p={self.p:.2g})"
+            return f"not known: too few samples to tell {size} from chance{among}"
+        p = f"adjusted p={self.p:.2g}"
+        if self.p <= ALPHA:
+            return f"{size} ({p})"
+        return f"none within {MARGIN:.0%} ({p})" if self.ratio.alike else f"not known: {size} could be chance ({p})"
 
 
 def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:

@@ -85,8 +85,8 @@ def enter(
     command: Annotated[list[str] | None, typer.Argument(help="command and its words; none: a shell")] = None,
 ) -> None:
     """Run a command where this machine's loop targets are mounted, which nothing else sees: `fsage enter ls MOUNT`."""
-    from fsage.agent.namespace import look_in
-    from fsage.agent.privilege import run_inside
+    from fsage.agent.system.namespace import look_in
+    from fsage.agent.system.privilege import run_inside
 
     words = command or [os.environ.get("SHELL", "/bin/sh")]
     try:

@@ -3,14 +3,14 @@
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
 first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
 `measured_extents_of_size` and `images`; 4, `launch` and `metadata`; 5, `capacity_bytes`, `measured_position_sd` and
-`device_costs`. A new version only adds columns, so an older table is still read.
+`device_costs`; 6, latencies. A new version only adds columns, so an older table is still read.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class Column(NamedTuple):
@@ -70,6 +70,16 @@ COLUMNS = {
     "read_bw_mib_s": Column("float64", "bandwidth of the read phase, MiB/s"),
     "write_seconds": Column("float64", "duration of the write phase by the tool's own clock"),
     "read_seconds": Column("float64", "duration of the read phase by the tool's own clock"),
+    **{
+        f"{phase}_latency_{name}_ms": Column(
+            "float64",
+            f"{percent:g}th percentile of a {phase}'s completion latency, as fio gives it; missing where fewer than "
+            f"{100 / (100 - percent):.0f} operations or several hosts are",
+            6,
+        )
+        for phase in ("write", "read")
+        for name, percent in (("p50", 50), ("p99", 99), ("p99_9", 99.9))
+    },
     # where the measured files lay
     "measured_files": Column("Int64", "files that the cell wrote"),
     "measured_extents": Column("Int64", "their extents"),

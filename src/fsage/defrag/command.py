@@ -9,8 +9,10 @@ from pathlib import Path
 
 from rich.text import Text
 
-from fsage.agent import defragment, filesystems, mounting
+from fsage.agent.defragmentation import defragment
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.stores import filesystems
+from fsage.agent.system import mounting
 from fsage.defrag import guard
 from fsage.defrag.bound import Device
 from fsage.defrag.look import ORDERS, Look, summary

@@ -10,10 +10,10 @@ import stat
 import struct
 from pathlib import Path
 
-from fsage.agent import mounting
-from fsage.agent.defragment import with_tool
+from fsage.agent.defragmentation.defragment import with_tool
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap
+from fsage.agent.system import mounting
 from fsage.text.sizes import round_size
 
 FS_IOC_GETFLAGS = 0x80086601  # linux/fs.h, as all below

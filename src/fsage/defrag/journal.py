@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import holders
-from fsage.agent.files import sync_dir, utc_now
+from fsage.agent.system import holders
+from fsage.agent.system.files import sync_dir, utc_now
 
 Entry = dict[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.evidence.fragmentation import Fragmentation
-from fsage.agent.walk import regular_files
+from fsage.agent.system.walk import regular_files
 from fsage.defrag.bound import STATEMENT, Device, Longest
 
 SCHEMA = 1

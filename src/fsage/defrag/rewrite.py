@@ -9,8 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import defragment, mounting
+from fsage.agent.defragmentation import defragment
 from fsage.agent.errors import Failure
+from fsage.agent.system import mounting
 from fsage.defrag import guard
 from fsage.defrag.identity import Verdict, identity, verdict
 from fsage.defrag.journal import Entry, Journal, alone

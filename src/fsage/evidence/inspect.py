@@ -10,14 +10,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import filesystems, mounting
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure
-from fsage.agent.evidence import fiemap, layout
+from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, without
-from fsage.agent.shell import run
-from fsage.agent.walk import regular_files
+from fsage.agent.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
+from fsage.agent.stores import filesystems, free_space
+from fsage.agent.system import mounting
+from fsage.agent.system.shell import run
+from fsage.agent.system.walk import regular_files
 from fsage.evidence import texts
 from fsage.text.printable import printable
 from fsage.text.untrusted import NotTaken, open_file
@@ -43,7 +44,7 @@ def inspect(what: str, files_at_most: int) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"{error.filename or what}: {error.strerror}") from error
     seconds = time.monotonic() - began
-    return {"schema": layout.SCHEMA, "what": printable(what), "seconds": seconds, "stores": [store.summary(0)]}
+    return {"schema": SCHEMA, "what": printable(what), "seconds": seconds, "stores": [store.summary(0)]}
 
 
 def _store(what: str, files_at_most: int) -> Store:
@@ -71,7 +72,7 @@ def _of_device(device: str) -> Store:
     for mount in mounting.mounts():
         same = mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device)
         if same and filesystems.like(mount.type):
-            store = layout.of_mount(mount.type, device, Path(mount.point))
+            store = free_space.of_mount(mount.type, device, Path(mount.point))
             if "device_bytes" in store.absent:
                 raise Failure(store.absent["device_bytes"])
             store.absent["files"] = NO_FILES
@@ -93,7 +94,7 @@ def _of_unmounted(device: str) -> Store:
 def _of_directory(directory: Path, files_at_most: int) -> Store:
     mount = mounting.mount_of(directory)
     if mount.type != "lustre":
-        store = layout.of_mount(mount.type, mount.source, Path(mount.point))
+        store = free_space.of_mount(mount.type, mount.source, Path(mount.point))
     elif ":/" in mount.source:
         store = Store(mount.type, {}, {}, without(OF_DEVICE, LUSTRE_CLIENT))
     else:  # a server's target, below whose mount point nothing is to be seen

@@ -16,6 +16,8 @@ DODGE = 0.012
 
 TICKS_CHARACTERS = 60
 """Of all levels' names together, so many fit beside each other."""
+FEW = 2
+"""Names so few that they stand at the ends, where a long one would be cut: they are moved in."""
 TREND_POINTS = 3
 """Two points are no trend: they are not joined."""
 
@@ -25,7 +27,8 @@ def draw_lines(lines: Lines, stamp: str) -> Panel:
     with mpl.rc_context(STYLE):
         labels = [one.label for one in lines.series] + [one.label for one in lines.levels if one.label]
         named = [*labels, lines.band.label] if lines.band else labels
-        figure, axes = canvas(lines.title, stamp, head_inches=head_of(named))
+        rows = max((1 + name.count("\n") for name in lines.x.ticks.values()), default=1) if lines.x.label else 1
+        figure, axes = canvas(lines.title, stamp, head_inches=head_of(named), tick_rows=rows)
         if lines.y.log:
             axes.set_yscale("log", base=2)
         ticks, count = lines.x.ticks, len(lines.series)
@@ -50,7 +53,7 @@ def draw_lines(lines: Lines, stamp: str) -> Panel:
         if lines.y.ticks:
             axes.set_yticks(list(lines.y.ticks), list(lines.y.ticks.values()))
             axes.minorticks_off()
-        axes.margins(x=0.06)
+        axes.margins(x=0.06 if len(ticks) != FEW else 0.2)
         legend(axes)
         return finish(figure, axes, lines, marks)
 

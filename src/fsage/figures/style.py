@@ -45,6 +45,7 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 PANEL_INCHES = (5.2, 3.9)
 HEAD_INCHES = 0.66  # a title, and a legend of two rows
 LEGEND_ROW_INCHES = 0.17
+TICK_ROW_INCHES = 0.17
 
 
 def canvas(
@@ -54,14 +55,16 @@ def canvas(
     *,
     left: float = 0.14,
     head_inches: float = HEAD_INCHES,
+    tick_rows: int = 1,
 ) -> tuple[Figure, Axes]:
     """Figure and axes below `title` and above `stamp`, which says on what the numbers were taken.
 
-    The margins are fixed: a layout engine would draw everything twice. `head_inches` holds title and legend.
+    The margins are fixed: a layout engine would draw everything twice. `head_inches` holds title and legend;
+    `tick_rows`: the lines of names under the x axis, above its label.
     """
     figure = Figure(figsize=inches)
     stamp = textwrap.fill(stamp, 92)
-    foot_inches = 0.72 if "\n" not in stamp else 0.84
+    foot_inches = (0.72 if "\n" not in stamp else 0.84) + TICK_ROW_INCHES * (tick_rows - 1)
     foot = foot_inches / inches[1]
     axes = figure.add_axes((left, foot, 0.96 - left, 1 - head_inches / inches[1] - foot))
     figure.text(0.015, 1 - 0.06 / inches[1], title, va="top", fontsize=11, fontweight="bold")

@@ -4,7 +4,8 @@ Traps that this reader knows (all seen with fio 3.33):
 - a worker killed by SIGKILL: rc 0, error 0 and a note on stderr only;
 - a run stopped by a signal: valid JSON, error 0;
 - text before the document (`fio: pid=..., err=28/...`), or several documents (`--status-interval`);
-- an I/O error leaves bytes and a bandwidth of the part that went well beside `error`.
+- an I/O error leaves bytes and a bandwidth of the part that went well beside `error`;
+- the 99.9th percentile of ten operations is printed too: it is the largest of them.
 """
 
 from __future__ import annotations
@@ -12,17 +13,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fsage.parse import MIB, BadOutput, Transfer, check_end
 
+LATENCIES = {"p50": 50.0, "p99": 99.0, "p99_9": 99.9}
+"""Percentiles of completion latency that are kept, as they stand in names of metrics."""
+
 
 @dataclass(frozen=True)
 class FioTransfer(Transfer):
-    """What one direction moved, and in how many operations."""
+    """What one direction moved, in how many operations, and `latency_ms`: by percentile, what one took to complete.
+
+    A percentile p is there where 100 / (100 - p) operations are. Several jobs without `--group_reporting`, or several
+    hosts, have none: percentiles cannot be added.
+    """
 
     operations: int
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,9 @@ def _together(parts: Sequence[FioTransfer], seconds: float) -> FioTransfer | Non
     if not parts:
         return None
     moved_bytes = sum(part.moved_bytes for part in parts)
-    return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, sum(part.operations for part in parts))
+    latency_ms = parts[0].latency_ms if len(parts) == 1 else {}
+    operations = sum(part.operations for part in parts)
+    return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)
 
 
 def _split(stdout: str) -> tuple[str, dict[str, Any] | None, str]:
@@ -140,4 +151,12 @@ def _transfer(parts: list[dict[str, Any]]) -> FioTransfer | None:
     if seconds <= 0:
         raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, the step of its clock")
     operations = sum(int(part["total_ios"]) for part in parts)
-    return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations)
+    latency_ms = _latency_ms(parts[0], operations) if len(parts) == 1 else {}
+    return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)
+
+
+def _latency_ms(part: dict[str, Any], operations: int) -> dict[str, float]:
+    """Of completion, in milliseconds; a job with `--clat_percentiles=0` has none."""
+    known = {float(percent): int(value) for percent, value in part.get("clat_ns", {}).get("percentile", {}).items()}
+    enough = {name: percent for name, percent in LATENCIES.items() if operations >= 100 / (100 - percent) - 1e-6}
+    return {name: known[percent] / 1e6 for name, percent in enough.items() if percent in known}

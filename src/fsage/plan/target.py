@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from fsage.agent import filesystems, kinds
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import Spec, complete, home_of
+from fsage.agent.declared.claim import Claim
+from fsage.agent.declared.spec import Launcher, Spec
 from fsage.agent.errors import Refusal
+from fsage.agent.stores import filesystems
+from fsage.agent.target import kinds
+from fsage.agent.target.declaration import complete, home_of
 from fsage.plan import results
 from fsage.study.study import StudyError, explain, read_yaml, usual_target
 from fsage.text.strict import Strict, show, unknown_value
@@ -70,9 +72,9 @@ class Target(Strict):
     scale: Scale = Scale()
     allocator_reset: Literal["remount", "none"] = "remount"
     amount_mib: Positive | None = None
-    launcher: Literal["openmpi", "mpich", "srun"] = "openmpi"
+    launcher: Launcher = "openmpi"
     launcher_options: list[str] = Field(default_factory=list)
-    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.declaration.MODEL_DEFAULTS
+    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.device.models
     lustre: Lustre | None = None
 
     @model_validator(mode="after")
@@ -89,7 +91,7 @@ class Target(Strict):
         return complete(self.model_dump())
 
     @property
-    def of_kind(self) -> type[kinds.Target]:
+    def of_kind(self) -> type[kinds.Kind]:
         """What its kind can be asked."""
         return kinds.of(self.kind)
 

@@ -2,83 +2,27 @@
 
 A host's word is believed about what it measured and nothing else. Each message is bounded in size and depth
 (fsage.agent.message), its numbers are finite, its names are no parts of paths, and it is taken only as an answer to
-what was asked of that host. Keys beside those typed here are kept as they are: plain JSON within the same bounds.
+what was asked of that host. All but a layout is declared where hosts write it, and only read here; keys beside those
+declared are kept as they are: plain JSON within the same bounds.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from fsage.agent import kinds, typed
-from fsage.agent.message import MIB, NAME, Unacceptable, check, read, shown
-from fsage.agent.observation import Observation, StateEvidence
+from fsage.agent import typed
+from fsage.agent.declared.claim import WHOLE, Claim
+from fsage.agent.declared.hosts import Probe
+from fsage.agent.message import MIB, Unacceptable, check, read, shown
+from fsage.agent.messages.observation import Observation, StateEvidence
+from fsage.agent.target import kinds
 
 T = TypeVar("T")
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
-LARGEST = 2**63 - 1  # bytes of anything
-
-
-def _kind(name: str) -> str:
-    if name not in kinds.names():
-        raise ValueError(f"is none of {', '.join(kinds.names())}")
-    return name
-
-
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("has control characters")
-    return text
-
-
-Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
-Word = Annotated[str, Field(max_length=1000), AfterValidator(_printable)]
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-Seconds = Annotated[float, Field(ge=0, lt=1e9, allow_inf_nan=False)]
-Number = Annotated[float, Field(gt=-1e300, lt=1e300, allow_inf_nan=False)]
-Json = dict[str, Any]
-
-
-class Message(BaseModel):
-    """Nothing is converted; what is not typed is kept."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-
-
-class Store(Message):
-    """One store of a claim."""
-
-    mount: Word
-
-
-class Calibration(Message):
-    """What was measured of the empty target."""
-
-    write_mib_s: Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
-    read_mib_s: Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
-    cell_overhead_s: Number
-
-
-class Claim(Message):
-    """The claim of a target, of which a copy lies in results/ (fsage.agent.claim)."""
-
-    id: Name
-    target: Name
-    kind: Annotated[str, AfterValidator(_kind)]
-    host: Word
-    hosts: list[Word]
-    stores: Annotated[list[Store], Field(min_length=1)]
-    capacity_bytes: Annotated[int, Field(gt=0, le=LARGEST)]
-    amount_mib: Annotated[int, Field(gt=0, le=LARGEST)]
-    tasks: Annotated[int, Field(gt=0, le=10**6)]
-    launcher: Literal["openmpi", "mpich", "srun"]
-    launcher_options: list[Word]
-    tools: dict[Name, Word | None]
-    calibration: Calibration
-    device_model: Json
 
 
 class SizeClass(BaseModel):
@@ -155,37 +99,6 @@ class StoresLayout(BaseModel):
     stores: list[StoreLayout]
 
 
-class KnownClaim(Message):
-    """What a host tells of the claim that it has."""
-
-    id: Name
-    created: Word
-    status: Word
-
-
-class Place(Message):
-    """A directory that could hold images."""
-
-    directory: Word
-    free_gib: Number
-
-
-class Probe(Message):
-    """What a host is and can do (fsage.agent.probe)."""
-
-    able: bool
-    missing: list[Word]
-    root: bool
-    host: Word
-    kernel: Word
-    memory_bytes: Count
-    network_mbit_s: list[Count]
-    time: Number
-    tools: dict[Name, Word | None]
-    places: list[Place]
-    claim: KnownClaim | None
-
-
 def read_observation(content: bytes) -> Observation:
     """An observation in its file's bytes. Raises Unacceptable."""
     return _declared(Observation, read(content, OBSERVATION_BYTES))
@@ -196,9 +109,10 @@ def saved(key: str, value: Any, target: Mapping[str, Any], request: Mapping[str,
     check(value)
     if key == "evidence":
         _typed(StoresLayout, _declared(StateEvidence, value)["layout"])
+    elif key == "claim":
+        _whole(_declared(Claim, value))
     else:
-        models: dict[str, type[Message]] = {"claim": Claim, "probe": Probe}
-        _typed(models[key], value)
+        _declared({"probe": Probe}[key], value)
     asked = {"claim": {"target": target.get("name")}, "evidence": {"study": request.get("study")}}.get(key, {})
     if key == "evidence":
         asked["state"] = request.get("state")
@@ -207,6 +121,14 @@ def saved(key: str, value: Any, target: Mapping[str, Any], request: Mapping[str,
         same_as(value["token"], {"claim": request["claim"]} if request.get("claim") else {})
         same_as(value, {"steps": request.get("steps")})
     return json.dumps(value, indent=1).encode() + b"\n"
+
+
+def _whole(claim: Claim) -> None:
+    """Raise Unacceptable for a claim that is only begun, or of no kind of target."""
+    if lacking := [key for key in WHOLE if key not in claim]:
+        raise Unacceptable(f"is not as the agent writes it: {lacking[0]} is missing")
+    if claim["kind"] not in kinds.names():
+        raise Unacceptable(f"is not as the agent writes it: kind is {claim['kind']}: one of {', '.join(kinds.names())}")
 
 
 def same_as(value: Mapping[str, Any], asked: Mapping[str, Any]) -> None:

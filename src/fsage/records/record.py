@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fsage import recipes, workloads
 from fsage.agent import structure
 from fsage.agent.message import Unacceptable, shown
-from fsage.agent.observation import Observation
+from fsage.agent.messages.observation import Observation
 from fsage.parse import launcher
 from fsage.plan import results
 from fsage.plan.plan import Plan

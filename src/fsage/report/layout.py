@@ -9,6 +9,7 @@ from itertools import groupby
 
 import pandas as pd
 
+from fsage.analysis import wholeness
 from fsage.analysis.groups import samples, size_label
 from fsage.figures import Axis, Bars, Figure, Lines, Point, Series, Strips
 from fsage.records.messages import StoreLayout as Store
@@ -36,7 +37,7 @@ def section(evidence: Evidence, planned: list[str], headline: Iterable[str], fra
         *_extents(chosen),
         *_scores(found, frame),
     ]
-    warnings = [*evidence.refused, *_without(planned, evidence), *_absent(found)]
+    warnings = [*wholeness.warnings(frame), *evidence.refused, *_without(planned, evidence), *_absent(found)]
     text = "No state has evidence of its layout."
     if found:
         compared = ", ".join(map(short, chosen))

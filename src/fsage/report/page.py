@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fsage import dataset
-from fsage.analysis import missing
+from fsage.analysis import missing, wholeness
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure
-from fsage.report import drift, evidence, layout, provenance, tables, traces
+from fsage.report import drift, evidence, latency, layout, provenance, tables, traces
 from fsage.report import states as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
@@ -121,13 +121,15 @@ def answer_lines(frame: pd.DataFrame, study: Any, planned: list[str]) -> list[st
     """The same for the terminal: a line a sentence, and on what it was taken."""
     table = summarise(frame)
     found = answer_of(Data(table[table["main"]], planned, table.iloc[:0], [], frame), study)
-    return found.sentences if samples(frame).empty else [*found.sentences, f"Taken on: {stamp(frame)}."]
+    if samples(frame).empty:
+        return found.sentences
+    return [*found.sentences, *wholeness.warnings(frame), f"Taken on: {stamp(frame)}."]
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:
-    """What the intervals are over, and which samples are kept apart."""
+    """Which states are not what they were to be, what the intervals are over, and which samples are kept apart."""
     mine = samples(frame)
-    return [] if mine.empty else [basis(mine), *conditions(mine)]
+    return [] if mine.empty else [*wholeness.warnings(frame), basis(mine), *conditions(mine)]
 
 
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
@@ -141,6 +143,7 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
     found = [
         *(section(data) for section in view_of(data.frame).sections),
+        latency.section(data.frame, headline or data.planned),
         layout.section(known, data.planned, headline, data.frame),
         traces.section(traced),
         drift.section(data.frame),

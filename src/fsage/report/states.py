@@ -78,6 +78,8 @@ OF_LAYOUTS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("free extents", "count", "free_extents", _number(0)),
     ("free extents", "largest, MiB", "largest_free_bytes", _number(3, MIB)),
 )
+ELSEWHERE = {"AA, %": "fullness, %", "BB, %": "deleted, %"}
+"""What AA and BB are called where the recipe is not PaF."""
 GROUPS = ("asked", "nominal", "achieved", "filler", "free extents", "measured files", "cells")
 
 
@@ -89,10 +91,11 @@ def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> State
     layouts = {state: _layout(evidence.layouts[state]) for state in planned if state in evidence.layouts}
     digests = readable.groupby("state")["layout_digest"].unique()
     rebuilt = readable.groupby("state")["rebuilt"].any()
+    names = {} if (readable["recipe"] == "paf").any() else ELSEWHERE
     columns = [
         *_asked(readable, planned),
         *(
-            Column(group, label, True, _cells([medians[key].get(name) for name in planned], text))
+            Column(group, names.get(label, label), True, _cells([medians[key].get(name) for name in planned], text))
             for group, label, key, text in OF_RECORDS
         ),
         *(

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fsage.analysis.groups import measure_label
-from fsage.statistics import ALPHA, Ratio, reachable
+from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
 
-MARGIN = 0.03
-"""What differs by less than this does not matter; that nothing does is said only where the interval shows it."""
 TWICE = 2.0
 DOING = {
     "write": "writing",
@@ -56,12 +54,6 @@ class Finding:
         return self.ratio.direction
 
     @property
-    def alike(self) -> bool:
-        """Whether no difference of MARGIN or more is shown: the interval lies within it (two one-sided tests)."""
-        held = self.ratio.interval
-        return held is not None and held.low > 1 - MARGIN and held.high < 1 / (1 - MARGIN)
-
-    @property
     def sure(self) -> bool:
         """Whether a difference is beyond chance."""
         return self.direction != 0 and (not self.tested or (self.p is not None and self.p <= ALPHA))
@@ -85,7 +77,7 @@ class Finding:
             return f"not known{f' against what it is {than}' * bool(than)} ({self.ratio.why})"
         other = f" than {than}" * bool(than)
         if not self.direction:
-            if self.alike:
+            if self.ratio.alike:
                 return f"as fast{f' as {than}' * bool(than)} within {MARGIN:.0%}"
             return f"not known to be slower or faster{other} ({_reach(held.low)} to {_reach(held.high)})"
         size, ends = self._size()
@@ -97,7 +89,7 @@ class Finding:
         if self.ratio.value is None or held is None:
             return f"not known ({self.ratio.why})"
         if not self.direction:
-            known = f"as fast within {MARGIN:.0%}" if self.alike else "not known"
+            known = f"as fast within {MARGIN:.0%}" if self.ratio.alike else "not known"
             return f"{known} ({_reach(held.low)} to {_reach(held.high)})"
         return "{} ({})".format(*self._size())
 

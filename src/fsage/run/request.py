@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from fsage import workloads
 from fsage.agent import typed
-from fsage.agent.request import Cell as Asked
-from fsage.agent.request import Phase, Request
+from fsage.agent.messages.request import Cell as Asked
+from fsage.agent.messages.request import Phase, Request
 from fsage.agent.structure.step import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan

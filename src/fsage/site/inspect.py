@@ -23,7 +23,7 @@ PLAYBOOK = "check_site.yml"
 
 @dataclass(frozen=True)
 class Host:
-    """One host: its groups, what its agent answered (fsage.agent.probe), between which moments; or why it did not."""
+    """One host: its groups, what its agent (hosts.probe) answered between two moments; or why it did not."""
 
     name: str
     groups: tuple[str, ...]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from fsage.agent import helper
-from fsage.agent.privilege import HELPER, INSTALL, texts
+from fsage.agent.system.privilege import HELPER, INSTALL, texts
 
 RULES = "/etc/sudoers.d/fsage"
 MAIN = "import sys\nfrom fsage.agent.helper import main\nsys.exit(main(sys.argv[1:]))\n"
@@ -15,10 +16,8 @@ MAIN = "import sys\nfrom fsage.agent.helper import main\nsys.exit(main(sys.argv[
 
 def program() -> bytes:
     """The helper: some of the agent as a zip that Python runs, alone: no variables, no packages (-IS)."""
-    packages = dict.fromkeys(
-        (f"fsage/{path}__init__.py" for path in ("", "agent/", "agent/device/", "agent/lustre/")), b""
-    )
     modules = {f"fsage/agent/{path}": text for path, text in texts().items()}
+    packages = {f"{parent}/__init__.py": b"" for path in modules for parent in list(PurePath(path).parents)[:-1]}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in {**packages, **modules, "__main__.py": MAIN.encode()}.items():

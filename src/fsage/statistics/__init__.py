@@ -14,6 +14,7 @@ from fsage.statistics.comparisons import (
     smallest_p,
 )
 from fsage.statistics.intervals import (
+    MARGIN,
     Interval,
     Ratio,
     Summary,
@@ -26,6 +27,7 @@ from fsage.statistics.series import Trend, outliers, trend
 
 __all__ = [
     "ALPHA",
+    "MARGIN",
     "Interval",
     "Ratio",
     "Summary",

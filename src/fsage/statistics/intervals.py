@@ -20,6 +20,10 @@ FLOOR = 0.90
 """Where none reaches AIM, the widest is taken if it reaches this; else there is no interval."""
 
 
+MARGIN = 0.03
+"""What differs by less than this does not matter; that nothing does is said only where the interval shows it."""
+
+
 @dataclass(frozen=True)
 class Interval:
     low: float
@@ -61,6 +65,12 @@ class Ratio:
         if self.interval is None or self.interval.low <= 1 <= self.interval.high:
             return 0
         return -1 if self.interval.high < 1 else 1
+
+    @property
+    def alike(self) -> bool:
+        """Whether no difference of MARGIN or more is shown: the interval lies within it (two one-sided tests)."""
+        held = self.interval
+        return held is not None and held.low > 1 - MARGIN and held.high < 1 / (1 - MARGIN)
 
 
 def coefficient_of_variation(values: Sequence[float]) -> float | None:

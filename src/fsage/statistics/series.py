@@ -17,7 +17,7 @@ ORDERS_AT_MOST = 5040
 
 NORMAL_MAD = 0.6745
 """The median absolute deviation of a normal distribution, in standard deviations."""
-CUTS = ((5, 18.5), (6, 11.0), (8, 8.5), (10, 7.2), (15, 6.2), (20, 5.5), (30, 5.0))
+CUTS = ((3, 120.0), (4, 18.5), (6, 11.0), (8, 8.5), (10, 7.2), (15, 6.2), (20, 5.5), (30, 5.0))
 """(n, score): from n samples on, one of 100 groups of normal samples or fewer has a score beyond this."""
 
 
@@ -73,8 +73,9 @@ def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
 
     The modified z score of Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993): distance from the median
     in median absolute deviations, scaled as if normal. Their cut of 3.5 is for ten samples and more, where it still
-    marks one clean group in eight (of five: one in five); CUTS marks one in a hundred. Needs five samples, of which
-    fewer than half are equal: else nothing is flagged. With five, only what is glaring can be.
+    marks one clean group in eight (of five: one in five); CUTS marks one in a hundred. Needs three samples, of which
+    fewer than half are equal: else nothing is flagged. With five, only what is glaring can be; with three, only what
+    is beside two that are all but equal.
     """
     n = len(values)
     place = bisect_right(CUTS, n, key=lambda cut: cut[0])

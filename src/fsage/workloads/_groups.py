@@ -13,12 +13,13 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers, kinds
-from fsage.agent.claims import Claim
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Cost, Group, IoGroups, Phase
+from fsage.agent import containers
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Cost, Group, IoGroups, Phase
 from fsage.agent.steps import contended_files
 from fsage.agent.structure import files
+from fsage.agent.target import kinds
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Unsupported, _shared
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from fsage.agent import containers
-from fsage.agent.claims import Claim
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 
@@ -229,6 +229,11 @@ def read_fio(phase: PhaseResult) -> fio.FioRun:
 def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:
     """`<phase>_start_spread_ms`, where several clients began: how long after the first one the last one did."""
     return {f"{phase['name']}_start_spread_ms": 1000 * run.start_spread_s} if "jobs" in phase else {}
+
+
+def latencies(name: str, moved: fio.FioTransfer) -> Metrics:
+    """`<phase>_latency_p50_ms`, `_p99_ms` and `_p99_9_ms`: those that fio gives of what a phase moved."""
+    return {f"{name}_latency_{percentile}_ms": value for percentile, value in moved.latency_ms.items()}
 
 
 def _on_host(phase: PhaseResult, name: str) -> fio.FioRun:

@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import kinds, striping
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import MIB
+from fsage.agent.declared.claim import Claim
 from fsage.agent.errors import Refusal
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.agent.steps.stripe import Stripe
+from fsage.agent.structure import striping
 from fsage.agent.structure.step import Step
+from fsage.agent.target import kinds
+from fsage.agent.target.declaration import MIB
 from fsage.parse import BadOutput
 from fsage.workloads import Unsupported, _shared
 

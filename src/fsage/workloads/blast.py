@@ -16,14 +16,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import containers, kinds, striping, structure
-from fsage.agent.blast import blastdb, sequences
-from fsage.agent.claims import Claim
+from fsage.agent import containers, structure
+from fsage.agent.databases import blastdb, sequences
+from fsage.agent.declared.claim import Claim
 from fsage.agent.errors import Refusal
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.agent.steps import database
+from fsage.agent.structure import striping
 from fsage.agent.structure.step import Step
+from fsage.agent.target import kinds
 from fsage.parse import MIB, BadOutput, blastn
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 

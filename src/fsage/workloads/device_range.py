@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers, kinds
-from fsage.agent.claims import Claim
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
+from fsage.agent import containers
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.agent.structure.step import Step
+from fsage.agent.target import kinds
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, Unsupported, _shared
 
@@ -91,4 +92,5 @@ def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
         "read_bw_mib_s": run.read.bw_mib_s,
         "read_seconds": run.read.seconds,
         "read_bytes": run.read.moved_bytes,
+        **_shared.latencies("read", run.read),
     }

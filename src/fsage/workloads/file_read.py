@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent import containers, structure
-from fsage.agent.claims import Claim
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.agent.steps.fragmented_file import FragmentedFile
 from fsage.agent.structure import files
 from fsage.agent.structure.step import Step
@@ -81,7 +82,9 @@ def rates(params: Params) -> list[str]:
 
 
 def read(observation: Mapping[str, Any]) -> Outcome:
-    """`read_bw_mib_s`, `read_seconds` (by fio's own clock, all reads), `read_bytes`; or why not."""
+    """`read_bw_mib_s`, `read_seconds` (by fio's own clock, all reads), `read_bytes`, and fio's percentiles of
+    latency, of several reads the median; or why not.
+    """
     layout = observation["layout"]
     steps = structure.read_all(layout["steps"])
     step = next((step for step in steps if isinstance(step, FragmentedFile)), None)
@@ -93,9 +96,17 @@ def read(observation: Mapping[str, Any]) -> Outcome:
         return outcome
     moved = sum(value for name, value in outcome.metrics.items() if name.endswith("_bytes"))
     spent = sum(value for name, value in outcome.metrics.items() if name.endswith("_seconds"))
-    return Outcome(
-        "valid", None, {"read_bw_mib_s": moved / MIB / spent, "read_seconds": spent, "read_bytes": int(moved)}
-    )
+    bandwidth = {"read_bw_mib_s": moved / MIB / spent, "read_seconds": spent, "read_bytes": int(moved)}
+    return Outcome("valid", None, {**bandwidth, **_latencies(outcome.metrics)})
+
+
+def _latencies(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The median over the reads of each percentile of latency."""
+    found: dict[str, list[float]] = {}
+    for name, value in metrics.items():
+        if "_latency_" in name:
+            found.setdefault(f"read_latency_{name.partition('_latency_')[2]}", []).append(value)
+    return {name: median(values) for name, values in found.items()}
 
 
 def _steps(params: Params) -> list[str]:
@@ -117,4 +128,7 @@ def _judge(whole_bytes: int, params: Params, phase: PhaseResult) -> _shared.Metr
     if int(asked["bs"]) != params.transfer_size:
         raise BadOutput(f"ran with transfers of {asked['bs']} bytes, the cell's are {params.transfer_size}")
     name = phase["name"]
-    return {} if name == "warm_up" else {f"{name}_seconds": run.read.seconds, f"{name}_bytes": run.read.moved_bytes}
+    if name == "warm_up":
+        return {}
+    moved = {f"{name}_seconds": run.read.seconds, f"{name}_bytes": run.read.moved_bytes}
+    return {**moved, **_shared.latencies(name, run.read)}

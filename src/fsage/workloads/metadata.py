@@ -14,9 +14,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fsage.agent import containers
-from fsage.agent.claims import Claim
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.agent.structure.step import Step
 from fsage.parse import BadOutput, mdtest
 from fsage.workloads import Outcome, _shared

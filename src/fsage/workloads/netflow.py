@@ -11,30 +11,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from fsage.agent import kinds
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import MIB
+from fsage.agent import typed
+from fsage.agent.declared.claim import Claim
+from fsage.agent.device import models
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
+from fsage.agent.netflow.assignment import Assignment, Distribution, PhaseName
 from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
 from fsage.agent.netflow.greeting import KEY
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
-from fsage.agent.striping import Segment
 from fsage.agent.structure.step import Step
+from fsage.agent.structure.striping import Segment
+from fsage.agent.target import kinds
+from fsage.agent.target.declaration import MIB
 from fsage.parse import BadOutput, netflow
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 
-PHASES = ("generate", "index", "models")
-MEASURED = ("index", "models")
+PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
+MEASURED: tuple[PhaseName, ...] = ("index", "models")
 TASK = "task.json"
 PAGE_BYTES = 4096
 RECORD_BYTES = LEAST_BYTES + (LENGTHS - 1) / 2  # on average
 GENERATE_MIB_S = 400.0  # of a process's work and the cache's; what the stores take is not waited for
 REMOUNT_S = 0.02  # of a store, before each phase
-SEEK_SPAN_BYTES = 16 * MIB  # IOCost charges a jump as random that is longer than this
 
 
 class Params(_striped.Params):
@@ -47,7 +50,7 @@ class Params(_striped.Params):
     """
 
     workload: Literal["netflow"] = "netflow"
-    distribution: Literal["synchronous", "asynchronous"] = "synchronous"
+    distribution: Distribution = "synchronous"
     transfer_size: int = Field(default=MIB, gt=0)
     segment_size: int = Field(default=4 * MIB, gt=0)
     block_size: int = Field(default=65536, gt=0)
@@ -68,26 +71,28 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     tasks = _shared.tasks(at_work)
     _check(params, segments, tasks)
     several = len(at_work["hosts"]) > 1
-    asked = {
-        "seed": params.seed,
-        "block_bytes": params.block_size,
-        "transfer_bytes": params.transfer_size,
-        "segment_bytes": params.segment_size,
-        "segments": [list(one) for one in segments],
-        "paths": paths,
-        "models": params.models,
-        "models_read": params.models_read,
-        "direct": params.direct,
-        "tasks": tasks,
-        "index": _shared.places_of(claim)[0],
-        "towards": at_work["hosts"][1] if several else None,
-    }
+    asked = Assignment(
+        phase="generate",
+        distribution="synchronous",
+        seed=params.seed,
+        block_bytes=params.block_size,
+        transfer_bytes=params.transfer_size,
+        segment_bytes=params.segment_size,
+        segments=tuple(segments),
+        paths=tuple(paths),
+        models=params.models,
+        models_read=params.models_read,
+        tasks=tasks,
+        direct=params.direct,
+        index=_shared.places_of(claim)[0],
+        towards=at_work["hosts"][1] if several else None,
+    )
     launcher = _launcher(at_work) if several else []
     program = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.agent.netflow", f"{{files}}/{TASK}"]
     phases: list[Phase] = []
     for name in PHASES:
-        how = params.distribution if name in MEASURED else "synchronous"
-        task = json.dumps({**asked, "phase": name, "distribution": how}, sort_keys=True)
+        one = replace(asked, phase=name, distribution=params.distribution if name in MEASURED else "synchronous")
+        task = json.dumps(typed.to_json(one), sort_keys=True)
         phases.append({"name": name, "argv": [*program, *launcher], "files": {TASK: task}, "reads": name in MEASURED})
     return _striped.controlled(params, phases, steps, claim)
 
@@ -192,11 +197,7 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
 def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
     """Estimate of a random read of a block within so many bytes of a store."""
     model, transfer_s = claim["device_model"], params.block_size / MIB / claim["calibration"]["read_mib_s"]
-    if model["kind"] == "seek":
-        return transfer_s + model["seek_s"]
-    if model["kind"] == "iocost":
-        return transfer_s + max(0.0, 1 - SEEK_SPAN_BYTES / span_bytes) ** 2 / model["random_iops"]
-    return transfer_s
+    return transfer_s + models.KINDS[model["kind"]].reach_s(model, span_bytes)
 
 
 def _metrics(name: str, found: netflow.Result, made: netflow.Result) -> _shared.Metrics:

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fsage.agent import containers
-from fsage.agent.claims import Claim
-from fsage.agent.observation import CommandResult, PhaseResult
-from fsage.agent.request import Phase
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import CommandResult, PhaseResult
+from fsage.agent.messages.request import Phase
 from fsage.agent.structure.step import Step
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, _shared
@@ -97,7 +97,10 @@ def rates(params: Params) -> list[str]:
 
 
 def read(observation: Mapping[str, Any]) -> Outcome:
-    """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not."""
+    """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not.
+
+    Of fio its percentiles of latency too (`_shared.latencies`).
+    """
     return _shared.judge(observation, Params, _steps, _judge)
 
 
@@ -189,7 +192,7 @@ def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, _shared.Me
         raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
     asked_bytes = int(asked["size"]) * _shared.fio_tasks(phase) * int(asked.get("loops", 1))
     _check(params.transfer_size, int(asked["bs"]), done, asked_bytes)
-    return done, _shared.start_spread(phase, run)
+    return done, {**_shared.start_spread(phase, run), **_shared.latencies(phase["name"], done)}
 
 
 def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:

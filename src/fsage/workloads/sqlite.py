@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent.claims import Claim
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Group, Phase
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Group, Phase
 from fsage.agent.steps.sqlite import Sqlite
 from fsage.agent.structure.step import Step
 from fsage.parse import BadOutput

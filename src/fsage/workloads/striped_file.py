@@ -2,8 +2,9 @@
 
 On Lustre IOR's tasks share the file; where it is a file for each segment there is an IOR for each, beside each other,
 since IOR cannot cut one file at watermarks. On a target whose stores are the OSTs the file is its objects, one fio job
-each, found by the map of fsage.agent.striping. The tasks of all segments run at once, and the bandwidth is all bytes by
-the time from the first one's start to the last one's end. The agent makes the directories and deletes the files.
+each, found by the map of fsage.agent.structure.striping. The tasks of all segments run at once, and the bandwidth is
+all bytes by the time from the first one's start to the last one's end. The agent makes the directories and deletes the
+files.
 
 When an IOR ended is when its row came (it is flushed then), by the agent's clock; when it began is that less the row's
 `total(s)`, open and close in it. What mpirun takes to start does not count. Rows come some milliseconds late, each
@@ -18,13 +19,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import containers, kinds, striping
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import MIB
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Phase
-from fsage.agent.striping import Segment
+from fsage.agent import containers
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Phase
+from fsage.agent.structure import striping
 from fsage.agent.structure.step import Step
+from fsage.agent.structure.striping import Segment
+from fsage.agent.target import kinds
+from fsage.agent.target.declaration import MIB
 from fsage.parse import BadOutput, fio, ior
 from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 
@@ -160,7 +163,7 @@ def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> _s
         if run.options.get(key) != asked:
             raise BadOutput(f"--{key} was {asked}, fio reports {run.options.get(key)}")
     _striped.check_objects(phase, objects)
-    return _metrics(name, whole, run.span_seconds)
+    return {**_metrics(name, whole, run.span_seconds), **_shared.latencies(name, done)}
 
 
 def _metrics(name: str, moved_bytes: int, seconds: float) -> _shared.Metrics:

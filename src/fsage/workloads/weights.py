@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent.claims import Claim
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Group, Phase
+from fsage.agent.declared.claim import Claim
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Group, Phase
 from fsage.agent.steps.contended_files import ContendedFiles
 from fsage.agent.structure.step import Step
 from fsage.workloads import Outcome, _groups, _shared

@@ -2,7 +2,7 @@
 
 A phase that has `shares` is run so. Its keys: queue (the scheduler), cgroup (v1, v2), cost (IOCost's model; none: it is
 off), settle_s, seconds, and groups, each with name, weight, and argv (a reader that never ends) or query (what
-fsage.agent.cells.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
+fsage.agent.databases.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
 `seconds`, in which all of them run, or for as long as the query takes (at most the phase's `timeout_s`); then they are
 stopped. Scheduler, cost model and groups of cgroup v1 are put back after each cell; the groups of v2, and a controller
 that was moved there, at the end of the run, at the release, or by `recover`.
@@ -18,19 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import journal
-from fsage.agent.cells import groups, query
-from fsage.agent.cells.groups import Counted
-from fsage.agent.device import cgroups, iocost, scheduler
+from fsage.agent.databases import query
+from fsage.agent.device import cgroups, iocost
 from fsage.agent.errors import Failure
-from fsage.agent.hosts import library
-from fsage.agent.request import Phase
-from fsage.agent.shell import stop
-from fsage.agent.target import Target
-from fsage.agent.undo import undo
+from fsage.agent.messages.request import Phase
+from fsage.agent.outside import groups, of_cells, scheduler
+from fsage.agent.outside.groups import Counted
+from fsage.agent.system import library
+from fsage.agent.system.shell import stop
+from fsage.agent.target.target import Target
 
-OF_A_CELL = ("cost", "scheduler", "v1_group")
-"""A group of cgroup v1 goes with its cell: while there is one, the controller cannot move to v2 for the next."""
 BEGIN_PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.02
 SAID = 300  # characters of what a reader said
@@ -115,7 +112,7 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
             for pipe in (process.stdout, process.stdin):
                 if pipe:
                     pipe.close()
-        put_back(target)
+        of_cells.put_back(target)
     read = [
         {**one, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios}
         for one, was, now in zip(asked["groups"], first, last)  # noqa: B905 (hosts: Python 3.9)
@@ -132,19 +129,6 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
         "groups": read,
         **({"queries": asking.answers} if asking else {}),
     }
-
-
-def left_over(home: Path) -> bool:
-    """Whether groups that read are still there, or the scheduler that was set for them."""
-    noted = {entry["kind"] for entry in journal.entries(journal.path_of(home))}
-    return bool(groups.left_over(home)) or "scheduler" in noted
-
-
-def put_back(target: Target) -> None:
-    """End what a killed command left running in the groups; then scheduler and cost model are as before."""
-    if left_over(target.home):
-        groups.end_readers(target.home)
-        undo(target.home, OF_A_CELL)
 
 
 def _counted(target: Target, places: Sequence[Path]) -> list[Counted]:

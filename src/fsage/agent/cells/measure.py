@@ -9,12 +9,13 @@ from typing import Any
 from fsage.agent import containers
 from fsage.agent.cells import outbox
 from fsage.agent.cells.visit import Visit
+from fsage.agent.declared.hosts import Inventory
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import Hosts, of
-from fsage.agent.lease import Orphaned, Watch, held
-from fsage.agent.request import Cell, Inventory, Request
-from fsage.agent.state import opened
-from fsage.agent.target import Target
+from fsage.agent.messages.request import Cell, Request
+from fsage.agent.target.lease import Orphaned, Watch, held
+from fsage.agent.target.opening import opened
+from fsage.agent.target.target import Target
 
 
 def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:

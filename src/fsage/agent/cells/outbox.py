@@ -7,13 +7,13 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import places
-from fsage.agent.declaration import complete, home_of
-from fsage.agent.files import write_json
-from fsage.agent.lease import held
-from fsage.agent.observation import Observation
-from fsage.agent.request import Cell, Request
-from fsage.agent.target import Target
+from fsage.agent.messages.observation import Observation
+from fsage.agent.messages.request import Cell, Request
+from fsage.agent.system import places
+from fsage.agent.system.files import write_json
+from fsage.agent.target.declaration import complete, home_of
+from fsage.agent.target.lease import held
+from fsage.agent.target.target import Target
 
 
 def place(target: Target, request: Request, cell: Cell) -> Path:

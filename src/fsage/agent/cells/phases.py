@@ -12,19 +12,19 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
-from fsage.agent import caches
-from fsage.agent.cells import commands, io_groups, leftover
-from fsage.agent.cells.trace import tracing
+from fsage.agent.cells import io_groups, leftover
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.fingerprint import layout_of
 from fsage.agent.hosts.attendant import measured_files
-from fsage.agent.hosts.library import in_memory, packed, path_of
 from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import servercache
-from fsage.agent.observation import PhaseResult
-from fsage.agent.request import Cell, Phase
-from fsage.agent.target import Target
-from fsage.agent.token import Token
+from fsage.agent.messages.observation import PhaseResult
+from fsage.agent.messages.request import Cell, Phase
+from fsage.agent.messages.token import Token
+from fsage.agent.outside.trace import tracing
+from fsage.agent.states.fingerprint import layout_of
+from fsage.agent.system import caches, commands
+from fsage.agent.system.library import in_memory, packed, path_of
+from fsage.agent.target.target import Target
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
 """A phase may take so many times what its whole cell was estimated to, and so long in any case."""
@@ -45,7 +45,7 @@ class Phases:
         taken: list[PhaseResult] = []
         try:
             with servercache.held(self.hosts, cell["phases"]) as server_cache:
-                self.target.make_folders(state)
+                self.target.make_folders(state.notes)
                 taken, why = self.measured(cell, state)
         except Lost:
             raise
@@ -117,7 +117,7 @@ class Phases:
     def place(self, files: list[Path], result: PhaseResult, state: Token) -> str | None:
         """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
         try:
-            found = self.target.placement(files, state)
+            found = self.target.placement(files, state.notes)
         except Failure as why:
             return str(why)
         if found is None:

@@ -9,21 +9,23 @@ import time
 import uuid
 from pathlib import Path
 
-from fsage.agent import frozen, structure, token
+from fsage.agent import structure
 from fsage.agent.cells import io_groups, leftover, outbox
 from fsage.agent.cells.phases import Phases
 from fsage.agent.errors import Failure
-from fsage.agent.files import read_json, utc_now
-from fsage.agent.fingerprint import fingerprint
 from fsage.agent.hosts.others import Hosts
-from fsage.agent.lease import Orphaned, Watch
 from fsage.agent.lustre import servercache, servers, tuned
-from fsage.agent.observation import Check, Conditions, Observation, Outcome, PhaseResult
-from fsage.agent.request import Cell, Request
-from fsage.agent.room import Room
-from fsage.agent.state import differs, inspect, layout_record, remove_measured
-from fsage.agent.target import Target
-from fsage.agent.token import Token
+from fsage.agent.messages import token
+from fsage.agent.messages.observation import Check, Conditions, Observation, Outcome, PhaseResult
+from fsage.agent.messages.request import Cell, Request
+from fsage.agent.messages.token import Token
+from fsage.agent.states.fingerprint import fingerprint
+from fsage.agent.states.state import differs, inspect, layout_record, remove_measured
+from fsage.agent.structure.room import Room
+from fsage.agent.system.files import read_json, utc_now
+from fsage.agent.target import frozen
+from fsage.agent.target.lease import Orphaned, Watch
+from fsage.agent.target.target import Target
 
 
 class Visit:

@@ -1,7 +1,7 @@
 """Control groups of targets: where they are, made and weighed, entered by this process, removed.
 
 Kernel documentation: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/blkio-controller.rst. A user may have them by
-way of the helper (fsage.agent.privilege), as far as its rules have the verbs for groups.
+way of the helper (fsage.agent.system.privilege), as far as its rules have the verbs for groups.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.agent import files, journal, mounting, privilege
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.privilege import privileged
+from fsage.agent.system import files, journal, mounting, privilege
+from fsage.agent.system.privilege import privileged
 
 PREFIX = "fsage-"
 PATIENCE_S = 5.0  # what a killed command started may still end a transfer

@@ -9,30 +9,19 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING
 
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.privilege import privileged
-from fsage.agent.shell import run
+from fsage.agent.system.privilege import privileged
+from fsage.agent.system.shell import run
+
+if TYPE_CHECKING:  # root's helper has this module, and not that one
+    from fsage.agent.declared.claim import Image, ImageId
 
 LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
 LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
 LO_FLAGS_DIRECT_IO = 16
 CLEAR = "ansible-playbook local_target.yml -e fsage_local_target_state=absent"
-
-
-class ImageId(TypedDict):
-    """What tells an image file from every other on its host; `bytes`: its size."""
-
-    dev: int
-    ino: int
-    bytes: int
-
-
-class Image(ImageId):
-    """An image file, or what a device model offers in its place."""
-
-    image: str  # its path
 
 
 class _LoopInfo(ctypes.Structure):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from fsage.agent.device.loops import Image
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from fsage.agent.claims import Store
+    from fsage.agent.declared.claim import ClaimedStore, Image
 
 MIB = 1 << 20
 
@@ -17,11 +15,21 @@ MIB = 1 << 20
 class Model:
     """No model: each store's loop device is attached to the image itself."""
 
+    kind: ClassVar[str] = "none"
+    defaults: ClassVar[dict[str, Any]] = {}
+    """What a declaration may say of it, and what it has where that says nothing."""
+    may_be_zero: ClassVar[tuple[str, ...]] = ()
+    may_be_negative: ClassVar[tuple[str, ...]] = ()
     required = False  # whether a target that declares it is refused where it cannot be had
 
     def __init__(self, home: Path, name: str, claimed: dict[str, Any]) -> None:
         """Of the target `name` whose home this is; `claimed` are the parameters that its claim fixed."""
         self.home, self.name, self.claimed = home, name, claimed
+
+    @staticmethod
+    def why_wrong(declared: dict[str, Any]) -> str | None:
+        """What is wrong with its parameters beside their types and signs, beginning with the key; None: nothing."""
+        return None
 
     @staticmethod
     def why_not(declared: dict[str, Any]) -> str | None:
@@ -33,7 +41,12 @@ class Model:
         """What every figure says of numbers that were taken under it."""
         return "no device model"
 
-    def disk(self, store: Store) -> Image:
+    @staticmethod
+    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+        """What it takes, on average, to reach another place within so many bytes of a store."""
+        return 0.0
+
+    def disk(self, store: ClaimedStore) -> Image:
         """The file that the store's loop device is attached to, made to be there: path, dev, ino and bytes."""
         return {**store["image_id"], "image": store["image"]}
 

@@ -11,14 +11,20 @@ from fsage.agent.device.model import Model
 from fsage.agent.device.seek import Seek
 
 if TYPE_CHECKING:
-    from fsage.agent.claims import Claim
+    from fsage.agent.declared.claim import Claim
 
-KINDS: dict[str, type[Model]] = {"none": Model, "iocost": Iocost, "seek": Seek}
+KINDS: dict[str, type[Model]] = {one.kind: one for one in (Model, Iocost, Seek)}
+USUAL = Iocost.kind
+
+
+def declarable() -> list[str]:
+    """The kinds that a declaration may name."""
+    return [kind for kind in KINDS if kind != Model.kind]
 
 
 def claimed(home: Path, name: str, claim: Claim) -> Model:
     """The model of a target as its claim has it; none while that is not chosen yet."""
-    parameters = claim.get("device_model", {"kind": "none"})
+    parameters = claim.get("device_model", {"kind": Model.kind})
     return KINDS[parameters["kind"]](home, name, parameters)
 
 
@@ -44,7 +50,7 @@ def choose(declared: dict[str, Any] | None, most_bytes_per_s: int) -> dict[str, 
 
 def none(why: str) -> dict[str, Any]:
     """What stands in a claim without a model."""
-    return {"kind": "none", "label": Model.label({}), "why_none": why}
+    return {"kind": Model.kind, "label": Model.label({}), "why_none": why}
 
 
 def why_refused(declared: dict[str, Any] | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.message import below
-from fsage.agent.privilege import privileged
+from fsage.agent.system.privilege import privileged
 
 KNOWN = (
     "add_random",

@@ -17,16 +17,15 @@ import sys
 import time
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsage
-from fsage.agent import journal, mounting, places
-from fsage.agent.claims import Store
+from fsage.agent.declared.claim import ClaimedStore, Image
 from fsage.agent.device import loops, seekdisk
-from fsage.agent.device.loops import Image
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.shell import run
+from fsage.agent.system import journal, mounting, places
+from fsage.agent.system.shell import run
 
 MODULE = seekdisk.__name__
 COSTS = [field.name for field in fields(seekdisk.Costs)]
@@ -37,7 +36,28 @@ FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len 
 class Seek(Model):
     """One disk with one arm for each store."""
 
+    kind = "seek"
+    defaults: ClassVar[dict[str, Any]] = {
+        "bytes_per_s": 300_000_000,
+        "seek_s": 0.005,
+        "outer_to_inner": 1.0,
+        "noise_cov": 0.0,
+        "noise_seed": 1,
+        "drift_percent_per_hour": 0.0,
+    }
+    may_be_zero = ("noise_cov", "drift_percent_per_hour")
+    may_be_negative = ("drift_percent_per_hour",)
     required = True
+
+    @staticmethod
+    def why_wrong(declared: dict[str, Any]) -> str | None:
+        """The outer end of a disk is not the slower one."""
+        if declared["outer_to_inner"] >= 1:
+            return None
+        return (
+            f"outer_to_inner is {declared['outer_to_inner']}: the rate at the first block over that at the last, 1 or "
+            "more, is wanted"
+        )
 
     @staticmethod
     def why_not(declared: dict[str, Any]) -> str | None:
@@ -67,7 +87,12 @@ class Seek(Model):
             said.append(f"drift of {drift:+g}% an hour")
         return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
 
-    def disk(self, store: Store) -> Image:
+    @staticmethod
+    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+        """A seek, however far."""
+        return float(parameters["seek_s"])
+
+    def disk(self, store: ClaimedStore) -> Image:
         """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""
         image, point = super().disk(store), point_of(store)
         pid, there = server_of(image["image"]), _mount(point)
@@ -115,7 +140,7 @@ class Seek(Model):
         run([sys.executable, "-S", "-m", MODULE, *self._asked(image, point)], env=environment, cwd="/")
 
 
-def point_of(store: Store) -> Path:
+def point_of(store: ClaimedStore) -> Path:
     """Where the disk of a store is mounted."""
     return Path(store["mount"] + ".disk")
 

@@ -33,8 +33,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsage.agent import namespace
-from fsage.agent.mounting import mount_call
+from fsage.agent.system import namespace
+from fsage.agent.system.mounting import mount_call
 
 MAJOR, MINOR = 7, 31
 MAX_REQUEST_BYTES = 1 << 20  # 256 pages: the most that FUSE moves at once

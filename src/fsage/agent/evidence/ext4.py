@@ -20,7 +20,7 @@ from fsage.agent.evidence.dumpe2fs import of_text, read_header
 from fsage.agent.evidence.freespace import BINS
 from fsage.agent.evidence.fsmap import free_extents
 from fsage.agent.evidence.store import Geometry, NotThisText, Store, of_extents
-from fsage.agent.shell import run
+from fsage.agent.system.shell import run
 
 SOURCE = "FS_IOC_GETFSMAP, what the allocator can give at once (it is in use, and dumpe2fs cannot read it)"
 CHANGED = "checksum does not match"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
+from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.store import NotThisText
 
@@ -82,3 +84,11 @@ class FileLayouts:
             "extents_of_size": {str(size): number for size, number in sorted(self._extents_of_size.items())},
             "extents_per_file": {str(number): files for number, files in sorted(self._extents_per_file.items())},
         }
+
+
+def of_files(paths: Iterable[str], block_bytes: int) -> FileLayouts:
+    """How files lie, asked file by file. Raises OSError."""
+    layouts = FileLayouts(block_bytes)
+    for path in paths:
+        layouts.add(fiemap.extents(path))
+    return layouts

@@ -9,6 +9,8 @@ from typing import Any
 from fsage.agent.evidence.freespace import FreeSpace
 from fsage.agent.evidence.groups import Groups
 
+SCHEMA = 1
+
 OF_EXTENTS = ("free_extents", "bitmap", "aligned_free_share")  # what only a list of free extents can give
 OF_FREE_SPACE = ("used_bytes", "free_bytes", "fullness_percent", *OF_EXTENTS)
 OF_DEVICE = ("device_bytes", "block_bytes", *OF_FREE_SPACE, "groups")

@@ -17,7 +17,7 @@ from fsage.agent.errors import Failure
 from fsage.agent.evidence.freespace import BINS
 from fsage.agent.evidence.fsmap import free_extents
 from fsage.agent.evidence.store import Geometry, Store, of_extents
-from fsage.agent.shell import run
+from fsage.agent.system.shell import run
 
 KIND = "allocation group"
 XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # _IOR('X', 100, struct xfs_fsop_geom_v1), fs/xfs/libxfs/xfs_fs.h

@@ -8,8 +8,8 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.agent.filesystem import Defragmenter, FileSystem, Mover, Range
-from fsage.agent.mounting import Mount
+from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Range
+from fsage.agent.system.mounting import Mount
 
 if TYPE_CHECKING:
     from fsage.agent.evidence.store import Store

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.agent.filesystem import Defragmenter, FileSystem, Mover, Range
+from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Range
 
 if TYPE_CHECKING:
     from fsage.agent.evidence.store import Store

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.agent import mounting
 from fsage.agent.errors import Failure
-from fsage.agent.filesystem import Defragmenter, FileSystem, Mover, Preallocation, Range
+from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Preallocation, Range
+from fsage.agent.system import mounting
 
 if TYPE_CHECKING:
     from fsage.agent.evidence.store import Store

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from fsage.agent import files, namespace, privilege
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.helper import groups, lustre, volumes
 from fsage.agent.helper.caller import LOCK, Caller, Given
+from fsage.agent.system import files, namespace, privilege
 
 MOST_BYTES = 1 << 20
 ENTER = "enter"

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, mounting
 from fsage.agent.device import cgroups, loops
 from fsage.agent.errors import Refusal
+from fsage.agent.system import files, mounting
 
 NOTES = Path("/run/fsage/devices")  # <loop device>.json: for whom it was attached, and on which file
 GROUPS = Path("/run/fsage/groups")  # <control group>.json: for whom it was made

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files, privilege
 from fsage.agent.device import cgroups, iocost, loops
 from fsage.agent.errors import Refusal
 from fsage.agent.helper.caller import GROUP, GROUPS, Caller, Given, groups_called, hierarchies, is_his, one_of
+from fsage.agent.system import files, privilege
 
 RATES = ("bytes_per_s", "sequential_iops", "random_iops")
 MOST_RATE = 10**15

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, files, filesystems, mounting
 from fsage.agent.device import loops, queue
 from fsage.agent.errors import Refusal
-from fsage.agent.filesystem import FileSystem
 from fsage.agent.helper.caller import MOUNTS, POINT, Caller, Given, is_his, note_of, one_of
+from fsage.agent.stores import filesystems
+from fsage.agent.stores.filesystem import FileSystem
+from fsage.agent.system import caches, files, mounting
 
 KNOB = re.compile(r"/sys/block/(loop\d{1,6})/queue/([a-z_/]{1,64})")
 

@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import containers, privilege, run_as
-from fsage.agent.declaration import Spec
+from fsage.agent import containers
+from fsage.agent.declared.hosts import Facts
+from fsage.agent.declared.spec import Spec
 from fsage.agent.lustre import params
+from fsage.agent.system import privilege
+from fsage.agent.system.machine import memory_bytes
+from fsage.agent.target import run_as
 
 SKEW_S = 2.0
 """Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""
@@ -27,7 +31,7 @@ ALIKE = {
 """What the clients must have in common for their numbers to belong together."""
 
 
-def facts(spec: Spec) -> dict[str, Any]:
+def facts(spec: Spec) -> Facts:
     """This host, as far as it costs nothing to tell."""
     uname = os.uname()
     return {
@@ -41,11 +45,6 @@ def facts(spec: Spec) -> dict[str, Any]:
         "images": containers.digests(spec["containers"]),
         "lustre": params.version() if spec["lustre"] and shutil.which("lctl") else None,
     }
-
-
-def memory_bytes() -> int:
-    """This host's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def network_mbit_s(interfaces: Path = Path("/sys/class/net")) -> list[int]:

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fsage.agent.cells.commands import Command, too_late, wait
 from fsage.agent.errors import Failure
-from fsage.agent.shell import stop
-from fsage.agent.target import Target
+from fsage.agent.system.commands import Command, too_late, wait
+from fsage.agent.system.shell import stop
+from fsage.agent.target.target import Target
 
 IGNORED = b";\n"  # a comment in a job file
 PATIENCE_S = 60.0  # of a container, from a disk that is cold
@@ -52,7 +52,7 @@ class Armed:
             time.sleep(LOOK_EVERY_S)
 
     def run(self, job: str, check_alive: Callable[[], None], timeout_s: float) -> dict[str, Any]:
-        """Tell it its job, and wait; what fsage.agent.cells.commands.run gives of a command."""
+        """Tell it its job, and wait; what fsage.agent.system.commands.run gives of a command."""
         self.command.began = time.monotonic()
         try:
             with contextlib.suppress(BrokenPipeError), os.fdopen(self.ours, "wb") as told:  # its code tells why

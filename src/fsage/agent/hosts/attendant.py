@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fsage.agent import caches, probe
-from fsage.agent.cells import eviction
-from fsage.agent.declaration import Spec
+from fsage.agent.declared.spec import Spec
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts import alike
+from fsage.agent.hosts import alike, probe
 from fsage.agent.hosts.armed import Armed
 from fsage.agent.lustre import cold, prealloc, servercache
-from fsage.agent.state import opened
-from fsage.agent.target import Target
-from fsage.agent.walk import regular_files
+from fsage.agent.structure import eviction
+from fsage.agent.system import caches
+from fsage.agent.system.walk import regular_files
+from fsage.agent.target.opening import verified
+from fsage.agent.target.target import Target
 
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
 
@@ -43,7 +43,7 @@ class Attendant:
         spec: Spec = given["target"]  # complete, as `Hosts` has it
         if not client:  # nothing is measured there
             spec = {**spec, "run_as": None}
-        self.target = opened(spec, {"claim": claim}, anywhere=True) if client and claim else None
+        self.target = verified(spec, {"claim": claim}, anywhere=True) if client and claim else None
         self.armed: Armed | None = None
         self.spec: Spec | None = None if client else spec
         if self.spec and claim:

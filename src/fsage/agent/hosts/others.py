@@ -19,21 +19,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import caches, kinds, probe
-from fsage.agent.cells import eviction
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import Spec
+from fsage.agent.declared.claim import Claim
+from fsage.agent.declared.hosts import Host as Known
+from fsage.agent.declared.hosts import Inventory, clients_of, servers_of
+from fsage.agent.declared.spec import Spec
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts import alike
+from fsage.agent.hosts import alike, probe
 from fsage.agent.hosts.answers import ANSWER_BYTES, checked
 from fsage.agent.hosts.armed import Armed
 from fsage.agent.hosts.attendant import drop_of
-from fsage.agent.hosts.library import BOOT, packed, sent
 from fsage.agent.message import Unacceptable
-from fsage.agent.request import Host as Known
-from fsage.agent.request import Inventory, Request, clients_of, servers_of
-from fsage.agent.shell import SSH
-from fsage.agent.target import Target
+from fsage.agent.messages.request import Request
+from fsage.agent.structure import eviction
+from fsage.agent.system import caches
+from fsage.agent.system.library import BOOT, packed, sent
+from fsage.agent.system.shell import SSH
+from fsage.agent.target import kinds
+from fsage.agent.target.target import Target
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
@@ -178,7 +180,9 @@ class Hosts:
             raise Refusal(
                 f"{why}; nothing was touched. {os.uname().nodename} launches, and reaches every host as `ssh HOST` does"
             ) from why
-        here = alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
+        here: Mapping[str, Any] = (
+            alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
+        )
         self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
         wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
         wrong += [

@@ -6,15 +6,20 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import calibrate, claim, claims, declaration, directories, files, frozen, privilege, space
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import GIB, Spec
+from fsage.agent.claiming import calibrate, claim
+from fsage.agent.declared.claim import Claim, ClaimedStore, LustreClaim
+from fsage.agent.declared.hosts import Asker
+from fsage.agent.declared.spec import Spec
 from fsage.agent.device import models
 from fsage.agent.errors import Refusal
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
-from fsage.agent.limits import Limits, Shared
-from fsage.agent.request import Request
-from fsage.agent.target import Free, Lacking, Result, Target
+from fsage.agent.system import files, privilege, space
+from fsage.agent.target import declaration, directories, frozen
+from fsage.agent.target.declaration import GIB
+from fsage.agent.target.free import Free
+from fsage.agent.target.kinds import Lacking, Result
+from fsage.agent.target.limits import Limits, Shared
+from fsage.agent.target.target import Target
 
 
 class Offer(NamedTuple):
@@ -23,7 +28,7 @@ class Offer(NamedTuple):
     capacity_bytes: int
     mount: Path
     state_known: bool = False
-    lustre: claims.LustreClaim | None = None
+    lustre: LustreClaim | None = None
 
 
 class Directory(Target):
@@ -48,7 +53,7 @@ class Directory(Target):
         return Lacking(missing, {})
 
     @classmethod
-    def create(cls, spec: Spec, request: Request, check: bool) -> Result:
+    def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
         """As Target.create."""
         known = files.read_json(declaration.home_of(spec) / "claim.json")
         frozen.refuse(known or {}, spec)
@@ -80,7 +85,7 @@ class Directory(Target):
         calibrate.room(spec, offer.capacity_bytes, len(hosts))
         if check:
             return {"changed": True, "msg": f"would claim {place} ({offer.capacity_bytes / GIB:.1f} GiB)"}
-        store: claims.Store = {
+        store: ClaimedStore = {
             "directory": str(place),
             "directory_id": cls.identity(place),
             "mount": str(place),

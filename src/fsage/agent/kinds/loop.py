@@ -9,32 +9,23 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import (
-    calibrate,
-    claim,
-    claims,
-    declaration,
-    files,
-    filesystems,
-    images,
-    journal,
-    mounting,
-    places,
-    privilege,
-    space,
-)
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import MIB, Spec
-from fsage.agent.device import loops, models
+from fsage.agent.claiming import calibrate, claim, images
+from fsage.agent.declared.claim import Claim, ClaimedStore, Images
+from fsage.agent.declared.hosts import Asker
+from fsage.agent.declared.spec import Spec
+from fsage.agent.device import loops, models, seek
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence import layout
 from fsage.agent.evidence.store import Store
-from fsage.agent.filesystem import FileSystem
-from fsage.agent.limits import Limits
-from fsage.agent.lustre.space import Wrong, nothing
-from fsage.agent.request import Request
-from fsage.agent.target import Free, Lacking, Result, Target
-from fsage.agent.undo import left_over, undo
+from fsage.agent.outside.undo import left_over, undo
+from fsage.agent.stores import filesystems, free_space
+from fsage.agent.stores.filesystem import FileSystem
+from fsage.agent.system import files, journal, mounting, places, privilege, space
+from fsage.agent.target import declaration, frozen
+from fsage.agent.target.declaration import MIB
+from fsage.agent.target.free import Free, Wrong, nothing
+from fsage.agent.target.kinds import Lacking, Result
+from fsage.agent.target.limits import Limits
+from fsage.agent.target.target import Target
 
 PROGRAMS = ("losetup", "blkid", "wipefs")
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.
@@ -72,9 +63,23 @@ class Loop(Target):
         return Lacking(missing, room_bytes)
 
     @classmethod
-    def create(cls, spec: Spec, request: Request, check: bool) -> Result:
+    def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
         """As Target.create."""
-        return images.make(spec, request, check)
+        return images.make(spec, request, check, cls._attach_again)
+
+    @classmethod
+    def _attach_again(cls, spec: Spec, claimed: Claim, known: Images, check: bool) -> Result:
+        """The images of a claimed target, attached again if need be as its device model has it."""
+        target = cls(spec, claimed)
+        frozen.refuse(target.claim, spec)
+        disks = [*map(images.whole, known["images"]), *seek.disks(target.home)]
+        attached = sum(len(loops.devices_of(disk)) for disk in disks)
+        if target.claim["status"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
+            return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}
+        if not check:
+            target.attach()
+        msg = "; ".join(target.notes) or f"would attach the images of {spec['name']} again"
+        return {"changed": True, "msg": msg, "images": known["images"]}
 
     @classmethod
     def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
@@ -106,7 +111,7 @@ class Loop(Target):
                 "changed": True,
                 "msg": f"would make {spec['filesystem']} on {len(made)} images and claim {spec['name']}",
             }
-        stores: list[claims.Store] = [
+        stores: list[ClaimedStore] = [
             {
                 "image": image["image"],
                 "image_id": {"dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]},
@@ -148,7 +153,7 @@ class Loop(Target):
             self.claim["device_model"] = models.none(str(why))
         stats = claim.measure_empty(self)
         self.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
-        if self.claim["device_model"]["kind"] == "none":
+        if self.claim["device_model"]["kind"] == models.Model.kind:
             guess_mib_s = lower_mib_s or claim.UNKNOWN_MIB_S
         else:
             guess_mib_s = self.claim["device_model"]["bytes_per_s"] * stores / MIB
@@ -226,7 +231,7 @@ class Loop(Target):
 
     def free_space(self, number: int) -> Store:
         """As Target.free_space."""
-        return layout.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number])
+        return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number])
 
     def format(self) -> None:
         """Make every store's file system anew, with UUIDs that are in the claim before."""
@@ -312,7 +317,7 @@ class Loop(Target):
         settable = self.made_of.preallocation
         return settable.option(self.preallocation_bytes) if settable else ""
 
-    def stores(self) -> list[tuple[claims.Store, str, Path]]:
+    def stores(self) -> list[tuple[ClaimedStore, str, Path]]:
         """Claim entry, loop device and mount point of each store."""
         if len(self.devices) != len(self.mounts):
             raise Failure(f"target {self.name} is not attached")

@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import privilege
-from fsage.agent.claims import Claim
-from fsage.agent.declaration import LustreSpec, Spec, known_keys, positive
+from fsage.agent.declared.claim import Claim
+from fsage.agent.declared.spec import LustreSpec, Spec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.kinds.directory import Directory, Offer
-from fsage.agent.limits import Limits
 from fsage.agent.lustre import limits, osts, placement, servers, space, stripes, tunables
 from fsage.agent.lustre import target as lustre
-from fsage.agent.target import Free, Lacking
-from fsage.agent.token import Token
+from fsage.agent.structure import striping
+from fsage.agent.system import privilege
+from fsage.agent.target.declaration import known_keys, positive
+from fsage.agent.target.free import Free, Wrong, nothing
+from fsage.agent.target.kinds import Lacking
+from fsage.agent.target.limits import Limits
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
 DEFAULTS: dict[str, Any] = {
@@ -144,7 +146,7 @@ class Lustre(Directory):
         """As Directory.empty, with proof that the objects are gone too."""
         lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.sync_servers)
 
-    def settle(self, wrong: space.Wrong = space.nothing) -> None:
+    def settle(self, wrong: Wrong = nothing) -> None:
         """As Target.settle."""
         for mount in self.mounts:
             space.await_frees(mount, self.sync_servers, wrong)
@@ -189,15 +191,15 @@ class Lustre(Directory):
 
     def spread(self, folder: Path) -> None:
         """As Target.spread."""
-        stripes.set_on(folder, {"stripe_count": stripes.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
+        stripes.set_on(folder, {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
 
-    def make_folders(self, state: Token) -> None:
+    def make_folders(self, notes: Mapping[str, dict[str, Any]]) -> None:
         """As Target.make_folders."""
-        placement.make_folders(self, state)
+        placement.make_folders(self, notes)
 
-    def placement(self, files: list[Path], state: Token) -> dict[str, Any]:
+    def placement(self, files: list[Path], notes: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         """As Target.placement."""
-        return placement.of_striped(self, files, state)
+        return placement.of_striped(self, files, notes)
 
     def verify_fillers(self) -> None:
         """As Target.verify_fillers."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from fsage.agent import caches
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import granted, params
+from fsage.agent.system import caches
 
 PATIENCE_S = 30.0
 LOOK_EVERY_S = 0.05

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import declaration, mounting
-from fsage.agent.declaration import LustreSpec, complete
+from fsage.agent.declared.spec import LustreSpec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts
-from fsage.agent.request import Request
-from fsage.agent.shell import run
+from fsage.agent.messages.request import Request
+from fsage.agent.system import mounting
+from fsage.agent.system.shell import run
+from fsage.agent.target import declaration
+from fsage.agent.target.declaration import complete
 
 TUNEFS = re.compile(r"^(Target|Index|Lustre FS|Mount type|Persistent mount opts|Parameters): *(.*?) *$", re.MULTILINE)
 DUMPE2FS = re.compile(r"^([A-Z][^:\n]*): +(.+?) *$", re.MULTILINE)

@@ -7,8 +7,8 @@ import re
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import params
 from fsage.agent.message import shown
-from fsage.agent.privilege import privileged
-from fsage.agent.shell import run
+from fsage.agent.system.privilege import privileged
+from fsage.agent.system.shell import run
 
 KNOWN = (
     "checksums",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from fsage.agent.declaration import MIB, LustreSpec
+from fsage.agent.declared.spec import LustreSpec
 from fsage.agent.errors import Failure
-from fsage.agent.limits import SLACK_BYTES, Limits
 from fsage.agent.lustre import space, stripes
+from fsage.agent.target.declaration import MIB
+from fsage.agent.target.free import Ost
+from fsage.agent.target.limits import SLACK_BYTES, Limits
 
 OTHERS_SHARE = 0.01  # of each OST, for others who use it
 
@@ -26,7 +28,7 @@ class Osts(Limits):
         """`alone`: nobody else uses the file system; `sync`: as space.await_frees takes it."""
         self.mount, self.alone, self.sync = mount, alone, sync
         self.declared, self.stripe_bytes = lustre["stripe_count"], lustre["stripe_size_mib"] * MIB
-        self.good_bytes, self.known = 0, dict[int, space.Ost]()
+        self.good_bytes, self.known = 0, dict[int, Ost]()
 
     def inspect(self) -> None:
         """Ask anew; what a client was told counts as long as it believes it, so wait for that."""

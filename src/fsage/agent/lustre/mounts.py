@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.agent.declaration import LustreSpec
+from fsage.agent.declared.spec import LustreSpec
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.shell import run
+from fsage.agent.system.shell import run
 
 NOTHING_FOUND = 1  # exit status of findmnt
 

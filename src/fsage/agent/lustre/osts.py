@@ -10,16 +10,16 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fsage.agent.declaration import complete, lustre_of
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import ext4
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.lustre import params, space
 from fsage.agent.message import shown
-from fsage.agent.request import Request
+from fsage.agent.messages.request import Request
+from fsage.agent.target.declaration import complete, lustre_of
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 NO_FILES = "files are asked for through a client: the last store"
 NOT_SEEN = "no host of the inventory's group `servers` serves it"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from fsage.agent.errors import Failure
-from fsage.agent.shell import run
+from fsage.agent.system.shell import run
 
 LINE = re.compile(r"([a-z][\w-]*\.[^=\s]+)=(.*)")
 # Where client and metadata server share a node, osc.* has the server's own connections to the OSTs too.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import striping, structure
-from fsage.agent.declaration import lustre_of
+from fsage.agent import structure
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import stripes
-from fsage.agent.striping import Segment
-from fsage.agent.target import Target
-from fsage.agent.token import Token
+from fsage.agent.structure import striping
+from fsage.agent.structure.step import Notes
+from fsage.agent.structure.striping import Segment
+from fsage.agent.target.declaration import lustre_of
+from fsage.agent.target.target import Target
 
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:
@@ -21,10 +22,10 @@ def placement(target: Target, written: list[Path], segments: Sequence[Segment] =
     return stripes.placement(written, lustre_of(target.spec), len(target.claim["lustre"]["osts"]), segments)
 
 
-def of_striped(target: Target, written: list[Path], state: Token) -> dict[str, Any]:
-    """The same for a cell in `state` (its token), which may have a layout of its own; its segment files one by one."""
-    segments = striping.noted(state.notes)
-    if not _in_folders(state):
+def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) -> dict[str, Any]:
+    """The same for a cell in a state (its notes), which may have a layout of its own; its segment files one by one."""
+    segments = striping.noted(notes)
+    if not _in_folders(notes):
         return placement(target, written, segments)
     measured = target.mounts[0] / "measured"
     found, stripes_on, astray, left = 0, Counter[str](), list[str](), set(written)
@@ -39,14 +40,14 @@ def of_striped(target: Target, written: list[Path], state: Token) -> dict[str, A
     return {"files": len(written), "looked_at": found, "stripes": dict(stripes_on), "astray": astray}
 
 
-def make_folders(target: Target, state: Token) -> None:
+def make_folders(target: Target, notes: Mapping[str, Notes]) -> None:
     """Make the directories that a state's segments need, where it has such. Raises Failure."""
-    if _in_folders(state):
-        stripes.cut(target.mounts[0] / "measured", striping.noted(state.notes))
+    if _in_folders(notes):
+        stripes.cut(target.mounts[0] / "measured", striping.noted(notes))
 
 
-def _in_folders(state: Token) -> bool:
-    return bool(striping.noted(state.notes)) and state.notes["stripe"]["realisation"] == striping.SEGMENTS
+def _in_folders(notes: Mapping[str, Notes]) -> bool:
+    return bool(striping.noted(notes)) and notes["stripe"]["realisation"] == striping.SEGMENTS
 
 
 def verify_fillers(target: Target) -> None:

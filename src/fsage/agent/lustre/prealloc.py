@@ -13,14 +13,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import files
-from fsage.agent.declaration import Spec, home_of, lustre_of
+from fsage.agent.declared.spec import Spec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import dumpe2fs
 from fsage.agent.evidence.store import NotThisText
 from fsage.agent.lustre import params
-from fsage.agent.prealloc_ask import BLOCK_BYTES, Ask, table_of, table_words
-from fsage.agent.shell import run
+from fsage.agent.lustre.prealloc_ask import BLOCK_BYTES, Ask, table_of, table_words
+from fsage.agent.system import files
+from fsage.agent.system.shell import run
+from fsage.agent.target.declaration import home_of, lustre_of
 
 PROC = "/proc/fs/ldiskfs"
 INODE_TABLE = re.compile(r"^Inode blocks per group: +(\d+)$", re.MULTILINE)

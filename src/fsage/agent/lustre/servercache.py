@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from fsage.agent import files
-from fsage.agent.declaration import Spec, complete, home_of, lustre_of
+from fsage.agent.declared.spec import Spec
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import params
-from fsage.agent.request import Phase, Request
-from fsage.agent.shell import run
+from fsage.agent.messages.request import Phase, Request
+from fsage.agent.system import files
+from fsage.agent.system.shell import run
+from fsage.agent.target.declaration import complete, home_of, lustre_of
 
 KEPT = "kept"
 PROPERTY = "primarycache"

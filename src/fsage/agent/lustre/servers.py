@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import privilege
-from fsage.agent.declaration import LustreSpec
+from fsage.agent.declared.spec import LustreSpec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, params, space
 from fsage.agent.message import shown
-from fsage.agent.shell import SSH, run
+from fsage.agent.system import privilege
+from fsage.agent.system.shell import SSH, run
+from fsage.agent.target.free import Ost
 
 # One connection stays open between cells: a cell must not wait for a handshake with every server.
 PLACE = "/run" if os.geteuid() == 0 else "~/.ssh"
@@ -80,7 +81,7 @@ def hang_up(hosts: Iterable[str]) -> list[str]:
     return [f"the connection to {host} is closed" for host in ended]
 
 
-def reach(lustre: LustreSpec, osts: Iterable[space.Ost]) -> None:
+def reach(lustre: LustreSpec, osts: Iterable[Ost]) -> None:
     """`Refusal` where a declared server does not answer, or an OST is served by none of them."""
     if not lustre["oss"]:
         return

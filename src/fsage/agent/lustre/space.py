@@ -9,10 +9,11 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from fsage.agent.errors import Failure
-from fsage.agent.shell import run
+from fsage.agent.system.shell import run
+from fsage.agent.target.free import Ost, Wrong, nothing
 
 LINE = re.compile(
     r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(?:\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*"
@@ -30,17 +31,6 @@ OWN_BYTES = 1 << 20  # of each OST: its logs and directories grow by less while 
 MIB = 1 << 20
 
 
-class Ost(NamedTuple):
-    """One OST; `available_bytes` is what clients may still write, which leaves out the reserve of ldiskfs."""
-
-    name: str
-    number: int
-    total_bytes: int
-    used_bytes: int
-    available_bytes: int
-
-
-Wrong = Callable[[Sequence[Ost]], list[str]]  # sentences; empty when all is as it should be
 Sync = Callable[[], Optional[int]]  # noqa: UP045 (hosts: Python 3.9)
 
 
@@ -108,11 +98,6 @@ def in_all(total_bytes: int, tolerance_bytes: int) -> Wrong:
         return [f"the OSTs hold {there / MIB:.1f} MiB, and {total_bytes / MIB:.1f} MiB are accounted for"]
 
     return wrong
-
-
-def nothing(now: Sequence[Ost]) -> list[str]:
-    """Of what was deleted nothing is known."""
-    return []
 
 
 def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing) -> list[Ost]:

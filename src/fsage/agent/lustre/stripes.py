@@ -13,14 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import striping
-from fsage.agent.declaration import MIB, Striping
+from fsage.agent.declared.spec import Striping
 from fsage.agent.errors import Failure
-from fsage.agent.shell import run
-from fsage.agent.striping import Segment
+from fsage.agent.structure import striping
+from fsage.agent.structure.striping import Segment
+from fsage.agent.system.shell import run
+from fsage.agent.target.declaration import MIB
 
 PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
-ALL, ANY = -1, -1  # a stripe count, a first OST
+ANY = -1  # a first OST
 THREADS = 16
 FILES_AT_MOST = 64  # are looked at, evenly spread: each costs a process
 
@@ -118,7 +119,7 @@ def placement(files: Iterable[Path], declared: Striping, osts: int, segments: Se
 
     stripes: by OST (its number), of the files looked at; astray: a sentence for each that is not as declared.
     """
-    wanted = osts if declared["stripe_count"] == ALL else declared["stripe_count"]
+    wanted = osts if declared["stripe_count"] == striping.ALL else declared["stripe_count"]
     stripes: Counter[int] = Counter()
     astray = []
     every = sorted(files)

@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent import directories, files, places, privilege
-from fsage.agent.claims import Claim, LustreClaim
-from fsage.agent.declaration import GIB, MIB, LustreSpec, Spec, lustre_of
+from fsage.agent.declared.claim import Claim, LustreClaim
+from fsage.agent.declared.spec import LustreSpec, Spec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import mounts, params, servers, space, stripes
-from fsage.agent.shell import run
-from fsage.agent.walk import regular_files
+from fsage.agent.structure import striping
+from fsage.agent.system import files, places, privilege
+from fsage.agent.system.shell import run
+from fsage.agent.system.walk import regular_files
+from fsage.agent.target import directories
+from fsage.agent.target.declaration import GIB, MIB, lustre_of
+from fsage.agent.target.free import Ost
 
 MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
@@ -164,7 +168,7 @@ def empty(place: Path, spec: Spec, claim: Claim, alone: bool, sync: space.Sync) 
     # What was deleted before, and was still there, may come free as well: only more than that is wrong.
     most = there - ours + (space.OWN_BYTES + tolerance) * len(claim["lustre"]["osts"])
 
-    def wrong(osts: Sequence[space.Ost]) -> list[str]:
+    def wrong(osts: Sequence[Ost]) -> list[str]:
         if alone:
             return _above_claim(osts, claim)
         held = sum(ost.used_bytes for ost in osts)
@@ -181,7 +185,7 @@ def _held_bytes(tree: Path) -> int:
     return sum(path.lstat().st_blocks * 512 for path in regular_files(tree))
 
 
-def _above_claim(osts: Sequence[space.Ost], claim: Claim) -> list[str]:
+def _above_claim(osts: Sequence[Ost], claim: Claim) -> list[str]:
     said = []
     for ost in osts:
         then = claim["lustre"]["osts"][ost.name]["used_bytes"]
@@ -198,7 +202,7 @@ def _declared(lustre: LustreSpec) -> dict[str, Any]:
     return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
 
 
-def _usable_bytes(lustre: LustreSpec, osts: list[space.Ost]) -> int:
+def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
     """What files striped as declared can fill; `Refusal` where the OSTs for it are not there."""
     count, first = lustre["stripe_count"], lustre["first_ost"]
     numbers = [ost.number for ost in osts]
@@ -209,7 +213,7 @@ def _usable_bytes(lustre: LustreSpec, osts: list[space.Ost]) -> int:
         )
     if first != stripes.ANY and first not in numbers:
         raise Refusal(f"fsage_target.lustre.first_ost is {first}, and {lustre['fsname']} has {numbers}")
-    if first == stripes.ANY or count == stripes.ALL:
+    if first == stripes.ANY or count == striping.ALL:
         return sum(ost.available_bytes for ost in osts)
     start = numbers.index(first)
     used = [osts[(start + step) % len(osts)] for step in range(count)]

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import files
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import granted, params, tuned
 from fsage.agent.lustre.granted import KNOWN
+from fsage.agent.system import files
 
 Values = dict[str, str]  # by the parameter's full name
 

@@ -6,14 +6,21 @@ import json
 import sys
 from pathlib import Path
 
+from fsage.agent import typed
 from fsage.agent.errors import Failure
+from fsage.agent.message import Unacceptable
+from fsage.agent.netflow.assignment import Assignment
 from fsage.agent.netflow.coordinator import run
 
 
 def main(task: str, *launcher: str) -> int:
     """Exit code 0 and the result as JSON, or 1 and why not."""
     try:
-        print(json.dumps(run(json.loads(Path(task).read_text(encoding="utf-8")), launcher)))
+        asked = typed.read(Assignment, json.loads(Path(task).read_text(encoding="utf-8")))
+        print(json.dumps(run(asked, launcher)))
+    except Unacceptable as why:
+        print(f"{task}: {why}", file=sys.stderr)
+        return 1
     except Failure as why:
         print(why, file=sys.stderr)
         return 1

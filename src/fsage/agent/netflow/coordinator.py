@@ -1,10 +1,4 @@
-"""One phase: gives shares to tasks until all are done, and adds up what came of them.
-
-What is asked is JSON: phase (generate, index, models), seed, block_bytes, transfer_bytes, segment_bytes (a share of the
-file in asynchronous distribution), segments and paths (the map of the file), models (how many there are), models_read
-(the keys below it are read), distribution (synchronous, asynchronous), tasks (on all hosts), direct, index (the folder
-of the index) and towards (another host that tasks come from; null: this one alone).
-"""
+"""One phase: gives shares to tasks until all are done, and adds up what came of them."""
 
 from __future__ import annotations
 
@@ -16,6 +10,7 @@ from typing import Any
 
 from fsage.agent.errors import Failure
 from fsage.agent.netflow import index, share, worker
+from fsage.agent.netflow.assignment import Assignment
 from fsage.agent.netflow.blocks import CHECKSUMS
 from fsage.agent.netflow.tasks import Task, Tasks
 
@@ -23,12 +18,12 @@ SUMS = ("bytes", "records", "shares", "read_records")
 CHECKSUM = ("checksum", "read_checksum")
 
 
-def run(asked: dict[str, Any], launcher: Sequence[str]) -> dict[str, Any]:
+def run(asked: Assignment, launcher: Sequence[str]) -> dict[str, Any]:
     """Run the phase; what all tasks did together, from the first I/O to the last one. Raises Failure."""
     shares = _shares(asked)
-    if len(shares) < asked["tasks"]:
-        raise Failure(f"{len(shares)} shares of work are not enough for {asked['tasks']} tasks: use fewer")
-    tasks = Tasks(asked["tasks"], launcher, asked["towards"])
+    if len(shares) < asked.tasks:
+        raise Failure(f"{len(shares)} shares of work are not enough for {asked.tasks} tasks: use fewer")
+    tasks = Tasks(asked.tasks, launcher, asked.towards)
     try:
         ready = tasks.meet(asked)
         results = _distribute(ready, shares, tasks)
@@ -37,8 +32,8 @@ def run(asked: dict[str, Any], launcher: Sequence[str]) -> dict[str, Any]:
     sums = {key: sum(one[key] for one in results) for key in SUMS if key in results[0]}
     checksums = {key: sum(one[key] for one in results) % CHECKSUMS for key in CHECKSUM if key in results[0]}
     return {
-        "phase": asked["phase"],
-        "distribution": asked["distribution"],
+        "phase": asked.phase,
+        "distribution": asked.distribution,
         "hosts": dict(Counter(task.host for task in ready)),
         "least_shares": min(one["shares"] for one in results),
         "seconds": max(one["last_s"] for one in results) - min(one["first_s"] for one in results),
@@ -47,11 +42,11 @@ def run(asked: dict[str, Any], launcher: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _shares(asked: dict[str, Any]) -> list[list[Any]]:
-    if asked["phase"] == "models":
-        parts = [index.part(asked["index"], number) for number in range(asked["tasks"])]
-        return share.of_entries(index.front(parts, asked["models_read"]), asked)
-    return share.spans(asked["segments"][-1][1], asked["transfer_bytes"], asked)
+def _shares(asked: Assignment) -> list[list[Any]]:
+    if asked.phase == "models":
+        parts = [index.part(asked.index, number) for number in range(asked.tasks)]
+        return share.of_entries(index.front(parts, asked.models_read), asked)
+    return share.spans(asked.segments[-1].end_bytes, asked.transfer_bytes, asked)
 
 
 def _distribute(ready: list[Task], shares: list[list[Any]], tasks: Tasks) -> list[dict[str, Any]]:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
+from fsage.agent.netflow.assignment import Assignment
 from fsage.agent.netflow.index import Entry
 
 
-def spans(size_bytes: int, whole_bytes: int, asked: dict[str, Any]) -> list[list[int]]:
+def spans(size_bytes: int, whole_bytes: int, asked: Assignment) -> list[list[int]]:
     """Begin and end of each share of the file, of whole `whole_bytes`."""
-    if asked["distribution"] == "asynchronous":
-        step = asked["segment_bytes"]
+    if asked.distribution == "asynchronous":
+        step = asked.segment_bytes
         return [[begin, min(begin + step, size_bytes)] for begin in range(0, size_bytes, step)]
-    shares = equal(-(-size_bytes // whole_bytes), asked["tasks"])
+    shares = equal(-(-size_bytes // whole_bytes), asked.tasks)
     return [[begin * whole_bytes, min(end * whole_bytes, size_bytes)] for begin, end in shares]
 
 
-def of_entries(entries: Sequence[Entry], asked: dict[str, Any]) -> list[list[Entry]]:
+def of_entries(entries: Sequence[Entry], asked: Assignment) -> list[list[Entry]]:
     """Index entries, in order of their model, in equal shares or model by model."""
-    if asked["distribution"] == "asynchronous":
+    if asked.distribution == "asynchronous":
         return [list(mine) for _, mine in itertools.groupby(entries, key=lambda entry: entry[0])]
-    return [list(entries[begin:end]) for begin, end in equal(len(entries), asked["tasks"])]
+    return [list(entries[begin:end]) for begin, end in equal(len(entries), asked.tasks)]
 
 
 def equal(whole: int, parts: int) -> list[tuple[int, int]]:

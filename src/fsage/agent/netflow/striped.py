@@ -1,4 +1,4 @@
-"""A striped file, read and written through the map (fsage.agent.striping) that has laid it over its objects."""
+"""A striped file, read and written by the map (fsage.agent.structure.striping) that has laid it over its objects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import time
 from collections.abc import Sequence
 
-from fsage.agent import striping
 from fsage.agent.errors import Failure
+from fsage.agent.structure import striping
 
 AGAIN = "its cell is to be measured again (`fsage remeasure STUDY --failed`), and the store looked at if it comes back"
 

@@ -20,11 +20,13 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
+from fsage.agent import typed
 from fsage.agent.errors import Failure
-from fsage.agent.hosts.library import packed
 from fsage.agent.netflow import worker
+from fsage.agent.netflow.assignment import Assignment
 from fsage.agent.netflow.door import Door
 from fsage.agent.netflow.greeting import KEY
+from fsage.agent.system.library import packed
 
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.2
@@ -64,7 +66,7 @@ class Tasks:
                 there.close()
                 self.children.append(child)
 
-    def meet(self, asked: dict[str, Any]) -> list[Task]:
+    def meet(self, asked: Assignment) -> list[Task]:
         """Every task, ready for its first share. Raises Failure when one cannot be had."""
         ready: list[Task] = []
         unnamed: dict[Connection, Task | None] = dict.fromkeys(self.connections)
@@ -132,9 +134,7 @@ class Tasks:
                 f"all clients must reach {os.uname().nodename} over TCP"
             )
 
-    def _answered(
-        self, there: Connection, unnamed: dict[Connection, Task | None], asked: dict[str, Any]
-    ) -> Task | None:
+    def _answered(self, there: Connection, unnamed: dict[Connection, Task | None], asked: Assignment) -> Task | None:
         """Answer what a task says before it is ready; the task when it is."""
         try:
             said = there.recv_bytes(worker.MOST_SAID_BYTES)
@@ -146,7 +146,7 @@ class Tasks:
         elif unnamed[there] is None:
             named = worker.read(said)
             unnamed[there] = Task(there, named["host"], named["pid"])
-            worker.say(there, {"asked": asked, "number": self.connections.index(there)})
+            worker.say(there, {"asked": typed.to_json(asked), "number": self.connections.index(there)})
         else:
             return unnamed.pop(there)
         return None

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fsage.agent import striping
 from fsage.agent.netflow import index
+from fsage.agent.netflow.assignment import Assignment
 from fsage.agent.netflow.blocks import CHECKSUMS, RECORD, Corrupt, entries, verify
 from fsage.agent.netflow.generate import Maker
 from fsage.agent.netflow.striped import AGAIN, StripedFile
@@ -17,11 +17,10 @@ from fsage.agent.netflow.striped import AGAIN, StripedFile
 class Work(ABC):
     """A phase's work on the file. `check_alive` is called between I/Os, and raises when nobody waits for the result."""
 
-    def __init__(self, asked: dict[str, Any], number: int, check_alive: Callable[[], None]) -> None:
+    def __init__(self, asked: Assignment, number: int, check_alive: Callable[[], None]) -> None:
         self.asked, self.number, self.check_alive = asked, number, check_alive
-        self.seed, self.block_bytes = asked["seed"], asked["block_bytes"]
-        segments = [striping.Segment(*one) for one in asked["segments"]]
-        self.file = StripedFile(segments, asked["paths"], asked["transfer_bytes"], asked["direct"])
+        self.seed, self.block_bytes = asked.seed, asked.block_bytes
+        self.file = StripedFile(asked.segments, asked.paths, asked.transfer_bytes, asked.direct)
         self.moved_bytes = self.records = self.checksum = 0
 
     @abstractmethod
@@ -34,9 +33,9 @@ class Work(ABC):
 
     def transfers(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Offset and length of each transfer of a share of the file."""
-        for offset in range(begin, end, self.asked["transfer_bytes"]):
+        for offset in range(begin, end, self.asked.transfer_bytes):
             self.check_alive()
-            yield offset, min(self.asked["transfer_bytes"], end - offset)
+            yield offset, min(self.asked.transfer_bytes, end - offset)
 
     def corrupt(self, why: Corrupt, block: int) -> Corrupt:
         """The same, with the place and what to do."""
@@ -46,9 +45,9 @@ class Work(ABC):
 class Generate(Work):
     """Writes the file; its share is a span of it. Its result has what reading must give."""
 
-    def __init__(self, asked: dict[str, Any], number: int, check_alive: Callable[[], None]) -> None:
+    def __init__(self, asked: Assignment, number: int, check_alive: Callable[[], None]) -> None:
         super().__init__(asked, number, check_alive)
-        self.maker = Maker(self.seed, self.block_bytes, asked["models"], asked["models_read"])
+        self.maker = Maker(self.seed, self.block_bytes, asked.models, asked.models_read)
 
     def do(self, share: list[Any]) -> None:
         for offset, length in self.transfers(*share):
@@ -64,7 +63,7 @@ class Generate(Work):
 class Index(Work):
     """Scans its spans of the file, and writes its part of the index when all is read."""
 
-    def __init__(self, asked: dict[str, Any], number: int, check_alive: Callable[[], None]) -> None:
+    def __init__(self, asked: Assignment, number: int, check_alive: Callable[[], None]) -> None:
         super().__init__(asked, number, check_alive)
         self.entries: list[bytes] = []
 
@@ -83,7 +82,7 @@ class Index(Work):
                 self.entries += found
 
     def end(self) -> dict[str, Any]:
-        index.write(index.part(self.asked["index"], self.number), self.entries)
+        index.write(index.part(self.asked.index, self.number), self.entries)
         return super().end()
 
 

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from fsage.agent import typed
 from fsage.agent.errors import Failure
+from fsage.agent.netflow.assignment import Assignment
 from fsage.agent.netflow.work import PHASES, Work
 
 BOOT = """
@@ -64,7 +66,8 @@ def serve(there: Connection) -> None:
     try:
         say(there, {"host": os.uname().nodename, "pid": os.getpid()})
         given = hear(there)
-        work = PHASES[given["asked"]["phase"]](given["asked"], given["number"], _attending(there))
+        asked = typed.read(Assignment, given["asked"])
+        work = PHASES[asked.phase](asked, given["number"], _attending(there))
         say(there, {"ready": True})
         try:
             say(there, _done(there, work))

@@ -13,19 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.agent import caches, filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.limits import SLACK_BYTES
-from fsage.agent.room import Room
 from fsage.agent.steps import interleave
 from fsage.agent.steps.fragmented_file import MORE_PERCENT, whole_mib
 from fsage.agent.steps.populate import filled
+from fsage.agent.stores import filesystems
 from fsage.agent.structure import files
+from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
+from fsage.agent.system import caches
+from fsage.agent.target.limits import SLACK_BYTES
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 IN_PIECES, BETWEEN, WHOLE, OTHER_WHOLE = range(4)
 FILES = 4

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fsage.agent import filesystems, striping
-from fsage.agent.blast import blastdb, sequences
-from fsage.agent.declaration import MIB, Striping
+from fsage.agent.databases import blastdb, sequences
+from fsage.agent.declared.spec import Striping
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import stripes
-from fsage.agent.room import Room
-from fsage.agent.structure import files
+from fsage.agent.stores import filesystems
+from fsage.agent.structure import files, striping
+from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Notes, Shard, Step, Work
+from fsage.agent.target.declaration import MIB
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 
 @dataclass(frozen=True)

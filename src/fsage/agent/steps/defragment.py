@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fsage.agent import defragment, ranges
+from fsage.agent.defragmentation import defragment, ranges
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.structure import files
 from fsage.agent.structure.step import Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 SHOWN = 5
 HOT = "hot"

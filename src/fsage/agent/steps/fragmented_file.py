@@ -11,16 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fsage.agent import filesystems
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.room import Room
 from fsage.agent.steps.populate import filled
+from fsage.agent.stores import filesystems
 from fsage.agent.structure import files
+from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 BLOCK_BYTES = 4096
 MIB = 1 << 20

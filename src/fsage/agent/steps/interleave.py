@@ -13,15 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fsage.agent import filesystems
 from fsage.agent.errors import Failure
-from fsage.agent.room import OWN_BYTES, Room
 from fsage.agent.steps.populate import filled
+from fsage.agent.stores import filesystems
 from fsage.agent.structure import files
+from fsage.agent.structure.room import OWN_BYTES, Room
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 MAP_BYTES = 16  # a piece costs at most about that much in its file's extent tree
 RESERVE_BYTES = 256 * 1024  # of each file, and for directories

@@ -13,14 +13,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fsage.agent import filesystems
 from fsage.agent.errors import Failure
-from fsage.agent.room import Room
+from fsage.agent.stores import filesystems
 from fsage.agent.structure import files
+from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 BLOCK_BYTES = 4096
 

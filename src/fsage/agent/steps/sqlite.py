@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from fsage.agent import filesystems
-from fsage.agent.cells import query
+from fsage.agent.databases import query
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.room import Room
 from fsage.agent.steps.contended_files import MOST_EXTENTS
 from fsage.agent.steps.fragmented_file import whole_mib
 from fsage.agent.steps.populate import filled
+from fsage.agent.stores import filesystems
 from fsage.agent.structure import files
+from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 PAGE_BYTES = 4096
 ROWS_A_PAGE = 4

@@ -2,7 +2,7 @@
 
 On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub (`pfl`), or a
 directory for each segment, which each cell makes anew (`segments`); on a target with stores the file is its objects, by
-the map of fsage.agent.striping.
+the map of fsage.agent.structure.striping.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fsage.agent import striping
-from fsage.agent.cells import eviction
 from fsage.agent.errors import Refusal
 from fsage.agent.lustre import stripes
+from fsage.agent.structure import eviction, striping
 from fsage.agent.structure.step import Files, Notes, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target import Target
+    from fsage.agent.target.target import Target
 
 
 @dataclass(frozen=True)
 class Stripe(striping.Layout):
-    """Lay the file out. `eviction_file`: the size of one that is made first (fsage.agent.cells.eviction), or None."""
+    """Lay the file out.
+
+    `eviction_file`: the size of one that is made first (fsage.agent.structure.eviction), or None.
+    """
 
     eviction_file: float | Literal["memory"] | None = None
 

@@ -6,48 +6,17 @@ compute afterwards what must be there. A kind of step is a module of fsage.agent
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import steps, typed
 from fsage.agent.errors import Failure
 from fsage.agent.message import Unacceptable, shown
 from fsage.agent.structure.files import path_of
-from fsage.agent.structure.step import Achieved, Files, Notes, Step
-
-
-@cache
-def kinds() -> list[str]:
-    """Names of the kinds of step there are: the modules of fsage.agent.steps."""
-    return sorted(found.name for found in pkgutil.iter_modules(steps.__path__))
-
-
-@cache
-def of(kind: str) -> type[Step]:
-    """The class of a kind of step."""
-    module = importlib.import_module(f"{steps.__name__}.{kind}")
-    (found,) = (
-        one
-        for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, Step) and one.__module__ == module.__name__
-    )
-    return found
-
-
-def read(value: Any, where: str = "step") -> Step:
-    """A step as it stands in a request or a token. Raises Unacceptable naming the field and what is wanted."""
-    kind = value.get("kind") if isinstance(value, dict) else value
-    if not isinstance(kind, str) or kind not in kinds():
-        raise Unacceptable(f"{where}.kind is {shown(kind)}: one of {', '.join(kinds())} is wanted")
-    step = typed.read_block(of(kind), {key: one for key, one in value.items() if key != "kind"}, where)
-    if getattr(step, "seed", 0) is None:
-        raise Unacceptable(f"{where}.seed is None: a whole number is wanted")
-    return step
+from fsage.agent.structure.step import Achieved, Files, Notes, Step, read
+from fsage.agent.structure.step import kinds as kinds
+from fsage.agent.structure.step import of as of
 
 
 def read_all(values: Any, where: str = "steps") -> list[Step]:

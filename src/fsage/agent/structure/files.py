@@ -11,7 +11,7 @@ from ctypes import CDLL, c_int64, get_errno
 from pathlib import Path
 from typing import Literal
 
-from fsage.agent import places
+from fsage.agent.system import places
 
 Method = Literal["fallocate", "write", "buffered"]
 LIBC = CDLL(None, use_errno=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
-from fsage.agent.typed import to_json
-
-if TYPE_CHECKING:
-    from fsage.agent.target import Target
+from fsage.agent import plugins
+from fsage.agent.message import Unacceptable, shown
+from fsage.agent.target.target import Target
+from fsage.agent.typed import read_block, to_json
 
 Files = dict[tuple[int, int], "int | None"]
 """(generation, index) -> bytes of a file that must be there; None: of any size."""
@@ -80,9 +81,7 @@ class Step(ABC):
     @classmethod
     def from_json(cls, value: Any, where: str) -> Step:
         """The step of whatever kind `value` is. Raises Unacceptable."""
-        from fsage.agent import structure  # which knows all kinds
-
-        return structure.read(value, where)
+        return read(value, where)
 
     def on_target(self, scale_file_size: float, seed: int) -> Step:
         """The step for a target that scales file sizes, with `seed` where it names none."""
@@ -119,3 +118,34 @@ class Step(ABC):
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """Add to what the steps before, `done`, achieved: one entry a generation."""
         return
+
+
+PACKAGE = "fsage.agent.steps"
+
+
+def kinds() -> list[str]:
+    """Names of the kinds of step there are: the modules of fsage.agent.steps."""
+    return plugins.names(PACKAGE)
+
+
+@cache
+def of(kind: str) -> type[Step]:
+    """The class of a kind of step."""
+    module = plugins.module(PACKAGE, kind)
+    (found,) = (
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, Step) and one.__module__ == module.__name__
+    )
+    return found
+
+
+def read(value: Any, where: str = "step") -> Step:
+    """A step as it stands in a request or a token. Raises Unacceptable naming the field and what is wanted."""
+    kind = value.get("kind") if isinstance(value, dict) else value
+    if not isinstance(kind, str) or kind not in kinds():
+        raise Unacceptable(f"{where}.kind is {shown(kind)}: one of {', '.join(kinds())} is wanted")
+    step = read_block(of(kind), {key: one for key, one in value.items() if key != "kind"}, where)
+    if getattr(step, "seed", 0) is None:
+        raise Unacceptable(f"{where}.seed is None: a whole number is wanted")
+    return step

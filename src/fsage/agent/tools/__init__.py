@@ -5,10 +5,9 @@ Each offers `TOOL`: how it names its version, which stands in every record, and 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from functools import cache
 from typing import NamedTuple
+
+from fsage.agent import plugins
 
 
 class Tool(NamedTuple):
@@ -24,13 +23,12 @@ class Tool(NamedTuple):
     """Whether it makes files for that, where it is started."""
 
 
-@cache
 def names() -> list[str]:
     """Names of the tools there are."""
-    return sorted(found.name for found in pkgutil.iter_modules(__path__))
+    return plugins.names(__name__)
 
 
 def of(name: str) -> Tool:
     """The tool of this name."""
-    found: Tool = importlib.import_module(f"{__name__}.{name}").TOOL
+    found: Tool = plugins.module(__name__, name).TOOL
     return found

@@ -13,7 +13,6 @@ from fsage.report.iocontrol.rows import (
     ALONE,
     BEFORE,
     GROUPS,
-    MARGIN,
     SQLITE,
     WEIGHTS,
     Shared,
@@ -24,6 +23,7 @@ from fsage.report.iocontrol.rows import (
 )
 from fsage.report.section import Data
 from fsage.report.words import joined
+from fsage.statistics import MARGIN
 
 PATTERN = "P4"
 """Both groups have the same weight, and group 1's file is in pieces."""

@@ -13,7 +13,7 @@ import pandas as pd
 from fsage.analysis.groups import samples, size_label
 from fsage.parse import MIB
 from fsage.report.section import Data
-from fsage.statistics import Ratio, ratio, summarise
+from fsage.statistics import MARGIN, Ratio, ratio, summarise
 from fsage.text.numbers import ratio_text
 from fsage.workloads._groups import PATTERNS
 
@@ -28,9 +28,6 @@ ALONE = {group: next(name for name, those in PATTERNS.items() if set(those) == {
 BEFORE, HOT, AFTER = "before", "hot", "after"
 PRIMES = {BEFORE: "", HOT: "\u00b0", AFTER: "\u2032"}
 """After a pattern's name, where names are short."""
-MARGIN = 0.03
-"""What a victim loses at least, in the median; and where nobody loses, no interval holds a loss of so much. The fair
-rate is measured with another file and in another minute: smaller losses tell nothing of a scheduler."""
 OWN = ("workload", "pattern", "scheduler", "cgroup", "iteration")
 """Parameters that have a place of their own in tables and figures."""
 

@@ -11,7 +11,6 @@ from fsage.report.iocontrol.rows import (
     CALLED,
     GROUPS,
     HOT,
-    MARGIN,
     SQLITE,
     WEIGHTS,
     Shared,
@@ -23,21 +22,15 @@ from fsage.report.iocontrol.rows import (
     victim,
 )
 from fsage.report.section import Data, Section
+from fsage.statistics import MARGIN
 from fsage.workloads._groups import FRAGMENTED, PATTERNS
 
-PUBLISHED = {
-    WEIGHTS: {
-        "cfq": "group 1, which reads the pieces",
-        "bfq": "group 2, its neighbour",
-        "iocost": "group 2, its neighbour",
-    },
-    SQLITE: {
-        "cfq": "group 1 (fio), which reads the pieces",
-        "bfq": "group 2 (SQLite)",
-        "iocost": "group 2 (SQLite)",
-    },
+PUBLISHED = {"cfq": "1", "bfq": "2", "iocost": "2"}
+"""The victim before defragmentation in the source, of both workloads; after it none was left."""
+VICTIMS = {
+    WEIGHTS: {"1": "group 1, which reads the pieces", "2": "group 2, its neighbour"},
+    SQLITE: {"1": "group 1 (fio), which reads the pieces", "2": "group 2 (SQLite)"},
 }
-"""The victim before defragmentation in the source; after it none was left."""
 RESTORED = "none, fairness was restored"
 CONTROL = "nothing, it is the control"
 STAGES = {BEFORE: "before defragmentation", HOT: "what is hot defragmented", AFTER: "after defragmentation"}
@@ -52,7 +45,7 @@ def victims(data: Data, workload: str) -> Section | None:
     if not in_pieces:
         return None
     patterns = sorted({one.pattern for one in in_pieces})
-    table = [["scheduler", "", "state", *(f"victim in {pattern}" for pattern in patterns), "published"]]
+    table = [["scheduler", "stage", "state", *(f"victim in {pattern}" for pattern in patterns), "published"]]
     for scheduler, state, stage in dict.fromkeys((one.scheduler, one.state, one.stage) for one in in_pieces):
         mine = {one.pattern: one for one in in_pieces if (one.scheduler, one.state) == (scheduler, state)}
         said = [_said(mine.get(pattern), everything, workload) for pattern in patterns]
@@ -91,17 +84,11 @@ def _said(one: Shared | None, everything: Sequence[Shared], workload: str) -> st
 
 def _beside_published(scheduler: str, stage: str, workload: str, found: Sequence[Verdict]) -> str:
     """What was published, and whether what was found (of what is known) differs from it."""
-    published = _published(scheduler, stage, workload)
-    if published == CONTROL:
-        return published
-    expected = None if published == RESTORED else published.split()[1]
-    differs = any(one.victim != expected for one in found if not one.why)
-    return f"{published}; differs" if differs else published
-
-
-def _published(scheduler: str, stage: str, workload: str) -> str:
-    before = PUBLISHED[workload].get(scheduler.partition(" ")[0])
-    return CONTROL if before is None else before if stage == BEFORE else RESTORED
+    before = PUBLISHED.get(scheduler.partition(" ")[0])
+    if before is None:
+        return CONTROL
+    expected, said = (before, VICTIMS[workload][before]) if stage == BEFORE else (None, RESTORED)
+    return f"{said}; differs" if any(one.victim != expected for one in found if not one.why) else said
 
 
 def _unsupported(data: Data, workload: str) -> list[str]:
@@ -111,7 +98,8 @@ def _unsupported(data: Data, workload: str) -> list[str]:
     measured = {json.loads(params)["scheduler"] for params in mine.loc[mine["status"] == "valid", "params"]}
     found = {json.loads(params)["scheduler"]: why for params, why in zip(rows["params"], rows["why"], strict=True)}
     return [
-        f"{scheduler_label(name)} was not measured: {why}. Published victim: {PUBLISHED[workload].get(name, 'none')}."
+        f"{scheduler_label(name)} was not measured: {why}. "
+        f"Published victim: {VICTIMS[workload].get(PUBLISHED.get(name, ''), 'none')}."
         for name, why in found.items()
         if name not in measured
     ]

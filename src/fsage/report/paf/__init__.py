@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fsage.report.paf.amount import amount
 from fsage.report.paf.answer import answer
 from fsage.report.paf.bandwidth import over_capacity, over_fragmentation
 from fsage.report.paf.file_sizes import file_sizes
@@ -31,6 +32,7 @@ VIEW = View(
     (
         truth,
         filler,
+        amount,
         *map(
             _of_one_filler,
             (over_capacity, variation, loss, plane, over_fragmentation, at_equal_fullness, file_sizes, position),

@@ -15,6 +15,8 @@ from fsage.report.words import Finding, joined, pieces
 
 LOW, HIGH = 2, 35
 """Percent that the source lost, of fullness and fragmentation together; writes lost more than reads there."""
+SHARE = 11
+"""Percent of the targets that the source measured: 10 GiB for each of 256 tasks, of 22.6 TiB."""
 FEW_PIECES = 2.0
 """Of the written file, up to which the allocator is said to have found whole runs."""
 
@@ -29,7 +31,7 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     if not findings:
         return []
     said = [f"The published loss is {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
-    said += _both_together(data, compared)
+    said += [*_both_together(data, compared), *_modelled(data.frame, compared), *_measured(data.frame)]
     if any("agrees" not in one for one in findings):
         said.append(
             f"What explains a difference here: {'; '.join(_reasons(data.frame, compared))}. docs/reading.md says what "
@@ -49,6 +51,31 @@ def _both_together(data: Data, compared: Sequence[Comparison]) -> list[str]:
             parts = joined([f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in found])
             said.append(f"The published one is of both together: here {state} against {found[0].clean}, {parts}.")
     return said
+
+
+def _modelled(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
+    """What a modelled device cannot show, where the study compares states that are unlike in fullness alone."""
+    pairs = [(axes_of(one.state), axes_of(one.against)) for one in compared]
+    fuller = any(here and there and here[0] != there[0] and here[1] == there[1] == 0 for here, there in pairs)
+    if not fuller or "IOCost" not in " ".join(frame.loc[frame["status"] == "valid", "device_model"].dropna().unique()):
+        return []
+    return [
+        "On this modelled device every block is alike: a disk's slower inner tracks and a solid-state disk's own "
+        "clean-up are not in it, so fullness costs here only what the file system does about it."
+    ]
+
+
+def _measured(frame: pd.DataFrame) -> list[str]:
+    """How much was measured, beside the source: who writes little may find whole runs where who writes much cannot."""
+    taken = frame[frame["status"] == "valid"]
+    shares = (100 * taken["measured_bytes"] / taken["capacity_bytes"]).dropna()
+    if shares.empty:
+        return []
+    ends = [f"{one:.2g}" for one in (shares.min(), shares.max())]
+    here = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    return [
+        f"Measured were {here}% of the capacity; {SHARE}% where it was published. Study `amount` shows what it does."
+    ]
 
 
 def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:

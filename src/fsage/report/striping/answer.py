@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.agent.striping import Segment
+from fsage.agent.structure.striping import Segment
 from fsage.analysis.groups import compared, measure_label, size_label
 from fsage.analysis.headline import comparisons
 from fsage.figures import Axis, Level, Lines, series

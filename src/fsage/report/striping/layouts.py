@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.agent.striping import Segment, object_bytes
+from fsage.agent.structure.striping import Segment, object_bytes
 from fsage.analysis.groups import measure_label, size_label
 from fsage.report.section import Data, Section
 from fsage.report.striping.rows import rows_of

@@ -6,7 +6,7 @@ import json
 
 import pandas as pd
 
-from fsage.agent.striping import Segment
+from fsage.agent.structure.striping import Segment
 from fsage.analysis.groups import params_labels
 from fsage.figures import Axis
 from fsage.report.section import Data

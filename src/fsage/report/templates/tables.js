@@ -89,6 +89,14 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
   }
 }
 
+// A table of words wraps; on a phone it stands row by row, with headings beside cells (style.css). One of numbers scrolls.
+for (const table of document.querySelectorAll("table.told")) {
+  const cells = [...table.tBodies[0].querySelectorAll("td")];
+  if (!cells.some((cell) => cell.textContent.length > 24)) continue;
+  for (const cell of cells) cell.dataset.head = table.tHead.rows[0].cells[cell.cellIndex].textContent;
+  table.classList.add("words");
+}
+
 // Each figure enlarged, and what it says under the pointer as a list, for fingers and keyboards.
 for (const figure of document.querySelectorAll("figure.panel")) {
   const svg = figure.querySelector("svg");

@@ -1,1 +1,0 @@
-"""What makes a database for BLAST: seeded sequences, and volumes of them."""

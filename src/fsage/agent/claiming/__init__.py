@@ -1,0 +1,1 @@
+"""What claims have in common: images are made, rates found, the claim written."""

@@ -1,0 +1,1 @@
+"""Databases that states hold and cells ask: BLAST's and SQLite's."""

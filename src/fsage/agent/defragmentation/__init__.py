@@ -1,0 +1,1 @@
+"""Files defragmented, or ranges of them moved."""

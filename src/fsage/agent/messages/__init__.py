@@ -1,0 +1,1 @@
+"""What passes between hosts: requests, tokens, observations; each is declared here alone."""

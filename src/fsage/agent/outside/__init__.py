@@ -1,0 +1,1 @@
+"""What is changed outside a target, on its host, and how it is put back."""

@@ -1,0 +1,1 @@
+"""A state: reached step by step, told by a fingerprint, with evidence of its layout."""

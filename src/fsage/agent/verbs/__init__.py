@@ -1,0 +1,1 @@
+"""What a host can be asked to do, where it is no more than a few lines on what lies below."""

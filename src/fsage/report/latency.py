@@ -1,0 +1,104 @@
+"""How long single reads and writes took: percentiles of completion latency, where the tool gives them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from fsage.analysis.groups import counts, medians, params_labels, size_label
+from fsage.figures import Axis, Lines, Point, Series
+from fsage.report.section import Section
+
+PERCENTILES = {"p50": "p50", "p99": "p99", "p99_9": "p99.9"}
+MOST_STATES = 6
+NONE = "\u2013"
+
+
+def section(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
+    """A table of the states that are compared, a figure a phase at the smallest transfer; None where no tool gives any.
+
+    `states`: those of the study's comparisons, else all planned ones.
+    """
+    names = [name for name in frame.columns if "_latency_p" in name and frame[name].notna().any()]
+    rows = medians(frame, names) if names else pd.DataFrame()
+    if not len(rows):
+        return None
+    rows = rows[rows["main"]].assign(
+        phase=rows["measure"].str.partition("_latency_")[0],
+        percentile=rows["measure"].str.partition("_latency_")[2].str.removesuffix("_ms"),
+        short=rows["state"].str.partition("@")[0],
+    )
+    shown = [name for name in dict.fromkeys(states) if (rows["state"] == name).any() or (rows["short"] == name).any()]
+    shown = shown[:MOST_STATES]
+    rows = rows[rows["state"].isin(shown) | rows["short"].isin(shown)]
+    if rows.empty:
+        return None
+    phases = list(dict.fromkeys(rows["phase"]))
+    smallest = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].min()]
+    figures = [
+        drawn for phase in phases if (drawn := _figure(phase, smallest[smallest["phase"] == phase], shown)) is not None
+    ]
+    text = (
+        "Completion latency of single transfers as fio counts it: the median over the iterations "
+        f"(n = {counts(rows)}) of each percentile. A percentile stands there only where enough transfers were made to "
+        "tell it from the largest one: 100 for p99, 1000 for p99.9."
+    )
+    return Section("Latency", text, list(figures), table=_table(rows, phases))
+
+
+def _figure(phase: str, rows: pd.DataFrame, states: Sequence[str]) -> Lines | None:
+    """Percentiles side by side, a series a state; None where there is but the median, which the bandwidth tells too."""
+    places = [name for name in PERCENTILES if (rows["percentile"] == name).any()]
+    if len(places) < 2:
+        return None
+    rows = rows[rows["params"] == rows["params"].iloc[0]]
+    series = []
+    for state in states:
+        mine = rows[(rows["state"] == state) | (rows["short"] == state)]
+        points = tuple(
+            Point(
+                float(places.index(one["percentile"])),
+                one["median"],
+                None if pd.isna(one["low"]) else one["low"],
+                None if pd.isna(one["high"]) else one["high"],
+                int(one["n"]),
+                tuple(one["samples"]),
+            )
+            for one in sorted(mine.to_dict("records"), key=lambda one: places.index(one["percentile"]))
+        )
+        if points:
+            series.append(Series(state, points, joined=False))
+    ends = [end for one in series for point in one.points for end in point.samples if end > 0]
+    if not ends:
+        return None
+    size = size_label(rows["transfer_size_bytes"].iloc[0])
+    return Lines(
+        f"Latency of {phase}s of {size}",
+        tuple(series),
+        Axis("percentile", ticks={float(place): PERCENTILES[name] for place, name in enumerate(places)}),
+        Axis("completion latency, ms", *_decades(min(ends), max(ends)), log=True),
+    )
+
+
+def _decades(low: float, high: float) -> tuple[tuple[float, float], dict[float, str]]:
+    """Limits of a logarithmic axis and its ticks: 1, 2, 5 and 10 of each decade, or 1 and 10 of many."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if last - first <= 3 else (1,)
+    levels = [step * 10.0**decade for decade in range(first, last + 1) for step in steps]
+    below = max((one for one in levels if one <= low), default=low)
+    above = min((one for one in levels if one >= high), default=high)
+    return (below * 0.9, above * 1.1), {one: f"{one:g}" for one in levels if below <= one <= above}
+
+
+def _table(rows: pd.DataFrame, phases: Sequence[str]) -> list[list[str]]:
+    """A row a state and set of parameters."""
+    heads = [(phase, name) for phase in phases for name in PERCENTILES]
+    heads = [one for one in heads if ((rows["phase"] == one[0]) & (rows["percentile"] == one[1])).any()]
+    table = [["state", "parameters", *(f"{phase} {PERCENTILES[name]}, ms" for phase, name in heads)]]
+    labels = params_labels(rows["params"])
+    for (state, _, params), mine in rows.groupby(["state", "transfer_size_bytes", "params"], dropna=False):
+        found = {(one["phase"], one["percentile"]): f"{one['median']:.4g}" for one in mine.to_dict("records")}
+        table.append([str(state), labels[str(params)], *(found.get(one, NONE) for one in heads)])
+    return table

@@ -1,0 +1,93 @@
+"""Every kind of page in a real browser, as on a desktop and on a phone: no violation, error, request or overflow."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from browser import PROGRAM, Browser, Seen, axe_core
+from records import CONFIG, TAKEN, TARGET, contents, make_evidence, make_records, make_store, store, taken, traced
+
+from fsage import dataset
+from fsage.evidence import page as evidence_page
+from fsage.figures.drawing import draw
+from fsage.figures.panel import Panel
+from fsage.report.compare import compare
+from fsage.report.page import Page
+from fsage.site import page as site_page
+from fsage.site.inspect import Host, Site
+from fsage.study.study import load_study
+
+pytestmark = [
+    pytest.mark.skipif(PROGRAM is None, reason="needs chromium: FSAGE_TESTBED=1 ./run true installs it"),
+    pytest.mark.skipif(axe_core() is None, reason="needs axe-core: FSAGE_DEVELOP=1 ./run true installs it"),
+]
+BAD = """<!doctype html>
+<title>x</title>
+<img src="http://127.0.0.1:9/x.png">
+<p style="width: 3000px">x</p>
+<script>y()</script>
+"""
+ROWS = 8
+"""Of a table; those that follow are like them, and take most of a browser's time."""
+
+
+def drawn(page: Page) -> str:
+    """A report's HTML, of each kind of figure one drawn: drawing all takes most of a report's time."""
+    kinds = {type(figure): figure for figure in reversed(page.figures)}
+    shown = {figure.name: draw(figure, page.stamp) for figure in kinds.values()}
+    empty = '<svg viewBox="0 0 10 10" role="img" aria-label="{}"></svg>'
+    panels = {one.name: Panel(one.title, one.name, empty.format(one.name), b"") for one in page.figures}
+    return re.sub(r"<tbody>.*?</tbody>", _shortened, page.html(panels | shown), flags=re.S)
+
+
+def _shortened(body: re.Match[str]) -> str:
+    rows = body[0].split("</tr>")
+    return body[0] if len(rows) <= ROWS + 1 else "</tr>".join([*rows[:ROWS], "</tbody>"])
+
+
+def a_site() -> Site:
+    answer = {"root": True, "kernel": "6.1.0", "memory_bytes": 64 << 30, "tools": {}, "places": [], "claim": None}
+    lost = Host("oss1", ("servers",), None, time.time(), "No route to host")
+    return Site([Host("n1", ("clients",), answer, time.time()), lost], ("clients", "servers"))
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> list[Path]:
+    """All kinds, each with as much on it as there can be."""
+    root = tmp_path_factory.mktemp("pages")
+    quickstart = load_study(CONFIG / "quickstart.yaml")
+    records = make_records(quickstart)
+    requests = store([traced(dict(records[-1]))], root / "traces")
+    for record in records[3:5]:
+        record.update(status="failed", why="write: exit code 1", metrics={})
+    layouts = make_evidence(quickstart, root / "evidence")
+    texts = {"quickstart": drawn(contents(quickstart, records, root / "a", layouts, traced=requests))}
+    for record in records:
+        record.update(status="failed", why="write: exit code 1", metrics={}, phases=[])
+    texts["failed"] = drawn(contents(quickstart, records, root / "b"))
+    for name in (path.stem for path in TAKEN.glob("*.jsonl")):
+        texts[name] = drawn(contents(load_study(CONFIG / f"{name}.yaml"), taken(name), root / name))
+    layout = {"what": "/dev/sdx1", "seconds": 0.2, "stores": [make_store(80, 50)]}
+    texts["evidence"] = evidence_page.page(layout)
+    for name, text in texts.items():
+        (root / f"{name}.html").write_text(text, encoding="utf-8")
+    site_page.write(a_site(), TARGET, [], ["oss1 does not answer"], root / "site.html")
+    for number in (1, 2):
+        frame = dataset.load(store(make_records(quickstart, number), root / f"records{number}"))
+        dataset.write(frame, root / f"table{number}")
+    compared = compare(root / "table1", root / "table2", root / "compared")
+    return [*sorted(root.glob("*.html")), compared]
+
+
+def test_every_kind_of_page_on_a_light_desktop_and_a_dark_phone(pages, tmp_path):
+    (tmp_path / "bad.html").write_text(BAD)
+    axe = axe_core().read_text(encoding="utf-8")
+    with Browser() as browser:
+        bad = browser.look(tmp_path / "bad.html", axe)
+        seen = {page.stem: browser.look(page, axe) for page in pages}
+    assert bad.requests == ["http://127.0.0.1:9/x.png"] and bad.errors and len(bad.too_wide) == 2
+    assert {one.split()[0] for one in bad.violations} >= {"html-has-lang", "image-alt", "landmark-one-main"}
+    assert len(pages) == 13 and {name: one for name, one in seen.items() if one != Seen()} == {}
