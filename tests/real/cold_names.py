@@ -12,15 +12,17 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
-from fsage.agent import caches, token
 from fsage.agent.cells import measure
 from fsage.agent.cells.phases import Phases
 from fsage.agent.hosts.attendant import measured_files
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.lustre import params
 from fsage.agent.lustre.target import mount_of
-from fsage.agent.request import Request
-from fsage.agent.state import opened, remove_measured
+from fsage.agent.messages import token
+from fsage.agent.messages.request import Request
+from fsage.agent.states.state import remove_measured
+from fsage.agent.system import caches
+from fsage.agent.target.opening import opened
 
 
 def ours(phases: Counted, phase: dict) -> dict:

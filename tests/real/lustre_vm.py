@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 from project import Project, make_project
 
-from fsage.agent.hosts.library import BOOT, packed, sent
+from fsage.agent.system.library import BOOT, packed, sent
 
 HOST = os.environ.get("FSAGE_LUSTRE_SSH", "")
 CONFIG = os.environ.get("FSAGE_LUSTRE_SSH_CONFIG", "")

@@ -9,7 +9,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import CONFIG, HOST, LustreProject, ssh
 
-from fsage.agent import privilege
+from fsage.agent.system import privilege
 from fsage.site import sudoers
 
 pytestmark = [
