@@ -61,12 +61,12 @@ class Small:
 
 
 @contextlib.contextmanager
-def small(filesystem: str, point: Path, *options: str) -> Iterator[Small]:
+def small(filesystem: str, point: Path, *options: str, size: int = 320 * MIB) -> Iterator[Small]:
     """A new file system, mounted at `point`; in the end it is unmounted, must be found clean, and is deleted."""
     with tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}small-", dir="/var/tmp") as folder:
         made = Small(filesystem, Path(folder) / f"fsage-{PREFIX}small", point)
         made.image.touch()
-        os.truncate(made.image, 320 * MIB)
+        os.truncate(made.image, size)
         subprocess.run([*MAKE[filesystem], *options, str(made.image)], check=True, capture_output=True)
         point.mkdir()
         made.mount()

@@ -30,9 +30,12 @@ def fragment(percent: int, generation: int = 1) -> Fragment:
     return Fragment(generation, percent, 67005)
 
 
-def bring(spec: dict, *steps: Step, reuse: str = "nested", shards: int = 1) -> dict[str, Any]:
+def bring(
+    spec: dict, *steps: Step, reuse: str = "nested", shards: int = 1, inputs: dict[str, str] | None = None
+) -> dict[str, Any]:
     """What the playbooks do, by the same verbs; returns the token."""
     request: Request = {"state": "wanted", "steps": list(steps), "reuse": reuse, "study": "test"}
+    request["inputs"] = inputs or {}
     state.scrub(spec, request, False)
     for step in steps:
         begun = state.begin(step.kind, spec, request, False)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.freespace import ALIGNED_POWERS, FreeSpace
+from fsage.agent.evidence.freespace import ALIGNED_POWERS, Counting, FreeSpace
 from fsage.agent.evidence.groups import BUCKETS, Groups
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
@@ -32,7 +32,7 @@ bitmaps = st.lists(st.tuples(st.booleans(), st.integers(1, 400)), min_size=1, ma
 
 @given(bitmaps, st.integers(1, 64), st.data())
 def test_free_space_is_that_of_the_bitmap(bits, bins, data):
-    free = FreeSpace(len(bits) * BLOCK, BLOCK, bins)
+    free = FreeSpace(len(bits) * BLOCK, BLOCK, Counting(bins))
     whole = runs(bits)
     for start, length in whole:
         cut = data.draw(st.integers(1, length))  # neighbours that come apart, or in calls apart, are one extent

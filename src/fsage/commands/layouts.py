@@ -17,14 +17,15 @@ def evidence(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
     html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
     files: Annotated[int, typer.Option(min=0, help="of a directory, look at so many files at most")] = 100_000,
+    save: Annotated[Path | None, typer.Option(help="write its list of free extents, e.g. ost0012.gz")] = None,
 ) -> None:
-    """Show how free space and files lie on any file system, or in text of dumpe2fs, e2freefrag, filefrag or xfs_bmap.
+    """Show how free space and files lie on any file system, or in saved text of the tools that list them.
 
     Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
     """
     from fsage.evidence.command import run
 
-    run(what, as_json, html, files)
+    run(what, as_json, html, files, save)
 
 
 @app.command(rich_help_panel=PANEL)

@@ -11,8 +11,14 @@ from fsage.evidence.terminal import show
 from fsage.text.printable import Terminal, printable
 
 
-def run(what: str, as_json: bool, html: Path | None, files_at_most: int) -> None:
-    """Look at `what`, print it, and write the page if one is wanted. Raises ValueError."""
+def run(what: str, as_json: bool, html: Path | None, files_at_most: int, save: Path | None = None) -> None:
+    """Look at `what`, print it, and write the page and its list of free extents if wanted. Raises ValueError."""
+    if save:
+        from fsage.evidence import free
+
+        free.save(what, save)
+        print(printable(f"fsage: free extents {save}"), file=sys.stderr)
+        what = str(save) if what == "-" else what  # it is read once
     layout = inspect(what, files_at_most)
     if html:
         from fsage.evidence.page import page  # what draws takes a second to load

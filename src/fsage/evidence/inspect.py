@@ -14,6 +14,7 @@ from fsage.agent.device import loops
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
 from fsage.agent.stores import filesystems, free_space
 from fsage.agent.system import mounting
@@ -29,16 +30,17 @@ LUSTRE_CLIENT = (
 )
 
 
-def inspect(what: str, files_at_most: int) -> dict[str, Any]:
+def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, Any]:
     """{"schema", "what", "seconds", "stores": [Store.summary]} of a device, an image, a directory, a text or `-`.
 
     Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of them.
-    Nothing is synchronised: what the kernel has not placed yet counts as free. Raises ValueError, one sentence.
+    Nothing is synchronised: what the kernel has not placed yet counts as free. `counting`: who is given each free
+    extent. Raises ValueError, one sentence.
     """
     began = time.monotonic()
     try:
         # A program that is given the name must not take it for an option.
-        store = _store(f"./{what}" if what.startswith("-") and what != "-" else what, files_at_most)
+        store = _store(f"./{what}" if what.startswith("-") and what != "-" else what, files_at_most, counting)
     except (NotThisText, NotTaken, Failure) as error:
         raise ValueError(f"{'standard input' if what == '-' else what}: {error}") from error
     except OSError as error:
@@ -47,58 +49,59 @@ def inspect(what: str, files_at_most: int) -> dict[str, Any]:
     return {"schema": SCHEMA, "what": printable(what), "seconds": seconds, "stores": [store.summary(0)]}
 
 
-def _store(what: str, files_at_most: int) -> Store:
+def _store(what: str, files_at_most: int, counting: Counting) -> Store:
     if what == "-":
-        return texts.read(sys.stdin.buffer)
+        return texts.read(sys.stdin.buffer, counting)
     what = f"./{what}" if what.startswith("-") else what  # or the tools would take it for an option
     mode = os.stat(what).st_mode
     if stat.S_ISDIR(mode):
-        return _of_directory(Path(what), files_at_most)
+        return _of_directory(Path(what), files_at_most, counting)
     if stat.S_ISBLK(mode):
-        return _of_device(what)
+        return _of_device(what, counting)
     with open_file(what) as stream:
-        if b"\0" not in stream.peek(4096):  # no text has one, every file system's image begins with many
-            return texts.read(stream)
+        start = stream.peek(4096)
+        if texts.is_packed(start) or b"\0" not in start:  # no text has one, a file system's image begins with many
+            return texts.read(stream, counting)
     place = os.path.realpath(what)
     found = loops.identity(place)
     if found and (attached := loops.devices_of({**found, "image": place})):
         raise Failure(f"this image is attached to {attached[0]}, which may know it better: give that")
-    return _of_unmounted(what)
+    return _of_unmounted(what, counting)
 
 
-def _of_device(device: str) -> Store:
+def _of_device(device: str, counting: Counting) -> Store:
     number = os.stat(device).st_rdev
     name = f"{os.major(number)}:{os.minor(number)}"
     for mount in mounting.mounts():
         same = mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device)
         if same and filesystems.like(mount.type):
-            store = free_space.of_mount(mount.type, device, Path(mount.point))
+            store = free_space.of_mount(mount.type, device, Path(mount.point), counting)
             if "device_bytes" in store.absent:
                 raise Failure(store.absent["device_bytes"])
             store.absent["files"] = NO_FILES
             return store
-    return _of_unmounted(device)
+    return _of_unmounted(device, counting)
 
 
-def _of_unmounted(device: str) -> Store:
+def _of_unmounted(device: str, counting: Counting) -> Store:
     """An image or a device that is mounted nowhere; ext4 may be."""
     filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
     if not (found := filesystems.like(filesystem)):
         what = filesystem or "nothing that blkid knows"
         raise Failure(f"{what} is on it; {filesystems.titles()} can be read")
-    store = found.free_space_unmounted(device)
+    store = found.free_space_unmounted(device, counting)
     store.absent["files"] = NO_FILES
     return store
 
 
-def _of_directory(directory: Path, files_at_most: int) -> Store:
+def _of_directory(directory: Path, files_at_most: int, counting: Counting) -> Store:
     mount = mounting.mount_of(directory)
     if mount.type != "lustre":
-        store = free_space.of_mount(mount.type, mount.source, Path(mount.point))
+        store = free_space.of_mount(mount.type, mount.source, Path(mount.point), counting)
     elif ":/" in mount.source:
         store = Store(mount.type, {}, {}, without(OF_DEVICE, LUSTRE_CLIENT))
     else:  # a server's target, below whose mount point nothing is to be seen
-        return _of_device(mount.source)
+        return _of_device(mount.source, counting)
     _add_files(store, directory, files_at_most)
     return store
 

@@ -1,42 +1,101 @@
-"""Saved text of dumpe2fs, e2freefrag, filefrag or xfs_bmap: told apart by its first lines, read as a stream."""
+"""Saved text of the programs that tell of layouts: told apart by its first lines, read as a stream.
+
+Of dumpe2fs, e2freefrag, filefrag, xfs_bmap, xfs_db and xfs_io, and fsage's own of free extents; packed or not.
+"""
 
 from __future__ import annotations
 
+import gzip
+import io
 import itertools
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import IO
+from typing import IO, cast
 
-from fsage.agent.evidence import dumpe2fs
+from fsage.agent.evidence import dumpe2fs, extents, xfs
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import NotThisText, Store
-from fsage.evidence import e2freefrag, filefrag, xfs_bmap
+from fsage.evidence import e2freefrag, filefrag, xfs_bmap, xfs_fsmap
 
 FIRST_LINES = 40
 # dumpe2fs lists the free blocks of a group on one line: 7 MB at most, with blocks of 64 KiB and every other one free.
 LINE_BYTES = 16 << 20
-READERS: tuple[tuple[re.Pattern[bytes], Callable[[Iterable[bytes]], Store]], ...] = (
+MOST_BYTES = 64 << 30
+"""Of a text, unpacked."""
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+Reader = Callable[[Iterable[bytes], Counting], Store]
+Stream = io.BufferedReader | gzip.GzipFile
+
+
+def _placeless(reader: Callable[[Iterable[bytes]], Store]) -> Reader:
+    """Of a text that lists no free extents with their places."""
+    return lambda lines, counting: reader(lines)
+
+
+READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
+    (re.compile(re.escape(extents.MARK) + b"$"), extents.of_text),
     (re.compile(rb"Filesystem volume name: |Filesystem UUID: "), dumpe2fs.of_text),
-    (re.compile(rb"Device: .*|Blocksize: \d+ bytes"), e2freefrag.of_text),
-    (re.compile(rb"Filesystem type is: |File size of .* blocks? of |.*: \d+ extents? found"), filefrag.of_text),
-    (re.compile(rb"\s+\d+: \[\d+\.\.\d+\]: | EXT: FILE-OFFSET|.*: no extents$"), xfs_bmap.of_text),
+    (re.compile(rb"Device: .*|Blocksize: \d+ bytes"), _placeless(e2freefrag.of_text)),
+    (
+        re.compile(rb"Filesystem type is: |File size of .* blocks? of |.*: \d+ extents? found"),
+        _placeless(filefrag.of_text),
+    ),
+    (re.compile(rb"\s+\d+: \[\d+\.\.\d+\]: | EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs_bmap.of_text)),
+    (re.compile(rb"\s+\d+: \d+:\d+ \[\d+\.\.\d+\]: | EXT: DEV BLOCK-RANGE"), xfs_fsmap.of_text),
+    (re.compile(rb"blocksize = \d+$|\s+agno\s+agbno\s+len$"), xfs.of_text),
 )
 
 
-def read(stream: IO[bytes]) -> Store:
+def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
     """The store that a text tells of. Raises NotThisText, with what is wrong in one sentence."""
-    lines = _lines(stream)
+    try:
+        return _read(_lines(_unpacked(stream)), counting)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise NotThisText(f"it cannot be unpacked: {error or 'it was cut short'}") from error
+    except OSError as error:
+        if error.errno:
+            raise
+        raise NotThisText(f"it cannot be unpacked: {error}") from error  # pyarrow's, of zstd
+
+
+def is_packed(start: bytes) -> bool:
+    """Whether a file that begins so is packed."""
+    return start.startswith((GZIP, ZSTD))
+
+
+def _unpacked(stream: IO[bytes]) -> Stream:
+    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
+    start = buffered.peek(4)
+    if start.startswith(GZIP):
+        return gzip.GzipFile(fileobj=buffered)
+    if start.startswith(ZSTD):
+        import pyarrow  # takes a moment to load
+
+        return io.BufferedReader(pyarrow.CompressedInputStream(buffered, "zstd"))
+    return buffered
+
+
+def _read(lines: Iterator[bytes], counting: Counting) -> Store:
     first = list(itertools.islice(lines, FIRST_LINES))
     for line in first:
         for pattern, reader in READERS:
             if pattern.match(line):
-                return reader(itertools.chain(first, lines))
+                return reader(itertools.chain(first, lines), counting)
     begins = f"begins with {first[0][:60]!r}" if first else "is empty"
-    raise NotThisText(f"it {begins}; what can be read is the text of dumpe2fs, e2freefrag, filefrag and xfs_bmap")
+    raise NotThisText(
+        f"it {begins}; what can be read is the text of dumpe2fs, e2freefrag, filefrag, xfs_bmap, `xfs_io -c fsmap`, "
+        "xfs_db (docs/replica.md), and fsage's own of free extents"
+    )
 
 
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+def _lines(stream: Stream) -> Iterator[bytes]:
+    total = 0
     for line in iter(partial(stream.readline, LINE_BYTES), b""):
+        total += len(line)
+        if total > MOST_BYTES:
+            raise NotThisText(f"it is longer than {MOST_BYTES >> 30} GiB, the most that is read")
         if len(line) == LINE_BYTES:
             raise NotThisText(f"it has a line of more than {LINE_BYTES >> 20} MiB: no text of these programs")
         yield line

@@ -15,7 +15,7 @@ from fsage.agent.structure.step import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import asked
-from fsage.run import runs
+from fsage.run import inputs, runs
 from fsage.study.study import Cell, StudyError
 
 SCHEMA: Literal[1] = 1
@@ -41,7 +41,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, A
     plan.check_state(state_name)
     state = plan.states[state_name]
     run = runs.current()
-    steps = state.steps(plan.target.scale.file_size, seed_of(plan))
+    steps, needed = inputs.given(plan, state.steps(plan.target.scale.file_size, seed_of(plan)))
     request: Request = {
         "schema": SCHEMA,
         "study": plan.study.name,
@@ -55,6 +55,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, A
         "tuning": plan.study.tuning,
         "reuse": plan.study.states.reuse,
         "steps": steps,
+        **({"inputs": needed} if needed else {}),
         "first_instance": _first_instance(plan, state_name),
         "cells": [_cell(plan, state_name, steps, cell) for cell in cells],
         "bundle": str(plan.results.bundle(state_name).absolute()),

@@ -38,15 +38,17 @@ class Inventory(TypedDict, total=False):
 
 
 class Asker(TypedDict, total=False):
-    """Of a request who asks, and what he knows of the target: his run, its claim, its hosts.
+    """Of a request who asks, what he knows of the target, and what he brings: his run, its claim, its hosts.
 
-    `gone`: runs whose process was looked up where he is, and has ended.
+    `gone`: runs whose process was looked up where he is, and has ended. `inputs`: what steps need beside what they say,
+    by the name that they have for it.
     """
 
     holder: Holder | None
     gone: list[Name]
     claim: Name | None
     hosts: Inventory | None
+    inputs: dict[Name, str]
 
 
 class KnownClaim(TypedDict):

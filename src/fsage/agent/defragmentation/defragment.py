@@ -23,6 +23,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.fragmentation import Fragmentation
+from fsage.agent.evidence.freespace import Counting
 from fsage.agent.stores import filesystems
 from fsage.agent.stores.filesystem import Defragmenter
 from fsage.agent.stores.free_space import of_mount
@@ -142,7 +143,8 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
 def largest_free_bytes(filesystem: str, path: Path) -> int | None:
     """The longest run of free blocks of the file system that holds `path`; None where it cannot be told."""
     mount = mounting.mount_of(path)
-    extents = of_mount(filesystem, mount.source, Path(mount.point), bins=1).found.get("free_extents")
+    store = of_mount(filesystem, mount.source, Path(mount.point), Counting(bins=1))
+    extents = store.found.get("free_extents")
     return extents["largest_bytes"] if extents else None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence.freespace import BINS, FreeSpace
+from fsage.agent.evidence.freespace import ONCE, Counting, FreeSpace
 from fsage.agent.evidence.groups import Groups
 from fsage.agent.evidence.store import Store
 
@@ -45,7 +45,7 @@ class Chunk(NamedTuple):
     places: list[int]
 
 
-def of_mount(mount: Path, bins: int = BINS) -> Store:
+def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted btrfs. Raises OSError, Failure."""
     fd = os.open(mount, os.O_RDONLY)
     try:
@@ -64,7 +64,7 @@ def of_mount(mount: Path, bins: int = BINS) -> Store:
                     groups.add(chunk.length, sum(length for _, length in here))
     finally:
         os.close(fd)
-    free = FreeSpace(device_bytes, sector_bytes, bins)
+    free = FreeSpace(device_bytes, sector_bytes, counting)
     free.add(_usable(sorted(extents)))
     found = {"device_bytes": device_bytes, "block_bytes": sector_bytes, **free.summary(), "groups": groups.summary()}
     return Store("btrfs", {"free": "btrfs' extent tree and chunk tree"}, found)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fsage.agent.evidence.freespace import BINS, FreeSpace
+from fsage.agent.evidence.freespace import ONCE, Counting, FreeSpace
 from fsage.agent.evidence.groups import Groups
 from fsage.agent.evidence.store import (
     MOST_BLOCK_BYTES,
@@ -39,7 +39,7 @@ class Header(NamedTuple):
     cluster_blocks: int
 
 
-def of_text(lines: Iterable[bytes], bins: int = BINS) -> Store:
+def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     """The store that the text tells of. Raises NotThisText.
 
     `dumpe2fs -h` gives the header alone; then what needs groups is absent.
@@ -55,7 +55,7 @@ def of_text(lines: Iterable[bytes], bins: int = BINS) -> Store:
         found["fullness_percent"] = 100 * found["used_bytes"] / device_bytes
         absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h lists no groups"))
         return Store("ext4", {"free": "dumpe2fs -h (the superblock's count, of the last umount)"}, found, absent)
-    reader = _Groups(header, FreeSpace(device_bytes, block_bytes, bins))
+    reader = _Groups(header, FreeSpace(device_bytes, block_bytes, counting))
     reader.read(first_group, lines)
     found.update(reader.free.summary())
     found["groups"] = reader.groups.summary()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fsage.agent.errors import Failure
 from fsage.agent.evidence.dumpe2fs import of_text, read_header
-from fsage.agent.evidence.freespace import BINS
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.fsmap import free_extents
 from fsage.agent.evidence.store import Geometry, NotThisText, Store, of_extents
 from fsage.agent.system.shell import run
@@ -26,28 +26,28 @@ SOURCE = "FS_IOC_GETFSMAP, what the allocator can give at once (it is in use, an
 CHANGED = "checksum does not match"
 
 
-def of_mount(device: str, mount: Path, bins: int = BINS) -> Store:
+def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted ext4. Raises Failure, OSError."""
     if not os.access(device, os.R_OK):  # a user's target: he reads his image, and through the mount the kernel's list
         image = Path("/sys/block", Path(device).name, "loop/backing_file").read_text(encoding="utf-8").strip()
-        return of_kernel(image, mount, bins)
+        return of_kernel(image, mount, counting)
     try:
-        return of_device(device, bins)
+        return of_device(device, counting)
     except Failure as error:
         if CHANGED not in str(error):
             raise
-    return of_kernel(device, mount, bins)
+    return of_kernel(device, mount, counting)
 
 
-def of_kernel(device: str, mount: Path, bins: int = BINS) -> Store:
+def of_kernel(device: str, mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted ext4 as its allocator has it just now. Raises Failure, OSError."""
     header, _ = read_header(iter(run(["dumpe2fs", "-h", device]).stdout.encode().splitlines(keepends=True)))
     size = header.block_bytes
     geometry = Geometry(header.blocks * size, size, header.group_blocks * size, header.first_block * size)
-    return of_extents("ext4", SOURCE, "block group", geometry, free_extents(mount), bins)
+    return of_extents("ext4", SOURCE, "block group", geometry, free_extents(mount), counting)
 
 
-def of_device(device: str, bins: int = BINS) -> Store:
+def of_device(device: str, counting: Counting = ONCE) -> Store:
     """The store on a device or in an image, mounted or not; read-only. Raises Failure."""
     command = f"dumpe2fs {device}"
     with tempfile.TemporaryFile() as said:
@@ -64,7 +64,7 @@ def of_device(device: str, bins: int = BINS) -> Store:
         with process:
             assert process.stdout is not None
             try:
-                store = of_text(process.stdout, bins)
+                store = of_text(process.stdout, counting)
             except NotThisText as error:
                 process.stdout.close()
                 if process.wait() <= 0:

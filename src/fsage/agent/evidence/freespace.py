@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 MIB_POWER = 20
 ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB
-BINS = 1024
+
+
+class Counting(NamedTuple):
+    """How free extents are counted: in how many `bins` at most, and who `keep`s each one, its start and end in bytes.
+
+    Those that are kept come in ascending order, and none touches the next.
+    """
+
+    bins: int = 1024
+    keep: Callable[[int, int], None] | None = None
+
+
+ONCE = Counting()
+"""Counted and not kept."""
 
 
 class FreeSpace:
     """Histogram, bitmap and aligned chunks of the free extents given to `add`.
 
     A free extent is a run of free blocks that lie side by side on the device, whichever group they belong to. The
-    bitmap has at most `bins` bins, each a power of two of bytes and no smaller than a block.
+    bitmap has at most `counting.bins` bins, each a power of two of bytes and no smaller than a block.
     """
 
-    def __init__(self, device_bytes: int, block_bytes: int, bins: int = BINS) -> None:
-        self.device_bytes = device_bytes
+    def __init__(self, device_bytes: int, block_bytes: int, counting: Counting = ONCE) -> None:
+        self.device_bytes, bins = device_bytes, counting.bins
+        self._keep = counting.keep
         self.count = self.free_bytes = self.largest_bytes = 0
         self._extents, self._bytes = [0] * 64, [0] * 64  # by power of two of their length
         self._aligned = [0] * len(ALIGNED_POWERS)  # chunks
@@ -84,6 +98,8 @@ class FreeSpace:
         length = end - start
         if not length:
             return
+        if self._keep:
+            self._keep(start, end)
         self.count += 1
         self.free_bytes += length
         if length > self.largest_bytes:

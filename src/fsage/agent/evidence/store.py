@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsage.agent.evidence.freespace import FreeSpace
+from fsage.agent.evidence.freespace import ONCE, Counting, FreeSpace
 from fsage.agent.evidence.groups import Groups
 
 SCHEMA = 1
@@ -90,13 +90,18 @@ class Geometry:
 
 
 def of_extents(
-    filesystem: str, source: str, kind: str, geometry: Geometry, extents: Iterable[tuple[int, int]], bins: int
+    filesystem: str | None,
+    source: str,
+    kind: str,
+    geometry: Geometry,
+    extents: Iterable[tuple[int, int]],
+    counting: Counting = ONCE,
 ) -> Store:
     """The store with these free extents, start and length in bytes, ascending; `kind` is what its groups are called.
 
     Raises ValueError (extents that cannot be).
     """
-    free, groups = FreeSpace(geometry.device_bytes, geometry.block_bytes, bins), Groups(kind)
+    free, groups = FreeSpace(geometry.device_bytes, geometry.block_bytes, counting), Groups(kind)
     free_bytes = [0] * len(list(geometry.groups()))
 
     def by_group() -> Iterator[tuple[int, int]]:

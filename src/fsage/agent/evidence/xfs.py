@@ -11,21 +11,26 @@ import fcntl
 import os
 import re
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence.freespace import BINS
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.fsmap import free_extents
-from fsage.agent.evidence.store import Geometry, Store, of_extents
+from fsage.agent.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 from fsage.agent.system.shell import run
 
 KIND = "allocation group"
+FREE = re.compile(rb" +(\d+) +(\d+) +(\d+)$")
+FIELD = re.compile(rb"(\w+) = (\d+)$")
+TOTAL = re.compile(rb" +\d+ +\d+ +(\d+) +\d+ +[0-9.]+$")
+NEEDED = (b"blocksize", b"dblocks", b"agblocks")
 XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # _IOR('X', 100, struct xfs_fsop_geom_v1), fs/xfs/libxfs/xfs_fs.h
 # block bytes, then blocks of an allocation group; the number of blocks of the data device
 GEOMETRY = struct.Struct("=L4xL20xQ72x")
 
 
-def of_mount(mount: Path, bins: int = BINS) -> Store:
+def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted XFS. Raises OSError."""
     fd = os.open(mount, os.O_RDONLY)
     try:
@@ -35,20 +40,52 @@ def of_mount(mount: Path, bins: int = BINS) -> Store:
     finally:
         os.close(fd)
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
-    return of_extents("xfs", "FS_IOC_GETFSMAP", KIND, geometry, free_extents(mount), bins)
+    return of_extents("xfs", "FS_IOC_GETFSMAP", KIND, geometry, free_extents(mount), counting)
 
 
-def of_device(device: str, bins: int = BINS) -> Store:
+def of_device(device: str, counting: Counting = ONCE) -> Store:
     """The store of an XFS that is mounted nowhere, on a device or in an image. Raises Failure."""
     asked = ["xfs_db", "-r", "-c", "sb 0", "-c", "print blocksize dblocks agblocks"]
     said = run([*asked, "-c", "freesp -d", device]).stdout
-    superblock = dict(re.findall(r"^(\w+) = (\d+)$", said, re.M))
-    free = [tuple(map(int, row)) for row in re.findall(r"^ +(\d+) +(\d+) +(\d+)$", said, re.M)]
     try:
-        block_bytes, blocks, group_blocks = (int(superblock[name]) for name in ("blocksize", "dblocks", "agblocks"))
-    except KeyError as error:
-        raise Failure(f"{device}: xfs_db does not say {error}; is there an XFS on it?") from error
+        return of_text(said.encode().splitlines(keepends=True), counting)
+    except NotThisText as error:
+        raise Failure(f"{device}: {error}; is there an XFS on it?") from error
+
+
+def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+    """The store that xfs_db tells of, asked as in `of_device`. Raises NotThisText."""
+    superblock: dict[bytes, int] = {}
+    free: list[tuple[int, int]] = []
+    listed = 0
+    for line in lines:
+        if row := FREE.match(line):
+            group, start, count = map(number_of, row.groups())
+            blocks, group_blocks = superblock.get(b"dblocks", 0), superblock.get(b"agblocks", 0)
+            if blocks and not (start + count <= group_blocks and count and group * group_blocks < blocks):
+                raise NotThisText(f"xfs_db lists {count} free blocks at {start} of group {group}, where none can be")
+            free.append((group * group_blocks + start, count))
+        elif field := FIELD.match(line):
+            superblock[field[1]] = number_of(field[2])
+        elif total := TOTAL.match(line):
+            listed += number_of(total[1])
+    if lacking := [name.decode() for name in NEEDED if name not in superblock]:
+        raise NotThisText(
+            f"xfs_db does not say {', '.join(lacking)}: `xfs_db -r -c 'sb 0' -c 'print blocksize dblocks agblocks' "
+            "-c 'freesp -d' DEVICE` does"
+        )
+    if listed != len(free):
+        raise NotThisText(f"xfs_db lists {len(free)} free extents and counts {listed} in the end: it was cut short")
+    block_bytes, blocks, group_blocks = (superblock[name] for name in NEEDED)
+    check_device(blocks, block_bytes)
+    if not group_blocks:
+        raise NotThisText("xfs_db tells of allocation groups of 0 blocks, which cannot be")
     # The list has each group's own small reserve, the AGFL, before its tree.
-    extents = [((group * group_blocks + start) * block_bytes, count * block_bytes) for group, start, count in free]
+    extents = ((start * block_bytes, count * block_bytes) for start, count in sorted(free))
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
-    return of_extents("xfs", "xfs_db freesp (the log not replayed)", KIND, geometry, sorted(extents), bins)
+    try:
+        store = of_extents("xfs", "xfs_db freesp (the log not replayed)", KIND, geometry, extents, counting)
+    except ValueError as error:
+        raise NotThisText(f"xfs_db's list of free extents: {error}") from error
+    store.absent["files"] = "xfs_db lists free space only"
+    return store

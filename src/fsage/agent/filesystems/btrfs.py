@@ -12,6 +12,7 @@ from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Range
 from fsage.agent.system.mounting import Mount
 
 if TYPE_CHECKING:
+    from fsage.agent.evidence.freespace import Counting
     from fsage.agent.evidence.store import Store
 
 BTRFS_IOC_DEFRAG_RANGE, DEFRAG, START_IO = 0x40309410, struct.Struct("=QQQII4I"), 2
@@ -53,11 +54,11 @@ class Btrfs(FileSystem):
         """By its source: its device numbers are its own."""
         return os.path.realpath(there.source) == os.path.realpath(device)
 
-    def free_space(self, device: str, mount: Path, bins: int) -> Store:
+    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
         """As FileSystem.free_space."""
         from fsage.agent.evidence import btrfs
 
-        return btrfs.of_mount(mount, bins)
+        return btrfs.of_mount(mount, counting)
 
     def keep_in_place(self, image: int) -> bool:
         """chattr +C: it would move an image about."""

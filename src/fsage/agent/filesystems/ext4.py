@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Range
 
 if TYPE_CHECKING:
+    from fsage.agent.evidence.freespace import Counting
     from fsage.agent.evidence.store import Store
 
 BLOCK_BYTES = 4096
@@ -72,17 +73,17 @@ class Ext4(FileSystem):
         """Free blocks and inodes."""
         return f"{space.f_bfree}|{space.f_ffree}"
 
-    def free_space(self, device: str, mount: Path, bins: int) -> Store:
+    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
         """As FileSystem.free_space."""
         from fsage.agent.evidence import ext4  # not part of root's helper
 
-        return ext4.of_mount(device, mount, bins)
+        return ext4.of_mount(device, mount, counting)
 
-    def free_space_unmounted(self, device: str) -> Store:
+    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
         """As FileSystem.free_space_unmounted; it may be mounted too."""
         from fsage.agent.evidence import ext4
 
-        return ext4.of_device(device)
+        return ext4.of_device(device, counting)
 
     def temporaries(self, path: Path) -> list[str]:
         """What e4defrag makes."""

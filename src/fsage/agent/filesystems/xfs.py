@@ -23,6 +23,7 @@ from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Preal
 from fsage.agent.system import mounting
 
 if TYPE_CHECKING:
+    from fsage.agent.evidence.freespace import Counting
     from fsage.agent.evidence.store import Store
 
 FREES_PATIENCE_S = 60.0
@@ -138,19 +139,19 @@ class Xfs(FileSystem):
         """Free blocks; it makes inodes as it needs them."""
         return f"{space.f_bfree}|"
 
-    def free_space(self, device: str, mount: Path, bins: int) -> Store:
+    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
         """As FileSystem.free_space."""
         from fsage.agent.evidence import xfs  # not part of root's helper
 
-        return xfs.of_mount(mount, bins)
+        return xfs.of_mount(mount, counting)
 
-    def free_space_unmounted(self, device: str) -> Store:
+    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
         """As FileSystem.free_space_unmounted."""
         from fsage.agent.evidence import xfs
 
         if stat.S_ISBLK(os.stat(device).st_mode) and not mounting.exclusive(device):
             raise Failure("this XFS is mounted in another mount namespace: give its mount, there (nsenter -t PID -m)")
-        return xfs.of_device(device)
+        return xfs.of_device(device, counting)
 
     def temporaries(self, path: Path) -> list[str]:
         """What xfs_fsr makes."""

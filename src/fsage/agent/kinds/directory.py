@@ -12,6 +12,7 @@ from fsage.agent.declared.hosts import Asker
 from fsage.agent.declared.spec import Spec
 from fsage.agent.device import models
 from fsage.agent.errors import Refusal
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.system import files, privilege, space
 from fsage.agent.target import declaration, directories, frozen
@@ -174,7 +175,7 @@ class Directory(Target):
         stat = os.statvfs(mount)
         return Free(stat.f_bfree * stat.f_frsize)
 
-    def free_space(self, number: int) -> Store:
+    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """As Target.free_space."""
         return Store(self.filesystem, {}, {}, without(OF_DEVICE, self.why_no_free_space))
 

@@ -16,6 +16,7 @@ from fsage.agent.declared.spec import Spec
 from fsage.agent.device import loops, models, seek
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.outside.undo import left_over, undo
 from fsage.agent.stores import filesystems, free_space
@@ -230,9 +231,9 @@ class Loop(Target):
         for mount in self.mounts:
             self.made_of.settle(mount)
 
-    def free_space(self, number: int) -> Store:
+    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """As Target.free_space."""
-        return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number])
+        return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
 
     def format(self) -> None:
         """Make every store's file system anew, with UUIDs that are in the claim before."""

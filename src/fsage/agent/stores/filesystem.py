@@ -16,6 +16,7 @@ from fsage.agent.errors import Failure
 from fsage.agent.system.mounting import Mount
 
 if TYPE_CHECKING:
+    from fsage.agent.evidence.freespace import Counting
     from fsage.agent.evidence.store import Store
 
 Range = tuple[int, int]
@@ -117,11 +118,11 @@ class FileSystem(ABC):
         """What of its books repeats exactly as long as nobody writes, for the fingerprint of a state; None: nothing."""
         return None
 
-    def free_space(self, device: str, mount: Path, bins: int) -> Store:
+    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
         """The free space of a mounted one. Nothing is synchronised. Raises OSError, ValueError, Failure."""
         raise Failure(f"of {self.title} no free space is read")
 
-    def free_space_unmounted(self, device: str) -> Store:
+    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
         """The free space of one on a device or in an image, mounted nowhere. Raises Failure."""
         raise Failure(f"{self.title} can be read through its mount only: mount it (-o ro) and give that directory")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence.freespace import BINS
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.stores import filesystems
 
 
-def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Store:
+def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONCE) -> Store:
     """The free space of a mounted file system; what cannot be told is absent, with the reason.
 
     Nothing is synchronised: what the kernel has not placed yet counts as free.
@@ -18,7 +18,7 @@ def of_mount(filesystem: str, device: str, mount: Path, bins: int = BINS) -> Sto
     found = filesystems.like(filesystem)
     try:
         if found:
-            return found.free_space(device, mount, bins)
+            return found.free_space(device, mount, counting)
         reason = f"of {filesystem} no free space is read; only of {filesystems.titles()}"
     except (OSError, ValueError, Failure) as error:
         reason = str(error)

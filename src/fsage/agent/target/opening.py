@@ -64,6 +64,7 @@ def verified(spec: Mapping[str, Any], request: Asker, anywhere: bool = False) ->
             "files are only populated and fragmented. Nothing was touched; name that host first in group clients"
         )
     target.servers = servers_of(request)
+    target.inputs = request.get("inputs", {})
     if request.get("claim") not in (None, target.claim["id"]):
         raise Refusal(
             f"target {target.name} was claimed anew at {target.claim['created']}: this request was made from an older "

@@ -16,6 +16,7 @@ from fsage.agent.declared.spec import Spec
 from fsage.agent.device import models, queue
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Refusal
+from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.system import files
 from fsage.agent.target import declaration, directories, run_as
@@ -38,6 +39,7 @@ class Target(Kind):
         self.devices: list[str] = []
         self.notes: list[str] = []  # what opening it had to do
         self.servers: list[Host] = []  # of Lustre, as the request has them: they are made to free what went
+        self.inputs: dict[str, str] = {}  # what steps need beside what they say, as the request has it, by its name
 
     @property
     def capacity_bytes(self) -> int:
@@ -159,7 +161,7 @@ class Target(Kind):
         return None
 
     @abstractmethod
-    def free_space(self, number: int) -> Store:
+    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """How the free space of a store lies; what cannot be told is absent, with the reason."""
 
     def why_no_extents(self, error: OSError) -> str:

@@ -1,0 +1,98 @@
+"""The free extents of whatever `fsage evidence` reads, whole: as a text of fsage's own, and as arrays for sampling."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fsage.agent.evidence import extents
+from fsage.agent.evidence.extents import Head
+from fsage.agent.evidence.freespace import Counting
+from fsage.evidence.inspect import inspect
+
+BUFFERED = 1 << 16
+Places = npt.NDArray[np.int64]
+
+
+@dataclass
+class _Spool:
+    """Free extents as they are read, on disk: their number does not count in memory."""
+
+    file: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    buffer: array[int] = field(default_factory=lambda: array("q"))
+
+    def keep(self, start: int, end: int) -> None:
+        """Take one."""
+        self.buffer.append(start)
+        self.buffer.append(end)
+        if len(self.buffer) >= BUFFERED:
+            self._write()
+
+    def places(self) -> Places:
+        """All of them, a row each: start and end."""
+        self._write()
+        if not self.file.tell():
+            return np.empty((0, 2), dtype=np.int64)
+        return np.memmap(self.file, dtype=np.int64, mode="r").reshape(-1, 2)
+
+    def _write(self) -> None:
+        self.buffer.tofile(self.file)
+        self.file.flush()
+        self.buffer = array("q")
+
+
+@dataclass(frozen=True)
+class Free:
+    """Where a device is free: `places` has a row for each free extent, its start and end in bytes, ascending."""
+
+    head: Head
+    places: Places
+    store: dict[str, Any]
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """The same as numbers of Python's."""
+        for first in range(0, len(self.places), BUFFERED):
+            yield from map(tuple, self.places[first : first + BUFFERED].tolist())
+
+
+def read(what: str) -> Free:
+    """The free extents of a device, an image, a mount or a saved text. Raises ValueError, one sentence."""
+    spool = _Spool()
+    layout = inspect(what, 0, Counting(keep=spool.keep))
+    (store,) = layout["stores"]
+    if not store["free_extents"] or not store["bitmap"]:
+        why = store["absent"].get("free_extents") or store["absent"].get("bitmap")
+        raise ValueError(f"{what}: where free extents lie is not known: {why}")
+    groups = store["groups"] or {}
+    head = Head(
+        store["device_bytes"],
+        store["block_bytes"],
+        groups.get("group_bytes") or store["device_bytes"],
+        store["filesystem"],
+        store["source"].get("free", "unknown"),
+    )
+    return Free(head, spool.places(), store)
+
+
+def save(what: str, path: Path) -> Free:
+    """Write the free extents of `what` to a file, packed if its name ends so, or nothing. Raises ValueError."""
+    free = read(what)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with gzip.GzipFile(temporary, "wb", mtime=0) if path.suffix == ".gz" else open(temporary, "wb") as out:
+            out.writelines(extents.written(free.head, free.pairs()))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return free

@@ -1,0 +1,33 @@
+"""What the age of each layout costs here: against as much free space in one run, and that against the empty target."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from fsage.report.answer import Answer, Named, by_comparisons
+from fsage.report.replica.maps import copied
+from fsage.report.section import Data
+
+CODES = (
+    "A state such as ost0012.copied has the free space of the layout ost0012 block by block, ost0012.joined as much of "
+    "it in one run, and empty nothing else on the target."
+)
+
+
+def answer(data: Data, study: Any) -> Answer | None:
+    """A sentence for each comparison of the headline."""
+    full = {state: 100 * (1 - one["found"]["free_bytes"] / one["found"]["device_bytes"])
+            for state, one in copied(data).items()}  # fmt: skip
+    return by_comparisons(data, study, partial(_named, full), CODES)
+
+
+def _named(full: dict[str, float], state: str) -> Named:
+    layout, _, holes = state.partition("@")[0].partition("+")[0].partition(".")
+    percent = next((value for name, value in full.items() if name.startswith(state.partition("+")[0])), None)
+    fullness = "" if percent is None else f", {percent:.0f}% full"
+    if not holes:
+        return Named("on an empty target", "empty")
+    if holes == "joined":
+        return Named("equally full without holes", f"without holes{fullness}")
+    return Named(f"with the free space of {layout}{fullness}", f"{layout}{fullness}")

@@ -1,0 +1,70 @@
+"""What steps need beside what they say: the layout that is to be copied, as a list of its free extents."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fsage.agent.evidence import extents
+from fsage.agent.evidence.extents import Extents, Head
+from fsage.agent.steps.replica import Replica
+from fsage.agent.structure.step import Step
+from fsage.plan.plan import Plan
+from fsage.study.study import StudyError
+
+if TYPE_CHECKING:
+    from fsage.evidence.free import Free
+
+PLACE = "layouts"
+"""The folder beside the studies where saved layouts lie."""
+MOST_EXTENTS = 4_000_000
+"""Of a layout as large as its target."""
+
+
+def given(plan: Plan, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
+    """The steps with the names of what they need, and that by its name. Raises StudyError."""
+    found: list[Step] = []
+    inputs: dict[str, str] = {}
+    for step in steps:
+        if isinstance(step, Replica):
+            text = _text(plan, step)
+            name = hashlib.sha256(text).hexdigest()
+            inputs[name] = base64.b64encode(zlib.compress(text)).decode()
+            step = replace(step, input=name)
+        found.append(step)
+    return found, inputs
+
+
+def _text(plan: Plan, step: Replica) -> bytes:
+    if plan.claim is None or "image_id" not in plan.claim["stores"][0]:
+        raise StudyError(
+            f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop)"
+        )
+    from fsage.evidence.free import read  # numpy, scipy and what else a plan does without
+
+    device_bytes = plan.claim["stores"][0]["image_id"]["bytes"]
+    where = f"study {plan.study.name}: layout {step.layout}"
+    try:
+        head, places = of_size(read(os.fspath(plan.studies / PLACE / step.layout)), device_bytes, step)
+    except ValueError as error:
+        raise StudyError(f"{where}: {error}") from error
+    if not places:
+        raise StudyError(f"{where}: nothing is free in it, so nothing could be written to its replica")
+    if extents.size(places) == head.device_bytes:
+        raise StudyError(f"{where}: all of it is free: it tells of no file system that anything was written to")
+    return b"".join(extents.written(head, places))
+
+
+def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:
+    """The free extents for a device of that size: all, or a sample of windows of a larger one. Raises ValueError."""
+    if free.head.device_bytes > device_bytes:
+        from fsage.evidence.windows import Windows
+
+        return Windows(free, step.window_groups).sample(device_bytes, step.seed or 0, step.draw)
+    if len(free.places) > MOST_EXTENTS:
+        raise ValueError(f"it has {len(free.places):,} free extents; a replica has at most {MOST_EXTENTS:,}")
+    return free.head, list(free.pairs())

@@ -1,0 +1,342 @@
+"""A layout copied block by block onto real file systems, out of what is known of one that aged by other means."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import CONFIG, contents, undrawn
+from small_filesystems import MIB, small
+from states import bring
+
+from fsage.agent.errors import Failure
+from fsage.agent.evidence import extents
+from fsage.agent.evidence.extents import Extents, Head
+from fsage.agent.evidence.store import NotThisText
+from fsage.agent.steps.replica import Replica
+from fsage.agent.structure import files
+from fsage.agent.target.opening import open_target
+from fsage.agent.verbs import claim, create
+from fsage.evidence import free, texts
+from fsage.evidence.windows import Windows
+from fsage.run import inputs as inputs_of
+from fsage.study.study import StudyError, load_study
+
+root = pytest.mark.root
+SIZE = 1024 * MIB
+EVIDENCE, STUDIES = (Path(__file__).parent / "data" / name for name in ("evidence", "studies"))
+
+
+def churn(place: Path, seed: int = 67005) -> None:
+    """Files of many sizes come and go until it has aged: no step of fsage does that."""
+    draw, alive, number = random.Random(seed), list[Path](), 0
+
+    def full() -> float:
+        space = os.statvfs(place)
+        return 1 - space.f_bfree / space.f_blocks
+
+    for _ in range(2):
+        while full() < 0.9:
+            path = place / str(number % 20) / str(number)
+            path.parent.mkdir(exist_ok=True)
+            files.fallocate(path, 4096 * (1 + int(draw.lognormvariate(4.5, 1.5))))
+            alive.append(path)
+            number += 1
+        draw.shuffle(alive)
+        while full() > 0.7:
+            alive.pop().unlink()
+
+
+def step_of(head: Head, places: Extents, joined: bool = False) -> tuple[Replica, dict[str, str]]:
+    """The step that copies a layout, and what its request has beside."""
+    text = b"".join(extents.written(head, places))
+    name = hashlib.sha256(text).hexdigest()
+    inputs = {name: base64.b64encode(zlib.compress(text)).decode()}
+    return Replica(1, "ost0012.txt.gz", joined, 1, 16, 67005, name), inputs
+
+
+def claimed_as(local_target: dict, filesystem: str) -> dict:
+    local_target["filesystem"] = filesystem
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    return local_target
+
+
+@pytest.fixture
+def aged(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[free.Free]:
+    """What is known of an aged file system of the target's size: of ext4 as dumpe2fs' packed text, of XFS live."""
+    with small(request.param, tmp_path / "original", size=SIZE) as original:
+        churn(original.point)
+        os.sync()
+        if request.param == "ext4":
+            original.remount()
+            text = tmp_path / "ost0012.txt.gz"
+            text.write_bytes(gzip.compress(subprocess.run(["dumpe2fs", original.image], capture_output=True).stdout))
+            yield free.read(str(text))
+        else:
+            yield free.read(str(original.point))
+
+
+@root
+@pytest.mark.parametrize("aged", ["ext4", pytest.param("xfs", marks=pytest.mark.long)], indirect=True)
+def test_the_free_space_of_an_aged_file_system_is_copied_block_by_block(aged, local_target):
+    spec = claimed_as(local_target, aged.head.filesystem)
+    step, inputs = step_of(aged.head, list(aged.pairs()))
+    token = bring(spec, step, inputs=inputs)
+    noted = token["notes"]["replica"]
+    assert noted["agree_share"] > 0.999, noted["differ"]
+    assert 0.98 < noted["found"]["free_extents"] / len(aged.places) < 1.02
+    mount = open_target(spec).mounts[0]
+    found = free.read(str(mount))
+    here, there = list(found.pairs()), list(aged.pairs())
+    both = extents.size(extents.common(here, there))
+    assert both > 0.998 * max(extents.size(here), extents.size(there)), "as read from outside, tokens and all"
+
+    whole, inputs = step_of(aged.head, list(aged.pairs()), joined=True)
+    joined = bring(spec, whole, inputs=inputs)["notes"]["replica"]
+    assert abs(joined["found"]["free_bytes"] / noted["found"]["free_bytes"] - 1) < 0.002, "equally full"
+    assert joined["found"]["free_extents"] < noted["found"]["free_extents"] / 10
+
+
+@root
+def test_what_cannot_be_copied_is_refused_in_a_sentence_and_the_target_is_made_anew(local_target):
+    spec = claimed_as(local_target, "ext4")
+    head = Head(SIZE, 4096, 128 * MIB, "ext4", "a test")
+    wanted: Extents = [(512 * MIB, 600 * MIB)]
+    refused = {
+        "has blocks of 65536 bytes and target .* of 4096": (head._replace(block_bytes=65536), wanted),
+        "it is larger than the target": (head._replace(device_bytes=2 * SIZE), wanted),
+        "has nothing free that could be free": (head, [(0, 4096)]),
+        r"[0-9.]+% of the free bytes lie where they should, and less than 90% is no replica": (head, [(0, 24 * MIB)]),
+    }
+    for message, (of, places) in refused.items():
+        step, inputs = step_of(of, places)
+        with pytest.raises(Failure, match=message):
+            bring(spec, step, inputs=inputs)
+    step, inputs = step_of(head, wanted)
+    (name,) = inputs
+    other = base64.b64encode(zlib.compress(b"fsage free extents 1\n")).decode()
+    for bad, message in (
+        ({}, "the request is without the layout ost0012.txt.gz"),
+        ({name: "no base64"}, "the request's layout ost0012.txt.gz: "),
+        ({name: other}, "it is not the one that was named"),
+    ):
+        with pytest.raises(Failure, match=message):
+            bring(spec, step, inputs=bad)
+    token = bring(spec)
+    assert (token["files"], token["state"]) == (0, "empty"), "what was half done is gone"
+
+
+runs = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), max_size=30)
+
+
+def laid(lengths: list[tuple[int, int]]) -> Extents:
+    """Extents by gaps and lengths in blocks."""
+    found, at = [], 0
+    for gap, length in lengths:
+        found.append(((at + gap) * 4096, (at + gap + length) * 4096))
+        at += gap + length
+    return found
+
+
+def blocks(extents_: Extents) -> set[int]:
+    return {block for start, end in extents_ for block in range(start // 4096, end // 4096)}
+
+
+@given(runs, st.data())
+def test_the_list_of_free_extents_reads_back_and_no_part_of_it_passes_for_the_whole(lengths, data):
+    places = laid(lengths)
+    head = Head(4096 * 4000, 4096, 4096 * 1000, "ext4", "a test")
+    text = b"".join(extents.written(head, places))
+    found, again = extents.read(text.splitlines(keepends=True))
+    assert (found, list(again)) == (head, places)
+    store = texts.read(io.BytesIO(text)).summary(0)
+    assert store["free_bytes"] == extents.size(places) and store["free_extents"]["count"] == len(places)
+    cut = text[: data.draw(st.integers(0, len(text) - 2))]
+    with pytest.raises(NotThisText):
+        texts.read(io.BytesIO(cut))
+
+
+@given(runs, runs)
+def test_extents_are_sets_of_blocks(some, others):
+    here, there = laid(some), laid(others)
+    assert blocks(extents.common(here, there)) == blocks(here) & blocks(there)
+    assert blocks(extents.without(here, there)) == blocks(here) - blocks(there)
+    total = extents.size(here) // 2 // 4096 * 4096
+    run = extents.joined(here, total, extents.centre(here))
+    assert extents.size(run) == total and blocks(run) <= blocks(here)
+    order = sorted(blocks(here))
+    assert not run or sorted(blocks(run)) == order[order.index(run[0][0] // 4096) :][: len(blocks(run))]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"0 5\n", "cannot be"),  # it touches the one before
+        (b"3 0\n", "cannot be"),
+        (b"99999999 5\n", "cannot be"),
+        (b"-4 5\n", "where a free extent or the end should be"),
+        (b"end 7 7\n", "its end counts 7 free extents"),
+    ],
+)
+def test_a_list_that_cannot_be_is_refused(line, why):
+    head = Head(4096 * 4000, 4096, 4096 * 1000, "ext4", "a test")
+    mark, device, first, end = list(extents.written(head, [(4096, 8192)]))
+    with pytest.raises(NotThisText, match=why):
+        texts.read(io.BytesIO(mark + device + first + line + end))
+
+
+def test_packed_texts_are_read_as_they_are_and_refused_when_cut():
+    text = (EVIDENCE / "dumpe2fs.txt").read_bytes()
+    plain = texts.read(io.BytesIO(text)).summary(0)
+    for packed in (gzip.compress(text), pa.compress(text, "zstd", asbytes=True)):
+        assert texts.read(io.BytesIO(packed)).summary(0) == plain
+        with pytest.raises(NotThisText, match=r"cannot be unpacked|cut short"):
+            texts.read(io.BytesIO(packed[: len(packed) // 2]))
+
+
+XFS_DB = b"""blocksize = 4096
+dblocks = 102400
+agblocks = 25600
+    agno    agbno      len
+       0        6        4
+       0      280      512
+       3       10    25590
+   from      to extents  blocks    pct
+      4       7       1       4   0.01
+    512    1023       1     512   0.62
+  16384   25600       1   25590  86.91
+"""
+FSMAP = b"""\t0: 7:2 [0..79]: unknown 80
+\t1: 7:2 [80..127]: free space 48
+\t2: 7:2 [128..2239]: unknown 2112
+\t3: 7:2 [2240..204799]: free space 202560
+"""
+
+
+def test_texts_of_xfs_tools_tell_where_it_is_free():
+    found = texts.read(io.BytesIO(XFS_DB)).summary(0)
+    assert (found["device_bytes"], found["free_bytes"]) == (102400 * 4096, (4 + 512 + 25590) * 4096)
+    assert found["groups"]["count"] == 4
+    found = texts.read(io.BytesIO(FSMAP)).summary(0)
+    assert (found["device_bytes"], found["free_bytes"]) == (100 * MIB, (48 + 202560) * 512)
+    bad = {
+        XFS_DB[:-40]: "counts 2 in the end: it was cut short",
+        XFS_DB[XFS_DB.index(b"    agno") :]: "xfs_db does not say blocksize, dblocks, agblocks",
+        XFS_DB.replace(b"      512\n       3", b"    90512\n       3"): "where none can be",
+        FSMAP.replace(b"128..2239", b"120..2239"): "it is not whole",
+        FSMAP.replace(b"\t2: 7:2 [128..2239]: unknown 2112\n", b""): "it is not whole",
+        FSMAP[:-1]: "it was cut short",
+    }
+    for text, why in bad.items():
+        with pytest.raises(NotThisText, match=why):
+            texts.read(io.BytesIO(text))
+
+
+def large(groups: int, group_bytes: int = 64 * 4096) -> free.Free:
+    """A device of so many groups, most nearly full, some empty; free extents reach over their ends."""
+    draw = np.random.default_rng(1)
+    taken = np.ones(groups * 64, dtype=bool)
+    for group in range(groups):
+        share = draw.choice([0.02, 0.1, 0.4, 1.0])
+        taken[group * 64 : (group + 1) * 64] = draw.random(64) >= share
+    edges = np.flatnonzero(np.diff(np.concatenate([[True], taken, [True]]).astype(int)))
+    places = edges.reshape(-1, 2) * 4096
+    return free.Free(Head(groups * group_bytes, 4096, group_bytes, "ext4", "a test"), places, {})
+
+
+@pytest.mark.parametrize("window_groups", [1, 3, 8])
+def test_a_sample_is_of_whole_windows_and_in_proportion_to_their_free_share(window_groups):
+    whole = large(240)
+    windows = Windows(whole, window_groups)
+    total = extents.size(list(whole.pairs()))
+    assert windows.free_bytes.sum() == total == windows.by_size.sum()
+    sample = windows.sample(60 * whole.head.group_bytes + 4096, 7, 1)
+    chosen = sample.head.drawn["windows"]
+    assert chosen == sorted(set(chosen)) and len(chosen) == 60 // window_groups
+    assert sample.head.device_bytes == len(chosen) * windows.bytes
+    size = windows.bytes
+    expected = {
+        place * size // 4096 + block - window * size // 4096
+        for place, window in enumerate(chosen)
+        for block in blocks(extents.common(list(whole.pairs()), [(window * size, (window + 1) * size)]))
+    }
+    assert blocks(sample.extents) == expected, "inside a window all lies as it lay"
+    for stratum in set(windows.strata.tolist()):
+        wanted = len(chosen) * (windows.strata == stratum).mean()
+        assert abs((windows.strata[chosen] == stratum).sum() - wanted) < 1
+    assert windows.sample(60 * whole.head.group_bytes, 7, 1) == windows.sample(60 * whole.head.group_bytes, 7, 1)
+    assert windows.sample(60 * whole.head.group_bytes, 7, 2).head.drawn["windows"] != chosen
+    assert windows.distances(np.arange(windows.count)) == (0, 0)
+    emptiest = np.sort(np.argsort(windows.free_bytes)[-len(chosen) :])
+    assert sample.head.drawn["emd_share"]["this"] < windows.distances(emptiest)[1], "better than the worst"
+    with pytest.raises(ValueError, match="give fewer window_groups"):
+        windows.sample(windows.bytes - 1, 7, 1)
+
+
+def test_a_layout_that_tells_of_nothing_to_write_to_is_refused_before_a_host_is_asked(tmp_path):
+    study = tmp_path / "config"
+    (study / "layouts").mkdir(parents=True)
+    shutil.copy(CONFIG / "replica.yaml", study)
+    stores = {"claim": {"stores": [{"image_id": {"bytes": SIZE}}]}, "studies": study}
+    plan = SimpleNamespace(study=SimpleNamespace(name="replica"), target=SimpleNamespace(name="t"), **stores)
+    step = Replica(1, "example.gz", False, 1, 16, 1)
+    head = Head(SIZE, 4096, 128 * MIB, "ext4", "a test")
+    for places, why in (([], "nothing is free in it"), ([(0, SIZE)], "all of it is free")):
+        (study / "layouts" / "example.gz").write_bytes(gzip.compress(b"".join(extents.written(head, places))))
+        with pytest.raises(StudyError, match=f"study replica: layout example.gz: {why}"):
+            inputs_of.given(plan, [step])
+    (study / "layouts" / "example.gz").unlink()
+    with pytest.raises(StudyError, match=r"example\.gz: No such file"):
+        inputs_of.given(plan, [step])
+    e2freefrag = (EVIDENCE / "e2freefrag.txt").read_bytes()
+    (study / "layouts" / "example.gz").write_bytes(e2freefrag)
+    with pytest.raises(StudyError, match="says nothing of where free extents lie"):
+        inputs_of.given(plan, [step])
+
+
+@pytest.mark.parametrize(
+    ("layouts", "why"),
+    [
+        ("[../../etc/shadow]", "it must match"),
+        ("[/dev/sda]", "it must match"),
+        ("[ost.txt, ost.gz]", "another layout's name"),
+        ("[empty.gz]", "or 'empty'"),
+    ],
+)
+def test_a_layout_is_named_by_a_file_in_its_folder_and_by_nothing_else(tmp_path, layouts, why):
+    path = tmp_path / "replica.yaml"
+    path.write_text((CONFIG / "replica.yaml").read_text().replace("[example.gz]", layouts))
+    with pytest.raises(StudyError, match=why):
+        load_study(path)
+
+
+def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_was_copied(tmp_path):
+    records = [json.loads(line) for line in (STUDIES / "replica.jsonl").read_text().splitlines()]
+    page = contents(load_study(CONFIG / "replica.yaml"), records, tmp_path)
+    (strips,) = [one for one in page.figures if one.title == "Free space of example and of its replica"]
+    assert list(strips.strips) == ["original", "example.copied", "example.joined"]
+    original, copied = (np.array(strips.strips[name]) for name in ("original", "example.copied"))
+    assert np.abs(original - copied).mean() < 0.01
+    text = undrawn(page)
+    assert "2 of 8 windows of 16 groups" in text and "earth mover" in text
+    assert re.search(r"99\.9\d\d%", text)
+    assert "With the free space of example, 72% full, writing 64 MiB at a time is" in text
+    assert "equally full without holes" in text
