@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from records import CONFIG, make_records, store, words
 
 from fsage import dataset
 from fsage.report.compare import CompareError, compare
+from fsage.report.history import history
 from fsage.study.study import load_study
 
 STUDY = load_study(CONFIG / "series1.yaml")
@@ -68,3 +70,34 @@ def test_a_table_without_samples_is_refused(tmp_path):
     before, after = table(tmp_path / "a", failed, states=STATES[:1]), table(tmp_path / "b", states=STATES[:1])
     with pytest.raises(CompareError, match="has no valid sample"):
         compare(before, after, tmp_path / "out")
+
+
+def quick(folder, number, change=lambda record: None):
+    """The table of quickstart as taken on a day of November."""
+    study = load_study(CONFIG / "quickstart.yaml")
+    records = make_records(study, seed=number)
+    for record in records:
+        record["began"] = record["began"].replace("11-21", f"11-{number:02d}")
+        change(record)
+    dataset.write(dataset.load(store(records, folder / f"r{number}")), folder / f"{number}")
+    return folder / f"{number}"
+
+
+def newer_kernel(record):
+    record["kernel"] = "6.19.0"
+    if "write_bw_mib_s" in record["metrics"]:
+        record["metrics"]["write_bw_mib_s"] *= 1.3
+
+
+def test_a_history_finds_where_a_kernel_made_writes_faster_and_names_it(tmp_path):
+    results = [quick(tmp_path, day, newer_kernel if day > 5 else lambda record: None) for day in range(1, 11)]
+    text = words(history(list(reversed(results)), tmp_path / "out").read_text())
+    assert "4 of 72 steps from one result to the next are beyond chance" in text
+    assert "4 of 8 groups move to another level and stay there" in text
+    found = re.findall(r"(\d\d\.\d\d@264M) (\w+) 5: 2026-11-05 6: 2026-11-06 1\.[23]\d+x", text)
+    assert len(found) == 8 and {rate for _, rate in found} == {"write"}, "each as a step and as a point of change"
+    assert "6: 2026-11-06 kernel 6.18.0 6.19.0" in text
+    few = words(history(results[:2], tmp_path / "few").read_text())
+    assert "Not known: 2 values are too few to show a change: 8 at least." in few
+    with pytest.raises(CompareError, match="1 results: a history has 2 to 100"):
+        history(results[:1], tmp_path / "one")

@@ -15,6 +15,7 @@ from fsage.evidence import page as evidence_page
 from fsage.figures.drawing import draw
 from fsage.figures.panel import Panel
 from fsage.report.compare import compare
+from fsage.report.history import history
 from fsage.report.page import Page
 from fsage.site import page as site_page
 from fsage.site.inspect import Host, Site
@@ -79,6 +80,8 @@ def pages(tmp_path_factory) -> list[Path]:
         frame = dataset.load(store(make_records(quickstart, number), root / f"records{number}"))
         dataset.write(frame, root / f"table{number}")
     compared = compare(root / "table1", root / "table2", root / "compared")
+    both = [root / "table1", root / "table2"]
+    (root / "history.html").write_text(history(both, root / "history").read_text(encoding="utf-8"), encoding="utf-8")
     return [*sorted(root.glob("*.html")), compared]
 
 
@@ -90,4 +93,4 @@ def test_every_kind_of_page_on_a_light_desktop_and_a_dark_phone(pages, tmp_path)
         seen = {page.stem: browser.look(page, axe) for page in pages}
     assert bad.requests == ["http://127.0.0.1:9/x.png"] and bad.errors and len(bad.too_wide) == 2
     assert {one.split()[0] for one in bad.violations} >= {"html-has-lang", "image-alt", "landmark-one-main"}
-    assert len(pages) == 13 and {name: one for name, one in seen.items() if one != Seen()} == {}
+    assert len(pages) == 14 and {name: one for name, one in seen.items() if one != Seen()} == {}

@@ -1,5 +1,7 @@
 """Estimators and tests against values worked out by hand and against enumeration; simulation has its own file."""
 
+import math
+import random
 from itertools import combinations, permutations
 
 import numpy as np
@@ -10,8 +12,10 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from fsage.statistics import (
+    Change,
     adjust_exploratory,
     adjust_primary,
+    change,
     coefficient_of_variation,
     compare,
     median_interval,
@@ -230,3 +234,13 @@ def test_flags_do_not_depend_on_the_unit(values, unit):
     assert len(scores) < len(values) / 2
     exact = 2.0 ** round(np.log2(unit))
     assert [index for index, _ in outliers([value * exact for value in values])] == scores
+
+
+def test_a_point_of_change_is_found_where_it_is_and_by_chance_as_often_as_it_says():
+    levels = change([3.0, 1.0, 2.0, 5.0, 4.0, 13.0, 12.0, 14.0, 11.0, 15.0])
+    assert levels.after == 5 and levels.p == pytest.approx(2 * math.factorial(5) ** 2 / math.factorial(10), rel=0.4)
+    assert change([1.0] * 9) == Change(None, 1.0)
+    assert change([1.0] * 7).p is None and "8 at least" in change([1.0] * 7).why
+    draw = random.Random(3)
+    found = [change([draw.random() for _ in range(9)]).p < 0.05 for _ in range(150)]
+    assert sum(found) <= 14, "5% of 150, and two standard errors and a half"

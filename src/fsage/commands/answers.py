@@ -69,6 +69,17 @@ def compare(
 
 
 @app.command(rich_help_panel=PANEL)
+def history(
+    tables: Annotated[list[Path], typer.Argument(help="reports' folders, or their records.parquet, of one study")],
+    to: Annotated[Path, typer.Option(help="folder for the page and its figures")],
+) -> None:
+    """Set many results of a study in the order of time: what changed from each to the next, and where it stayed so."""
+    from fsage.report.history import history
+
+    say(f"report {history(tables, to)}")
+
+
+@app.command(rich_help_panel=PANEL)
 def export(
     context: typer.Context,
     study: StudyName,

@@ -35,6 +35,10 @@ def remeasure(
     plan = context.obj.plan(study)
     if not (failed or state or cell):
         raise StudyError("say which: --failed, --state STATE and --cell CELL narrow it down (to all: --state of each)")
+    if state:
+        plan.check_state(state)
+    if cell:
+        plan.check_cell(cell)
     aside = plan.results.root / "aside" / plan.target.name / study
     moved = 0
     for where_, one in plan.all_cells():

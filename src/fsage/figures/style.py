@@ -72,6 +72,7 @@ def canvas(
     return figure, axes
 
 
+HANDLE_CHARACTERS = 4
 LONG_LABEL = 32
 """Characters of which two beside each other are wider than a panel."""
 
@@ -99,4 +100,4 @@ def legend(axes: Axes) -> None:
 
 
 def _columns(labels: Sequence[str]) -> int:
-    return 5 if sum(map(len, labels)) < 45 else 2
+    return 5 if sum(len(label) + HANDLE_CHARACTERS for label in labels) < 52 else 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,6 +68,14 @@ class Plan:
         """Raise StudyError for a state that the study has not."""
         if name not in self.states:
             raise StudyError(f"study {self.study.name} has no state {name!r}; it has {', '.join(self.states)}")
+
+    def check_cell(self, name: str) -> None:
+        """Raise StudyError for a cell that no state of the study has."""
+        names = sorted({cell.name for cells in self.cells.values() for cell in cells})
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"there are {len(names)}, such as {names[0]!r}"
+            raise StudyError(f"study {self.study.name} has no cell {name!r}; {meant}")
 
     def batches(self, size: int) -> list[list[str]]:
         """States with missing cells, in planned order, `size` at a time."""
@@ -195,4 +204,9 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
 
 def load_plans(studies: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> dict[str, Plan]:
     """Plans of all studies in a folder, by name. Raises StudyError."""
+    if (name := load_target(inventory).name) != inventory.name:
+        raise StudyError(
+            f"{inventory}/group_vars/all/target.yml: fsage_target.name is {name!r}, and a target has the name of its "
+            f"inventory's folder, which is {inventory.name!r}: name one after the other"
+        )
     return {path.stem: load_plan(path, inventory, results_root, only) for path in sorted(studies.glob("*.yaml"))}

@@ -42,7 +42,7 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
     if to.exists() and not to.is_dir():
         raise CompareError(f"{to} is no folder: name one for the page and its figures")
     frames = [dataset.read(path) for path in (before, after)]
-    tables = [_main(frame) for frame in frames]
+    tables = [main_groups(frame) for frame in frames]
     both = tables[0].merge(tables[1], on=ALIKE, suffixes=("_before", "_after"))
     if both.empty:
         held = [", ".join(table["state"].unique()[:SHOWN]) or "no valid sample" for table in tables]
@@ -60,7 +60,7 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         rows=rows.astype(object).where(rows.notna(), None).to_dict("records"),
         verdicts=_verdicts(rows, names),
         warnings=[*_alone(tables, names), *_layouts(frames)],
-        differences=_differences(frames),
+        differences=differences(frames),
         sections=[section],
         panels=panels,
     )
@@ -69,7 +69,7 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
     return path
 
 
-def _main(frame: pd.DataFrame) -> pd.DataFrame:
+def main_groups(frame: pd.DataFrame) -> pd.DataFrame:
     """The groups that figures show: of several conditions in one set, the usual ones."""
     table = summarise(frame)
     return table[table["main"]]
@@ -144,7 +144,7 @@ def _layouts(frames: list[pd.DataFrame]) -> list[str]:
     ]
 
 
-def _differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
+def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
     """Conditions that are not the same in both."""
     found = []
     for column, what in {**ORIGIN, **SETTING}.items():

@@ -23,11 +23,13 @@ from fsage.statistics.intervals import (
     ratio,
     summarise,
 )
-from fsage.statistics.series import Trend, outliers, trend
+from fsage.statistics.series import LEAST_FOR_CHANGE, Change, Trend, change, outliers, trend
 
 __all__ = [
     "ALPHA",
+    "LEAST_FOR_CHANGE",
     "MARGIN",
+    "Change",
     "Interval",
     "Ratio",
     "Summary",
@@ -35,6 +37,7 @@ __all__ = [
     "Trend",
     "adjust_exploratory",
     "adjust_primary",
+    "change",
     "coefficient_of_variation",
     "compare",
     "median_interval",
