@@ -28,7 +28,7 @@ def host(name: str, group: str = "clients", **more) -> Host:
         **{"time": time.time(), "tools": {"fio": "3.33", "ior": None}, "places": [], "claim": None},
         **more,
     }
-    return Host(name, (group,), answer, time.time())
+    return Host(name, (group,), answer, time.time(), time.time())
 
 
 GOOD = Site([host("n1"), host("n2"), host("oss1", "servers")], ("clients", "servers"))
@@ -39,6 +39,23 @@ LOST = replace(host("oss1", "servers"), answer=None, why="No route to host")
 
 def test_nothing_stands_in_the_way_of_a_good_site():
     assert findings(GOOD, TARGET, {}) == []
+
+
+def test_a_clock_is_right_where_the_host_answers_late():
+    """Seen on a busy one: 8 s went by between its answer and our having it."""
+    late = replace(host("n2", time=time.time() - 8), asked_at=time.time() - 20)
+    assert findings(replace(GOOD, hosts=[host("n1"), late, host("oss1", "servers")]), TARGET, {}) == []
+
+
+def test_the_terminal_shows_each_value_whole(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    places = [{"directory": "/a/very/long/place", "free_gib": 9.5}]
+    site = replace(
+        GOOD, hosts=[host("n1", places=places, claim={"created": "2026-11-22T13:48:17Z", "status": "claimed"})]
+    )
+    page.show(site, TARGET, [], [])
+    said = capsys.readouterr().out
+    assert "\u2026" not in said and "claimed)" in said and "Nothing stands in the way." in said
 
 
 def test_a_launcher_that_does_not_reach_a_server_by_ssh_is_said():

@@ -1,7 +1,8 @@
 """A project at work on a real Lustre: a host named by FSAGE_LUSTRE_SSH that is every one of its nodes.
 
-FSAGE_LUSTRE_SSH_CONFIG names a file for `ssh -F` if the host is not in ~/.ssh/config. The file system must hold nothing
-that is missed: the tests claim it, fill a part of it, remount its OSTs and format one.
+FSAGE_LUSTRE_SSH_CONFIG names a file for `ssh -F` if the host is not in ~/.ssh/config. FSAGE_LUSTRE_POWER names a
+program: `off` ends the host at once, `on` starts it and returns when its Lustre is mounted. The file system must hold
+nothing that is missed: the tests claim it, fill a part of it, remount its OSTs and format one.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from typing import Any
 import yaml
 from project import Project, make_project
 
+from fsage.agent.system.library import BOOT, packed, sent
+
 HOST = os.environ.get("FSAGE_LUSTRE_SSH", "")
 CONFIG = os.environ.get("FSAGE_LUSTRE_SSH_CONFIG", "")
+POWER = os.environ.get("FSAGE_LUSTRE_POWER", "")
 WHY_NOT = "FSAGE_LUSTRE_SSH names no host with a real Lustre (docs/lustre.md)"
 MOUNT = "/mnt/lustre"
 FSNAME = "lustre"
@@ -30,19 +34,21 @@ OWN_TABLE = "4 8 16 32 64 128 256 512 1024 2048"
 ALL = ("--omit-from", "report_small", "--", "small")
 
 
-def ssh(*words: str, stdin: str | None = None, check: bool = True, timeout: float = 300) -> str:
+def ssh(*words: str, stdin: bytes = b"", check: bool = True, timeout: float = 300) -> str:
     """What a shell line on the Lustre host prints."""
     options = ["-F", CONFIG] if CONFIG else []
-    ran = subprocess.run(
-        ["ssh", *options, "-o", "BatchMode=yes", HOST, *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert not check or ran.returncode == 0, f"{words}: {ran.stdout}{ran.stderr}"
-    return ran.stdout
+    words = ("ssh", *options, "-o", "BatchMode=yes", HOST, *words)
+    ran = subprocess.run(words, input=stdin, capture_output=True, timeout=timeout, check=False)
+    assert not check or ran.returncode == 0, f"{words}: {ran.stdout!r}{ran.stderr!r}"
+    return ran.stdout.decode()
+
+
+def there(program: Path, **given: Any) -> Any:
+    """What `main` of a program returns that runs on the Lustre host, where it has the agent."""
+    code = BOOT + "import json; text, given = json.load(read); exec(text); print(json.dumps(main(**given)))"
+    asked = sent(packed()) + json.dumps([program.read_text(), given]).encode()
+    said = ssh(shlex.join(["python3", "-I", "-S", "-c", code]), stdin=asked, timeout=1500)
+    return json.loads(said)
 
 
 def once_written(then: str, patience_s: int = 250) -> None:
@@ -87,6 +93,12 @@ class LustreProject(Project):
 
     def playing(self, *words: str) -> tuple[str, ...]:
         return ("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *words)
+
+    def declare(self, **changes: object) -> None:
+        """Edit the target's declaration."""
+        self.spec.update(changes)
+        place = self.root / "inventories" / self.spec["name"] / "group_vars/all/target.yml"
+        place.write_text(yaml.safe_dump({"fsage_target": self.spec}))
 
     def claim_file(self) -> dict[str, Any]:
         return json.loads((self.root / "results" / "targets" / f"{self.spec['name']}.json").read_text())
@@ -144,17 +156,22 @@ def mgs() -> str:
     return ssh(f"findmnt -n -o SOURCE {MOUNT}").strip().partition(":/")[0]
 
 
-def project_in(folder: Path, spec: dict[str, Any], clients: Sequence[str] = (HOST,), config: str = "") -> LustreProject:
-    """A clone in `folder`, its hosts reached by an ssh configuration (FSAGE_LUSTRE_SSH_CONFIG); nothing is claimed."""
+def project_in(
+    folder: Path, spec: dict[str, Any], clients: Sequence[str] = (HOST,), config: str = "", server: str = HOST
+) -> LustreProject:
+    """A clone in `folder`, its hosts reached by an ssh configuration (FSAGE_LUSTRE_SSH_CONFIG); nothing is claimed.
+
+    `server`: another name of the host, as which it is a server.
+    """
     made = make_project(folder, spec)
-    variables: dict[str, Any] = {"ansible_user": "root"}
+    variables: dict[str, Any] = {} if config else {"ansible_user": "root"}
     if config := config or CONFIG:
         variables["ansible_ssh_common_args"] = f"-F {shlex.quote(config)}"
-    here = {"hosts": {HOST: None}}
+    serving = {"hosts": {server: None}}
     groups = {
-        "launcher": here,
+        "launcher": {"hosts": {HOST: None}},
         "clients": {"hosts": dict.fromkeys(clients)},
-        "servers": {"children": {"mds": here, "oss": here}},
+        "servers": {"children": {"mds": serving, "oss": serving}},
     }
     hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
     hosts.write_text(yaml.safe_dump({"all": {"vars": variables, "children": groups}}))
@@ -164,10 +181,14 @@ def project_in(folder: Path, spec: dict[str, Any], clients: Sequence[str] = (HOS
 
 @contextlib.contextmanager
 def at_work(
-    folder: Path, spec: dict[str, Any] | None = None, clients: Sequence[str] = (HOST,), config: str = ""
+    folder: Path,
+    spec: dict[str, Any] | None = None,
+    clients: Sequence[str] = (HOST,),
+    config: str = "",
+    server: str = HOST,
 ) -> Iterator[LustreProject]:
     """A project whose target is claimed; released in the end, which leaves nothing on the file system nor its hosts."""
-    made = project_in(folder / "clone", spec or declaration(), clients, config)
+    made = project_in(folder / "clone", spec or declaration(), clients, config, server)
     before = used_mib()
     try:
         made.done(*made.playing("local_target.yml", "claim.yml"))

@@ -135,6 +135,7 @@ def test_a_second_claim_leaves_nothing(project: LustreProject, tmp_path: Path) -
 
 
 def test_a_site_is_told_its_room(project: LustreProject) -> None:
+    project.env["COLUMNS"] = "200"
     said = project.done("fsage", "site", "small")
     assert re.search(r"\d+(\.\d)? GiB in /mnt/lustre", " ".join(said.split())), said
     assert "Nothing stands in the way" in said

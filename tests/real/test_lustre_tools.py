@@ -33,6 +33,23 @@ def test_ior_writes_and_reads(project: LustreProject) -> None:
     assert sum(record["phases"][0]["placement"]["stripes"].values()) == 2, "a file of one stripe for each task"
 
 
+def test_an_edit_of_what_the_claim_froze_is_applied_or_refused(project: LustreProject) -> None:
+    """Applied: how tasks are launched, on record with the cell. Refused: what a task moves."""
+    options = ["--mca", "btl", "self,sm"]
+    project.declare(launcher_options=options)
+    try:
+        cells = {"cells__tool": "ior", "cells__iterations": 1, "cells__transfer_size": ["4M"]}
+        (record,) = project.measured(**ONE, **cells).values()
+        argv = record["phases"][0]["argv"]
+        assert argv[argv.index("--mca") :][:3] == options
+        assert record["conditions"]["launch"]["launcher_options"] == options
+        project.declare(amount_mib=64)
+        said = project.fails("snakemake", *real.ALL)
+        assert "was claimed with amount_mib 32, and 64 is declared now; nothing was touched" in said
+    finally:
+        project.declare(launcher_options=[], amount_mib=32)
+
+
 def test_mdtest_counts_and_is_cold(project: LustreProject) -> None:
     cells = {"workload": "metadata", "tool": "mdtest", "files_per_task": 100, "iterations": 1}
     (record,) = project.measured(**ONE, cells=cells).values()

@@ -47,11 +47,11 @@ def _unable(site: Site) -> list[str]:
 
 
 def _clocks(site: Site) -> list[str]:
-    """Each host's clock against ours, at the moment when its answer came."""
+    """Each host's clock against ours, while it was asked: a busy host answers late, and its clock may be right."""
     said: list[str] = []
     for host in site.hosts:
-        if host.answer and host.answered_at is not None:
-            said += alike.skews(host.name, host.answer["time"], host.answered_at, host.answered_at)
+        if host.answer and host.asked_at is not None and host.answered_at is not None:
+            said += alike.skews(host.name, host.answer["time"], host.asked_at, host.answered_at)
     return said
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ PLAYBOOK = "check_site.yml"
 
 @dataclass(frozen=True)
 class Host:
-    """One host: its groups, what its agent answered (fsage.agent.hosts.probe) and when; or why it did not answer."""
+    """One host: its groups, what its agent (hosts.probe) answered between two moments; or why it did not."""
 
     name: str
     groups: tuple[str, ...]
     answer: dict[str, Any] | None
+    asked_at: float | None = None
     answered_at: float | None = None
     why: str | None = None
 
@@ -51,6 +53,7 @@ def inspect(inventory: Path) -> Site:
         return Site([], tuple(groups))
     with tempfile.TemporaryDirectory(prefix="fsage-site-") as folder:
         command = ["ansible-playbook", "-i", str(inventory), PLAYBOOK, "-e", f"probe_folder={folder}"]
+        asked_at = time.time()
         ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         whys = _whys(ran.stdout)
         hosts = []
@@ -60,7 +63,7 @@ def inspect(inventory: Path) -> Site:
             at = path.stat().st_mtime if answer else None
             why = None if answer else whys.get(name) or ran.stderr.strip() or "it gave no answer"
             mine = tuple(group for group, members in groups.items() if name in members)
-            hosts.append(Host(name, mine, answer, at, why))
+            hosts.append(Host(name, mine, answer, asked_at, at, why))
     return Site(hosts, tuple(groups))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from fsage.agent.lustre.servercache import KEPT
@@ -81,7 +81,8 @@ def show(site: Site, target: Target, plans: list[Plan], found: list[str]) -> Non
     """Print all of it."""
     console = Terminal()
     for title, columns, lines in _tables(site, plans):
-        table = Table(*columns, title=title, title_justify="left", box=None, header_style="bold")
+        heads = (Column(name, overflow="fold") for name in columns)  # nothing is cut off
+        table = Table(*heads, title=title, title_justify="left", box=None, header_style="bold")
         for line in lines:
             table.add_row(*line)
         console.print(table)

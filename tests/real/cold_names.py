@@ -1,0 +1,84 @@
+"""Runs on the Lustre host (lustre_vm.there): a metadata cell's phases, names cold, warm and as fsage leaves them.
+
+Cold is made by umount and mount by hand, warm by looking every file up. What counts is how many requests the client
+sends its servers during a phase.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any
+
+from fsage.agent.cells import measure
+from fsage.agent.cells.phases import Phases
+from fsage.agent.hosts.attendant import measured_files
+from fsage.agent.hosts.others import Hosts
+from fsage.agent.lustre import params
+from fsage.agent.lustre.target import mount_of
+from fsage.agent.messages import token
+from fsage.agent.messages.request import Request
+from fsage.agent.states.state import remove_measured
+from fsage.agent.system import caches
+from fsage.agent.target.opening import opened
+
+
+def ours(phases: Counted, phase: dict) -> dict:
+    return Phases.drop_caches(phases, phase)
+
+
+def cold(phases: Counted, phase: dict) -> dict:
+    dropped = ours(phases, phase)
+    mount = mount_of(phases.target.spec)
+    subprocess.run(["umount", mount.point], check=True)
+    caches.drop_all_pages()
+    subprocess.run(["mount", "-t", "lustre", mount.source, mount.point], check=True)
+    return dropped
+
+
+def warm(phases: Counted, phase: dict) -> dict:
+    dropped = ours(phases, phase)
+    for path in measured_files(phases.target.mounts):
+        path.stat()
+    return dropped
+
+
+def requests() -> int:
+    """How many requests this client has sent to MDTs and OSTs."""
+    said = params.get("mdc.*.stats", "osc.*.stats").values()
+    return sum(int(count) for text in said for count in re.findall(r"^req_waittime +(\d+) ", text, re.MULTILINE))
+
+
+class Counted(Phases):
+    """Phases that count what their commands ask of the servers."""
+
+    way: Callable[[Counted, dict], dict] = staticmethod(ours)
+
+    def drop_caches(self, phase: dict) -> dict:
+        return self.way(self, phase)
+
+    def call(self, phase: dict, inherited: Sequence[int] = ()) -> dict:
+        before = requests()
+        done = super().call(phase, inherited)
+        return {**done, "requests": requests() - before}
+
+
+def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[str, list[dict]]]:
+    """Phase -> way -> {"requests", "stdout", "metadata"} of each time."""
+    target = opened(spec, request)
+    found: dict[str, dict[str, list[dict]]] = {}
+    with closing(Hosts(target.spec, target.claim, measure.hosts_of(target, request))) as hosts:
+        phases = Counted(target, hosts, None, lambda: None)
+        state = token.read(target.mounts[0])
+        for _ in range(times):
+            for way in (cold, warm, ours):
+                phases.way = way
+                taken, why = phases.run(request["cells"][0], state)
+                assert why is None, (why, taken)
+                for one in taken:
+                    kept = {key: one[key] for key in ("requests", "stdout", "metadata")}
+                    found.setdefault(one["name"], {}).setdefault(way.__name__, []).append(kept)
+                remove_measured(target, state)
+    return found

@@ -1,0 +1,45 @@
+"""Names on a real Lustre are as cold to mdtest as after umount and mount: cold, warm and ours side by side."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import lustre_vm as real
+import pytest
+from lustre_vm import LustreProject
+
+from fsage.parse import mdtest
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
+]
+STATE, FILES, TIMES = "10.00@64M", 300, 3
+ONE = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
+CELLS = {"workload": "metadata", "tool": "mdtest", "files_per_task": FILES, "iterations": 1}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
+    """A target on all of the file system."""
+    with real.at_work(tmp_path_factory.mktemp("cold")) as made:
+        yield made
+
+
+def test_names_are_as_cold_as_after_an_unmount(project: LustreProject) -> None:
+    """By the requests that reach the servers; rates are printed."""
+    project.measured(**ONE, cells=CELLS)
+    request = json.loads(project.done("fsage", "request", "small", STATE))
+    found = real.there(Path(__file__).with_name("cold_names.py"), spec=project.spec, request=request, times=TIMES)
+    sent = {name: {way: [one["requests"] for one in of] for way, of in ways.items()} for name, ways in found.items()}
+    rates = {way: [mdtest.parse(one["stdout"], "", 0).per_s for one in of] for way, of in found["stat"].items()}
+    print(sent, rates)
+    for name in ("stat", "remove"):
+        middle = {way: statistics.median(counts) for way, counts in sent[name].items()}
+        assert middle["ours"] > 0.9 * middle["cold"], sent
+        assert {one["metadata"] for one in found[name]["ours"]} == {"cold"}
+    assert statistics.median(sent["stat"]["ours"]) > 3 * statistics.median(sent["stat"]["warm"]), sent

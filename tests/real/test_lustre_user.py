@@ -1,0 +1,76 @@
+"""A user without root measures on a real Lustre: his sudo has what `fsage site --sudoers` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lustre_vm as real
+import pytest
+from lustre_vm import CONFIG, HOST, LustreProject, ssh
+
+from fsage.agent.system import privilege
+from fsage.site import sudoers
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
+]
+USER, SERVER = "fsagetest", f"{HOST}-server"
+HOME, RULES = f"/home/{USER}", "/etc/sudoers.d/fsagetest"
+ONE = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
+MAKE = f"""set -e
+useradd --create-home --shell /bin/bash {USER}
+install -d -m 700 -o {USER} -g {USER} {HOME}/.ssh
+install -m 600 -o {USER} -g {USER} -t {HOME}/.ssh /root/.ssh/*
+awk '{{ print "{SERVER},{HOST}", $1, $2 }}' /etc/ssh/ssh_host_ed25519_key.pub >>{HOME}/.ssh/known_hosts
+echo "$(hostname -I | cut -d' ' -f1) {SERVER}" >>/etc/hosts
+install -D -m 755 /dev/stdin {privilege.HELPER}
+chmod 1777 {real.MOUNT}
+"""
+UNMAKE = f"""chmod 755 {real.MOUNT}; rm -f {privilege.HELPER} {RULES}; rmdir /usr/local/libexec/fsage
+sed -i '/ {SERVER}$/d' /etc/hosts; userdel --remove {USER}"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]:
+    """His target, on all of the file system."""
+    folder = tmp_path_factory.mktemp("user")
+    first = Path(CONFIG).read_text() if CONFIG else f"Host {HOST}\n"
+    config = folder / "user.conf"
+    server = first.replace(f"Host {HOST}", f"Host {SERVER}") + "  User root\n"
+    config.write_text(server + first.replace("User root", f"User {USER}"))
+    spec = {**real.declaration(oss=[SERVER]), "home": f"{HOME}/fsage"}
+    try:
+        ssh(MAKE, stdin=sudoers.program())
+        ssh(f"install -m 440 /dev/stdin {RULES} && visudo -c -q", stdin=sudoers.rules(USER).encode())
+        with real.at_work(folder, spec, (HOST,), str(config), SERVER) as made:
+            yield made
+        assert ssh(f"ls -A {HOME}/fsage {HOME}/.ssh/fsage-ssh-* 2>/dev/null", check=False).split() == []
+    finally:
+        ssh(UNMAKE, check=False)
+
+
+def test_his_cells_are_cold_tuned_and_counted(project: LustreProject) -> None:
+    """Locks, tunables, commit and counters are asked of the helper."""
+    cells = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
+    (record,) = project.measured(**ONE, **cells, tuning={"max_rpcs_in_flight": 16}).values()
+    assert record["conditions"]["uid"] == int(ssh(f"id -u {USER}"))
+    for phase in record["phases"]:
+        assert (phase["cache_drop"], phase["metadata"], phase["cached_pages"]) == (
+            "lru_size=clear, drop_caches=3",
+            "cold",
+            0,
+        )
+    assert record["osts"]["absent"] == {} and record["osts"]["brw_stats"]
+    assert set(ssh("lctl get_param -n osc.lustre-OST*-osc-[^M]*.max_rpcs_in_flight").split()) == {"16"}
+    refused = ssh(f"su {USER} -c 'sudo -n id'; su {USER} -c 'sudo -n lctl set_param debug=0'; true", check=False)
+    assert refused == "", "his sudo has the verbs alone"
+
+
+def test_ior_is_his(project: LustreProject) -> None:
+    cells = {"cells__tool": "ior", "cells__iterations": 1, "cells__transfer_size": ["4M"]}
+    (record,) = project.measured(**ONE, **cells).values()
+    assert record["phases"][0]["argv"][0] == "mpirun" and "--allow-run-as-root" not in record["phases"][0]["argv"]
+    assert sum(record["phases"][0]["placement"]["stripes"].values()) == 2
