@@ -1,6 +1,6 @@
 """What a replica costs: 100 000 free extents on an ext4 of 16 GiB, beside a C loop that only punches them.
 
-Goal: at most 3 times as long. With --text: windows of a dumpe2fs text of 400 MB, at most 2.5 times `zcat | wc`. Wants cc.
+Goal: at most 3 times as long. With --text: windows of a text of 400 MB, at most 2.5 times `zcat | wc`. Wants cc.
 """
 
 from __future__ import annotations
