@@ -117,6 +117,24 @@ def test_the_free_space_of_an_aged_file_system_is_copied_block_by_block(aged, lo
 
 
 @root
+@pytest.mark.long
+def test_btrfs_is_a_source_and_no_target(tmp_path, local_target):
+    with small("btrfs", tmp_path / "original", size=SIZE) as original:
+        for number in range(100):
+            files.fallocate(original.point / str(number), 4 * MIB)
+        for number in range(0, 100, 3):
+            (original.point / str(number)).unlink()
+        os.sync()
+        found = free.save(str(original.point), tmp_path / "ost0012.gz")
+        again = free.read(str(tmp_path / "ost0012.gz"))
+    assert list(again.pairs()) == list(found.pairs()) and again.head == found.head
+    assert again.head.filesystem == "btrfs" and len(again.places) > 20
+    step, inputs = step_of(again.head, list(again.pairs()))
+    with pytest.raises(Failure, match="btrfs frees an extent when all of it is gone"):
+        bring(claimed_as(local_target, "btrfs"), step, inputs=inputs)
+
+
+@root
 def test_what_cannot_be_copied_is_refused_in_a_sentence_and_the_target_is_made_anew(local_target):
     spec = claimed_as(local_target, "ext4")
     head = Head(SIZE, 4096, 128 * MIB, "ext4", "a test")
