@@ -384,10 +384,13 @@ def test_age_makes_a_study_of_what_was_read_and_the_same_again_of_the_same(tmp_p
     study, said = age.prepare([str(given), str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")
     name = source.split(".")[0]
     assert f"{name}: 9.0% full" in said[0] and said[1].startswith(f"{name}_2: ")
-    made = load_study(tmp_path / "age" / f"{study}.yaml")
+    made = load_study(tmp_path / "age" / study / f"{study}.yaml")
     assert made.states.structures == 2 and len(made.states.layouts) == 2 and len(made.headline) == 2
-    assert all((tmp_path / "age" / "layouts" / layout).is_file() for layout in made.states.layouts)
-    assert age.prepare([str(given), str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")[0] == study
+    assert all((tmp_path / "age" / study / "layouts" / layout).is_file() for layout in made.states.layouts)
+    (first,) = (age.prepare([str(given), str(given)], CONFIG, tmp_path / "other", 2, tmp_path / "no claim")[:1],)
+    assert first == (study,), "wherever and by whichever process it is read"
+    packed = (tmp_path / "age" / study / "layouts" / f"{name}.gz").read_bytes()
+    assert packed[3] == 0, "no name of a file in gzip's header"
     assert age.prepare([str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")[0] != study
     with pytest.raises(ValueError, match=r"no text|begins with"):
         age.prepare([str(EVIDENCE / "README.md")], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,46 +27,52 @@ MOST_SOURCES = 100
 def prepare(
     sources: Sequence[str], studies: Path, folder: Path, samples: int, claim_copy: Path
 ) -> tuple[str, list[str]]:
-    """Write a study of the replicas of `sources` into `folder`; its name, and sentences on what was read.
+    """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
 
     It is named after what was read: the same layouts are the same study, which goes on. Raises ValueError.
     """
     if len(sources) > MOST_SOURCES:
         raise ValueError(f"{len(sources)} layouts; allowed are {MOST_SOURCES} at most")
-    (folder / PLACE).mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     digest, names, said = hashlib.sha256(f"{samples}".encode()), list[str](), list[str]()
-    for source in sources:
-        refuse_target(source, claim_copy)
-        name = _name_of(source, names)
-        before = _free_blocks(source)
-        fresh = folder / PLACE / f".{name}.{os.getpid()}.gz"
-        found = free.save(source, fresh)
-        content = hashlib.sha256(fresh.read_bytes()).hexdigest()
-        digest.update(f"{name} {content}".encode())
-        names.append(name)
-        os.replace(fresh, folder / PLACE / f"{name}-{content[:8]}.gz")
-        said.append(
-            f"{name}: {found.store['fullness_percent']:.1f}% full, {len(found.places):,} free extents, by "
-            f"{found.head.source}"
-        )
-        if before != _free_blocks(source):
-            said.append(f"{name}: it was written to while it was read, so its layout is that of no single moment")
-        names[-1] = f"{name}-{content[:8]}"
-    study = f"age_{digest.hexdigest()[:12]}"
-    block = _study_of(read_yaml(studies / f"{SHIPPED}.yaml"), study, names, samples)
-    (folder / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
+        for source in sources:
+            refuse_target(source, claim_copy)
+            name = _name_of(source, names)
+            before = _free_blocks(source)
+            layout = Path(place) / f"{name}.gz"
+            found = free.save(source, layout)
+            digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
+            names.append(name)
+            said.append(
+                f"{name}: {found.store['fullness_percent']:.1f}% full, {len(found.places):,} free extents, by "
+                f"{found.head.source}"
+            )
+            if before != _free_blocks(source):
+                said.append(f"{name}: it was written to while it was read, so its layout is that of no single moment")
+        study = f"age_{digest.hexdigest()[:12]}"
+        block = _study_of(read_yaml(studies / f"{SHIPPED}.yaml"), study, names, samples)
+        (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
+    (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
     return study, said
 
 
 def command(study: str, folder: Path, plan: Plan, inventories: Path) -> list[str]:
     """What measures the study and makes its report, as any other."""
-    places = {"studies": folder, "results": plan.results.root, "inventories": inventories, "target": plan.target.name}
+    places = {
+        "studies": folder / study,
+        "results": plan.results.root,
+        "inventories": inventories,
+        "target": plan.target.name,
+    }
     return ["snakemake", "--config", *(f"{key}={value}" for key, value in places.items()), "--", study]
 
 
 def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
     """The plan of a study that was prepared. Raises StudyError."""
-    return load_plan(folder / f"{study}.yaml", inventory, results)
+    return load_plan(folder / study / f"{study}.yaml", inventory, results)
 
 
 def refuse_target(source: str, claim_copy: Path) -> None:
@@ -93,8 +100,7 @@ def _name_of(source: str, taken: Sequence[str]) -> str:
     """What a source is called: /mnt/scratch is scratch, ost0012.txt.gz is ost0012."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", Path(source).name.split(".")[0])[:40].strip("_")
     name = name if name and name != EMPTY else "layout"
-    known = {one.rpartition("-")[0] for one in taken}
-    return next(one for one in (name, *(f"{name}_{number}" for number in range(2, 200))) if one not in known)
+    return next(one for one in (name, *(f"{name}_{number}" for number in range(2, 200))) if one not in taken)
 
 
 def _free_blocks(source: str) -> int | None:
@@ -105,15 +111,11 @@ def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int) -> d
     """The shipped study with these layouts instead of its own."""
     if not isinstance(shipped, dict) or not isinstance(shipped.get("states"), dict):
         raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
-    titles = [name.rpartition("-")[0] for name in names]
-    lines = [
-        {"label": f"age of {title}", "state": f"{name}.{COPIED}", "against": f"{name}.{JOINED}"}
-        for name, title in zip(names, titles, strict=True)
-    ]
+    lines = [{"label": f"age of {name}", "state": f"{name}.{COPIED}", "against": f"{name}.{JOINED}"} for name in names]
     return {
         **shipped,
         "name": study,
-        "title": f"The age of {', '.join(titles[:5])}{' and others' * (len(titles) > 5)}",
+        "title": f"The age of {', '.join(names[:5])}{' and others' * (len(names) > 5)}",
         "states": {**shipped["states"], "layouts": [f"{name}.gz" for name in names], "structures": samples},
         "headline": lines,
     }
