@@ -93,4 +93,5 @@ def test_every_kind_of_page_on_a_light_desktop_and_a_dark_phone(pages, tmp_path)
         seen = {page.stem: browser.look(page, axe) for page in pages}
     assert bad.requests == ["http://127.0.0.1:9/x.png"] and bad.errors and len(bad.too_wide) == 2
     assert {one.split()[0] for one in bad.violations} >= {"html-has-lang", "image-alt", "landmark-one-main"}
-    assert len(pages) == 14 and {name: one for name, one in seen.items() if one != Seen()} == {}
+    assert {"quickstart", "failed", "evidence", "site", "index", "history", "defrag"} <= seen.keys()
+    assert {name: one for name, one in seen.items() if one != Seen()} == {}
