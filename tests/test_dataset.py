@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from records import CONFIG, make_records, store
@@ -71,3 +73,29 @@ def test_what_is_no_parquet_is_refused(frame, tmp_path) -> None:
 def test_the_schema_is_written_down() -> None:
     page = subprocess.run([sys.executable, "-m", "fsage.dataset"], capture_output=True, text=True, check=True).stdout
     assert page == (ROOT / "docs/records.md").read_text(), "run: python -m fsage.dataset > docs/records.md"
+
+
+def test_the_file_tells_strangers_what_its_columns_are(frame, tmp_path) -> None:
+    dataset.write(frame, tmp_path)
+    schema = pq.read_schema(tmp_path / "records.parquet")
+    documented = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/records.md").read_text(), re.MULTILINE)
+    assert schema.names == documented == list(dataset.COLUMNS)
+    assert str(schema.field("began").type) == "timestamp[ms, tz=UTC]"
+    units = {name: (schema.field(name).metadata or {}).get(b"unit", b"").decode() for name in schema.names}
+    assert {units[name] for name in schema.names if name.endswith("_bw_mib_s")} == {"MiB/s"}
+    assert (units["deleted_share_bytes"], units["measured_bytes"], units["began"]) == ("1", "B", "")
+    assert all(schema.field(name).metadata[b"description"] for name in schema.names)
+    reserved = {"order", "group", "check", "select", "table", "user", "from", "to", "when", "where", "references"}
+    assert not reserved & set(schema.names)
+
+
+def test_a_table_of_version_5_is_read_with_its_old_names(frame, tmp_path) -> None:
+    dataset.write(frame, tmp_path)
+    later = [name for name, column in dataset.COLUMNS.items() if column.since > 5]
+    table = pq.read_table(tmp_path / "records.parquet").drop_columns(later)
+    began = table.schema.get_field_index("began")
+    table = table.set_column(began, "began", pa.array(frame["began"].tolist(), pa.string()))
+    table = table.rename_columns(["order" if name == "order_in_state" else name for name in table.column_names])
+    pq.write_table(table.replace_schema_metadata({"fsage_schema_version": "5"}), tmp_path / "records.parquet")
+    old = dataset.read(tmp_path)
+    assert old.drop(columns=later).equals(frame.drop(columns=later)) and old[later].isna().all(axis=None)

@@ -218,3 +218,13 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
         inspect(image, 0)
     found = inspect("/proc/self", 10)["stores"][0]
     assert found["absent"]["free_bytes"] == "of proc no free space is read; only of btrfs, ext4 (ldiskfs) and XFS"
+
+
+def test_where_nothing_is_read_of_the_device_statvfs_tells_how_full_it_is():
+    place = Path("/dev/shm")
+    if mounting.mount_of(place).type != "tmpfs":
+        pytest.skip("/dev/shm is no tmpfs here")
+    told, found = os.statvfs(place), inspect(str(place), 10)["stores"][0]
+    assert found["device_bytes"] == told.f_blocks * told.f_frsize and found["source"]["free"] == "statvfs: totals only"
+    assert found["used_bytes"] + found["free_bytes"] == found["device_bytes"] and 0 <= found["fullness_percent"] <= 100
+    assert found["absent"]["free_extents"].startswith("of tmpfs no free space is read") and not found["bitmap"]

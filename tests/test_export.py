@@ -10,7 +10,7 @@ import pytest
 from records import CONFIG, make_evidence, make_records, store
 
 from fsage.archive.crate import CrateError
-from fsage.archive.export import export, remake
+from fsage.archive.export import Credit, export, remake
 from fsage.plan.plan import load_plan
 
 STUDY = CONFIG / "quickstart.yaml"
@@ -58,6 +58,21 @@ def test_a_crate_describes_what_is_in_it_and_holds_no_host(crate) -> None:
     files = {str(path.relative_to(crate)) for path in crate.rglob("*") if path.is_file()}
     assert "inventories/local/group_vars/all/target.yml" in files and "inventories/local/hosts.yml" not in files
     assert any(path.startswith("results/raw") for path in files)
+
+
+def test_a_crate_names_who_measured_and_what_others_may_do(plan, tmp_path) -> None:
+    orcid = "https://orcid.org/0000-0002-1825-0097"
+    credit = Credit(f"Josiah Carberry <{orcid}>", "CC-BY-4.0")
+    crate = export(plan, STUDY, INVENTORY, tmp_path / "crate", raw=False, credit=credit)
+    graph = {entry["@id"]: entry for entry in json.loads((crate / "ro-crate-metadata.json").read_text())["@graph"]}
+    assert graph["./"]["author"] == {"@id": orcid} and graph[orcid]["name"] == "Josiah Carberry"
+    assert graph["./"]["license"] == {"@id": "https://spdx.org/licenses/CC-BY-4.0"}
+    assert graph["https://spdx.org/licenses/CC-BY-4.0"]["@type"] == "CreativeWork"
+    for wrong in ({"author": "x <http://elsewhere>"}, {"author": " "}, {"license": "free for all"}):
+        with pytest.raises(CrateError, match=f"{next(iter(wrong))} '.*': (allowed are|it is)"):
+            Credit(**wrong)
+    with pytest.raises(CrateError, match="an anonymous crate names nobody"):
+        export(plan, STUDY, INVENTORY, tmp_path / "other", without_names=True, credit=credit)
 
 
 def test_a_record_changed_by_hand_shows(crate, tmp_path) -> None:

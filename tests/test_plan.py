@@ -136,6 +136,12 @@ def test_an_observation_comes_home_once_and_never_over_another(plan):
     ]
 
 
+def test_an_inventory_that_is_not_called_as_its_target_is_refused(plan, tmp_path):
+    (tmp_path / "inventories/here").rename(tmp_path / "inventories/there")
+    with pytest.raises(StudyError, match=r"target.yml: fsage_target.name is 'here', .* folder, which is 'there'"):
+        load_plans(tmp_path / "config", tmp_path / "inventories/there", plan.results.root)
+
+
 def test_what_is_missing_is_decided_once(plan, tmp_path):
     plans = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
     noted = runs.note(plans, runs.Run(runs.identity("snakemake tiny")), tmp_path / "notes")

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import CONFIG, contents, undrawn
+from records import CONFIG, build, contents, undrawn
 from small_filesystems import MIB, small
 from states import bring
 
@@ -36,6 +36,7 @@ from fsage.agent.target.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.evidence import free, texts
 from fsage.evidence.windows import Windows
+from fsage.run import age
 from fsage.run import inputs as inputs_of
 from fsage.study.study import StudyError, load_study
 
@@ -113,6 +114,24 @@ def test_the_free_space_of_an_aged_file_system_is_copied_block_by_block(aged, lo
     joined = bring(spec, whole, inputs=inputs)["notes"]["replica"]
     assert abs(joined["found"]["free_bytes"] / noted["found"]["free_bytes"] - 1) < 0.002, "equally full"
     assert joined["found"]["free_extents"] < noted["found"]["free_extents"] / 10
+
+
+@root
+@pytest.mark.long
+def test_btrfs_is_a_source_and_no_target(tmp_path, local_target):
+    with small("btrfs", tmp_path / "original", size=SIZE) as original:
+        for number in range(100):
+            files.fallocate(original.point / str(number), 4 * MIB)
+        for number in range(0, 100, 3):
+            (original.point / str(number)).unlink()
+        os.sync()
+        found = free.save(str(original.point), tmp_path / "ost0012.gz")
+        again = free.read(str(tmp_path / "ost0012.gz"))
+    assert list(again.pairs()) == list(found.pairs()) and again.head == found.head
+    assert again.head.filesystem == "btrfs" and len(again.places) > 20
+    step, inputs = step_of(again.head, list(again.pairs()))
+    with pytest.raises(Failure, match="btrfs frees an extent when all of it is gone"):
+        bring(claimed_as(local_target, "btrfs"), step, inputs=inputs)
 
 
 @root
@@ -340,3 +359,47 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
     assert re.search(r"99\.9\d\d%", text)
     assert "With the free space of example, 72% full, writing 64 MiB at a time is" in text
     assert "equally full without holes" in text
+
+
+def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
+    """The same records once more as another layout's, whose rates in pieces are half."""
+    records = [json.loads(line) for line in (STUDIES / "replica.jsonl").read_text().splitlines()]
+    more = json.loads(json.dumps([one for one in records if one["state"] != "empty"]).replace("example", "other"))
+    for one in more:
+        if one["state"] == "other.copied":
+            one["metrics"] = {name: value / 2 for name, value in one["metrics"].items()}
+    path = tmp_path / "config" / "replica.yaml"
+    path.parent.mkdir()
+    path.write_text((CONFIG / "replica.yaml").read_text().replace("[example.gz]", "[example.gz, other.txt.zst]"))
+    page = build(load_study(path), records + more, tmp_path)
+    ranked = page[page.index("What the age of each costs") :]
+    rows = re.findall(r"<tr><t[hd]>(example|other)</t[hd]><td>([\d.]+)%</td><td>(\d+)</td>", ranked)
+    assert [row[0] for row in rows] == ["other", "example"], ranked[:1500]
+
+
+@pytest.mark.parametrize("source", ["dumpe2fs.txt", "ost.with.dots"])
+def test_age_makes_a_study_of_what_was_read_and_the_same_again_of_the_same(tmp_path, source):
+    given = tmp_path / source
+    shutil.copy(EVIDENCE / "dumpe2fs.txt", given)
+    study, said = age.prepare([str(given), str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")
+    name = source.split(".")[0]
+    assert f"{name}: 9.0% full" in said[0] and said[1].startswith(f"{name}_2: ")
+    made = load_study(tmp_path / "age" / study / f"{study}.yaml")
+    assert made.states.structures == 2 and len(made.states.layouts) == 2 and len(made.headline) == 2
+    assert all((tmp_path / "age" / study / "layouts" / layout).is_file() for layout in made.states.layouts)
+    (first,) = (age.prepare([str(given), str(given)], CONFIG, tmp_path / "other", 2, tmp_path / "no claim")[:1],)
+    assert first == (study,), "wherever and by whichever process it is read"
+    packed = (tmp_path / "age" / study / "layouts" / f"{name}.gz").read_bytes()
+    assert packed[3] == 0, "no name of a file in gzip's header"
+    assert age.prepare([str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")[0] != study
+    with pytest.raises(ValueError, match=r"no text|begins with"):
+        age.prepare([str(EVIDENCE / "README.md")], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
+
+
+@root
+def test_age_of_the_target_itself_is_refused_by_mount_device_and_image(spec):
+    target = open_target(spec)
+    for own in (target.mounts[0], target.mounts[0] / ".fsage", target.devices[0], target.claim["stores"][0]["image"]):
+        with pytest.raises(ValueError, match="is on the target itself, which is emptied to measure"):
+            age.refuse_target(str(own), target.home / "claim.json")
+    age.refuse_target("/var/tmp", target.home / "claim.json")

@@ -17,11 +17,12 @@ import fsage
 from fsage.agent.errors import Refusal
 from fsage.agent.system import places
 
+# The agent's first: the others import what looks for names in these.
 EXTENSIBLE = (
+    *(f"agent/{name}" for name in ("filesystems", "kinds", "steps", "tools")),
     "recipes",
     "workloads",
     "report",
-    *(f"agent/{name}" for name in ("filesystems", "kinds", "steps", "tools")),
 )
 
 

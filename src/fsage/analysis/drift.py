@@ -31,7 +31,7 @@ def drifts(frame: pd.DataFrame) -> Drifts:
     for measure in measures(mine):
         known = over_group(mine[mine[measure].notna()], measure, pd.Series.mean)
         known = known[known["size"] > 1]  # a sample alone is its own mean
-        for state, part in known.sort_values(["began", "order"], kind="stable").groupby("state", sort=False):
+        for state, part in known.sort_values(["began", "order_in_state"], kind="stable").groupby("state", sort=False):
             found.append((state, measure_label(measure)[0], trend(part["y"].tolist())))
     tested = [one for one in found if one[2].p is not None]
     ps = adjust_exploratory([result.p for *_, result in tested])

@@ -7,6 +7,7 @@ paths are kept (config/, inventories/, results/), so `remake` is the usual repor
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +31,23 @@ from fsage.text import untrusted
 
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 SOURCE = "#fsage"
+LICENSES = "https://spdx.org/licenses/"
+LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}")
+AUTHOR = re.compile(r"[^<>\x00-\x1f]*[^<>\s\x00-\x1f]( <https://orcid\.org/(\d{4}-){3}\d{3}[\dX]>)?")
+
+
+@dataclass(frozen=True)
+class Credit:
+    """`author`: a name, or 'NAME <https://orcid.org/0000-...>'; `license`: an SPDX identifier. Raises CrateError."""
+
+    author: str | None = None
+    license: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.author is not None and not AUTHOR.fullmatch(self.author):
+            raise CrateError(f"author {self.author!r}: allowed are NAME and 'NAME <https://orcid.org/0000-...>'")
+        if self.license is not None and not LICENSE.fullmatch(self.license):
+            raise CrateError(f"license {self.license!r}: it is an identifier of SPDX, such as CC-BY-4.0 or CC0-1.0")
 
 
 @dataclass(frozen=True)
@@ -43,22 +61,32 @@ class Remade:
 
 
 def export(
-    plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool = True, without_names: bool = False
+    plan: Plan,
+    study_file: Path,
+    inventory: Path,
+    to: Path,
+    raw: bool = True,
+    without_names: bool = False,
+    credit: Credit | None = None,
 ) -> Path:
     """Write the crate to `to`, a new folder or a new .zip; return it. Raises CrateError.
 
     Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same. `without_names`:
     stand-ins take the place of what tells of people and machines (fsage.archive.anonymous), in the report too.
+    `credit`: who measured, and what others may do with it.
     """
+    credit = credit or Credit()
     if to.exists():
         raise CrateError(f"{to} exists: name a folder or a .zip that does not")
     if not without_names:
-        return _export(plan, study_file, inventory, to, raw)
+        return _export(plan, study_file, inventory, to, raw, credit)
+    if credit.author:
+        raise CrateError(f"author {credit.author!r}: an anonymous crate names nobody; leave one of the two out")
     with tempfile.TemporaryDirectory(prefix="fsage-anonymous-") as folder:
-        return _export(*anonymous.copy(plan, study_file, inventory, Path(folder)), to, raw)
+        return _export(*anonymous.copy(plan, study_file, inventory, Path(folder)), to, raw, credit)
 
 
-def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool) -> Path:
+def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, credit: Credit) -> Path:
     frame = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
     if frame.empty:
         raise CrateError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")
@@ -66,7 +94,7 @@ def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool) 
     crate = ROCrate(version="1.1")
     crate.name = f"{plan.study.title} ({plan.study.name} on {plan.target.name})"
     crate.description = plan.study.question
-    crate.license = "not stated: ask whoever measured"
+    _give_credit(crate, credit)
     last = str(frame["began"].max())
     crate.root_dataset["datePublished"] = last  # not of now: the same records give the same crate
     crate.root_dataset["conformsTo"] = crate.add(ContextEntity(crate, PROFILE, {"@type": "CreativeWork"}))
@@ -93,6 +121,20 @@ def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool) 
             crate.write(whole)
         whole.rename(to)
     return to
+
+
+def _give_credit(crate: ROCrate, credit: Credit) -> None:
+    """Author and licence as entities of their own, as RO-Crate recommends."""
+    if credit.author:
+        name, _, orcid = credit.author.partition("<")
+        named = {"@type": "Person", "name": name.strip()}
+        crate.root_dataset["author"] = crate.add(ContextEntity(crate, orcid.rstrip(">") or "#author", named))
+    if credit.license:
+        url = f"{LICENSES}{credit.license}"
+        work = {"@type": "CreativeWork", "name": credit.license, "description": f"SPDX licence {credit.license}"}
+        crate.license = crate.add(ContextEntity(crate, url, work))
+    else:
+        crate.license = "not stated: ask whoever measured"
 
 
 def remake(crate: Path, to: Path) -> Remade:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fsage.commands.common import say
+from fsage.plan.results import Results
 
 app = typer.Typer()
 PANEL = "Any file system"
@@ -26,6 +31,32 @@ def evidence(
     from fsage.evidence.command import run
 
     run(what, as_json, html, files, save)
+
+
+@app.command(rich_help_panel=PANEL)
+def age(
+    context: typer.Context,
+    sources: Annotated[list[str], typer.Argument(help="mounts, devices, images or saved texts; several are ranked")],
+    samples: Annotated[int, typer.Option(min=1, max=99, help="of a layout larger than the target, so many")] = 1,
+    only_prepare: Annotated[bool, typer.Option("--prepare", help="write the study, and do not measure")] = False,
+) -> None:
+    """Say what the age of a file system costs here: its free space, block by block, on this machine's target.
+
+    The source is only read. The target is emptied and measured: with its free space, with as much in one run, empty.
+    """
+    from fsage.run import age as ages
+
+    where = context.obj.of(None)
+    folder = where.results / "age"
+    target = where.target().name
+    study, said = ages.prepare(sources, where.studies, folder, samples, Results(where.results, target, "").claim)
+    for line in said:
+        say(line)
+    words = ages.command(study, folder, ages.planned(study, folder, where.inventory, where.results), where.inventories)
+    if only_prepare:
+        say(f"`./run {shlex.join(words)}` measures it")
+        return
+    os.execvp(words[0], words)
 
 
 @app.command(rich_help_panel=PANEL)

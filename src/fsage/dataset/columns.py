@@ -3,7 +3,8 @@
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
 first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
 `measured_extents_of_size` and `images`; 4, `launch` and `metadata`; 5, `capacity_bytes`, `measured_position_sd` and
-`device_costs`; 6, latencies. A new version only adds columns, so an older table is still read.
+`device_costs`; 6, latencies, bytes, and `order_in_state` for `order`, which SQL
+keeps for itself. A new version only adds columns or renames them (RENAMED), so an older table is still read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,33 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SCHEMA_VERSION = 6
+
+
+RENAMED = {"order": "order_in_state"}
+"""What a column was called in tables of an older version."""
+UNITS = {
+    "_mib_s": "MiB/s",
+    "_per_s": "1/s",
+    "_bytes": "B",
+    "_mib": "MiB",
+    "_kib": "KiB",
+    "_ms": "ms",
+    "_seconds": "s",
+    "seconds_total": "s",
+    "_percent": "%",
+    "deleted_share_files": "1",
+    "deleted_share_bytes": "1",
+    "_position": "1",
+    "_position_sd": "1",
+    "_score": "1",
+}
+"""The unit of a column by the end of its name; the longest that fits counts."""
+
+
+def unit_of(name: str) -> str | None:
+    """'write_bw_mib_s' -> 'MiB/s'; None for texts and counts."""
+    ends = [end for end in UNITS if name.endswith(end)]
+    return UNITS[max(ends, key=len)] if ends else None
 
 
 class Column(NamedTuple):
@@ -30,7 +58,7 @@ COLUMNS = {
     "kind": Column(
         "str", "planned; or sentinel, reference, traced: counted apart, never pooled; unknown: not readable"
     ),
-    "order": Column("Int64", "place among the cells of its state, from 1"),
+    "order_in_state": Column("Int64", "place among the cells of its state, from 1; `order` before version 6"),
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
     "status": Column("str", "valid, failed, unsupported, skipped (by the stop rule) or unreadable"),
     "why": Column("str", "the reason, unless valid"),
@@ -70,6 +98,8 @@ COLUMNS = {
     "read_bw_mib_s": Column("float64", "bandwidth of the read phase, MiB/s"),
     "write_seconds": Column("float64", "duration of the write phase by the tool's own clock"),
     "read_seconds": Column("float64", "duration of the read phase by the tool's own clock"),
+    "write_bytes": Column("float64", "bytes that the write phase moved", 6),
+    "read_bytes": Column("float64", "bytes that the read phase moved", 6),
     **{
         f"{phase}_latency_{name}_ms": Column(
             "float64",
@@ -98,7 +128,7 @@ COLUMNS = {
         "str", "their extents by size, JSON: from so many bytes to below twice that, how many", 3
     ),
     # how
-    "began": Column("str", "when, ISO 8601, UTC"),
+    "began": Column("str", "when, UTC; in Parquet a timestamp, before version 6 a text, in the CSV ISO 8601"),
     "seconds_total": Column("float64", "duration of the cell with all that belongs to it"),
     "host": Column("str", "the host that ran the command"),
     "kernel": Column("str", "its kernel"),
@@ -127,11 +157,11 @@ def page() -> str:
             "",
             "Beside each report lie `records.parquet` and `records.csv`: the same table, a row for each record. The",
             "Parquet file's metadata has `fsage_schema_version`; this is version "
-            f"{SCHEMA_VERSION}. A new version only adds columns:",
-            "older tables are still read (`fsage.dataset.read`, `fsage compare`), with the new columns empty. What a",
-            "workload measures beside these columns follows them, as float64, with the unit in its name. In the CSV a",
-            "text that a spreadsheet would take for a formula (it begins with `=`, `+`, `-`, `@`) has an apostrophe",
-            "first.",
+            f"{SCHEMA_VERSION}. A new version adds or renames",
+            "columns: older tables are still read (`fsage.dataset.read`, `fsage compare`), with the new columns empty.",
+            "Each field's metadata has `description` and, where there is one, `unit`. What a workload measures beside",
+            "these columns follows them, as float64, with the unit in its name. In the CSV a text that a spreadsheet",
+            "would take for a formula (it begins with `=`, `+`, `-`, `@`) has an apostrophe first.",
             "",
             "| column | type | since | what |",
             "|---|---|---|---|",

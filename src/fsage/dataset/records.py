@@ -37,7 +37,7 @@ SORTED_BY = [
     "capacity_percent",
     "fragmentation_percent",
     "state",
-    "order",
+    "order_in_state",
     "cell",
     "attempt",
 ]
@@ -103,7 +103,8 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
     nominal = record["nominal"]
     varied = {key: value for key, value in params.items() if key != "iteration"}
     return {
-        **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "order", "attempt")},
+        **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "attempt")},
+        "order_in_state": record["order"],
         **{key: record[key] for key in ("status", "why", "began", "host", "kernel")},
         **{key: nominal.get(key) for key in ("recipe", "capacity_percent", "fragmentation_percent")},
         "file_size_bytes": nominal.get("file_size_bytes"),

@@ -8,10 +8,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION
+from fsage.dataset.columns import COLUMNS, RENAMED, SCHEMA_VERSION, unit_of
 from fsage.text import untrusted
 
 VERSION = b"fsage_schema_version"
+TIME, TIMESTAMP = "began", pa.timestamp("ms", "UTC")
 PARQUET = "records.parquet"
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet takes for the beginning of a formula, or goes over to find one."""
@@ -30,11 +31,24 @@ def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
     """`records.parquet` (schema version in its metadata) and `records.csv`: same table, same bytes."""
     out_dir.mkdir(parents=True, exist_ok=True)
     parquet, csv = out_dir / PARQUET, out_dir / "records.csv"
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    pq.write_table(table.replace_schema_metadata({VERSION: str(SCHEMA_VERSION)}), parquet)
+    pq.write_table(_for_strangers(pa.Table.from_pandas(frame, preserve_index=False)), parquet)
     texts = {name: _as_text(frame[name]) for name, kind in frame.dtypes.items() if pd.api.types.is_string_dtype(kind)}
     frame.assign(**texts).rename(columns=_cell).to_csv(csv, index=False, lineterminator="\n")
     return [parquet, csv]
+
+
+def _for_strangers(table: pa.Table) -> pa.Table:
+    """The version, units and meanings in metadata, and times as times; a text that is no time is missing."""
+    at = table.schema.get_field_index(TIME)
+    times = pd.to_datetime(table[TIME].to_pandas(), utc=True, format="ISO8601", errors="coerce")
+    table = table.set_column(at, TIME, pa.array(times, TIMESTAMP))
+    fields = [one.with_metadata(_about(one.name)) for one in table.schema]
+    return table.cast(pa.schema(fields, {VERSION: str(SCHEMA_VERSION)}))
+
+
+def _about(name: str) -> dict[str, str]:
+    known = {"description": COLUMNS[name].meaning if name in COLUMNS else None, "unit": unit_of(name)}
+    return {key: value for key, value in known.items() if value}
 
 
 def _as_text(column: pd.Series) -> pd.Series:
@@ -69,7 +83,7 @@ def read(path: Path) -> pd.DataFrame:
             "the table again from its records with this one"
         )
     try:
-        return _typed(table.to_pandas(), path, int(version))
+        return _typed(_as_ours(table.to_pandas()), path, int(version))
     except DatasetError:
         raise
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
@@ -89,6 +103,15 @@ def _table(path: Path) -> pa.Table:
                 f"allowed are {MOST_ROWS:,}, {MOST_COLUMNS:,} and {MOST_UNPACKED_BYTES:,}"
             )
         return file.read()
+
+
+def _as_ours(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns as they are called today, and times as texts again."""
+    frame = frame.rename(columns={old: new for old, new in RENAMED.items() if new not in frame})
+    if TIME in frame and pd.api.types.is_datetime64_any_dtype(frame[TIME]):
+        texts = frame[TIME].dt.strftime("%Y-%m-%dT%H:%M:%S.%f").str[:-3] + "Z"
+        frame = frame.assign(**{TIME: texts.astype("str")})
+    return frame
 
 
 def _typed(frame: pd.DataFrame, path: Path, version: int) -> pd.DataFrame:

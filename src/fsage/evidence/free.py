@@ -88,8 +88,11 @@ def save(what: str, path: Path) -> Free:
     free = read(what)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with gzip.GzipFile(temporary, "wb", mtime=0) if path.suffix == ".gz" else open(temporary, "wb") as out:
-            out.writelines(extents.written(free.head, free.pairs()))
+        with open(temporary, "wb") as out:
+            # The same bytes for the same layout: no name and no time in them.
+            packed = gzip.GzipFile("", "wb", fileobj=out, mtime=0) if path.suffix == ".gz" else out
+            packed.writelines(extents.written(free.head, free.pairs()))
+            packed.close()
         os.replace(temporary, path)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from error

@@ -102,8 +102,25 @@ def _of_directory(directory: Path, files_at_most: int, counting: Counting) -> St
         store = Store(mount.type, {}, {}, without(OF_DEVICE, LUSTRE_CLIENT))
     else:  # a server's target, below whose mount point nothing is to be seen
         return _of_device(mount.source, counting)
+    _add_totals(store, directory)
     _add_files(store, directory, files_at_most)
     return store
+
+
+def _add_totals(store: Store, directory: Path) -> None:
+    """What statvfs(2) tells of any file system, where nothing closer to the device told it."""
+    told = os.statvfs(directory)
+    if "device_bytes" in store.found or not told.f_blocks:
+        return
+    used = told.f_blocks - told.f_bfree
+    store.found |= {
+        "device_bytes": told.f_blocks * told.f_frsize,
+        "block_bytes": told.f_frsize,
+        "used_bytes": used * told.f_frsize,
+        "free_bytes": told.f_bfree * told.f_frsize,
+        "fullness_percent": 100 * used / told.f_blocks,
+    }
+    store.source["free"] = "statvfs: totals only"
 
 
 def _add_files(store: Store, directory: Path, files_at_most: int) -> None:

@@ -204,4 +204,9 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
 
 def load_plans(studies: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> dict[str, Plan]:
     """Plans of all studies in a folder, by name. Raises StudyError."""
+    if (name := load_target(inventory).name) != inventory.name:
+        raise StudyError(
+            f"{inventory}/group_vars/all/target.yml: fsage_target.name is {name!r}, and a target has the name of its "
+            f"inventory's folder, which is {inventory.name!r}: name one after the other"
+        )
     return {path.stem: load_plan(path, inventory, results_root, only) for path in sorted(studies.glob("*.yaml"))}

@@ -71,13 +71,13 @@ def _empty() -> State:
 def _state(states: States, layout: str, draw: int, joined: bool) -> State:
     of, holes = name_of(layout), JOINED if joined else COPIED
     sample = f"+{draw}@{states.window_groups}" if states.structures > 1 else ""
-    name, against = f"{of}.{holes}{sample}", f"{of}.{JOINED}{sample}"
+    name = f"{of}.{holes}{sample}"
+    against = f"{of}.{JOINED}" + (f"@{states.window_groups}" if sample else "")  # as reports name all samples together
     axes: dict[str, Any] = {"layout": of, "holes": holes}
     nominal = {
         "recipe": "replica",
         "axes": axes,
-        **({} if joined else {"reference": against}),
-        **({"reference": EMPTY} if joined and states.empty else {}),
+        "reference": against,
         **({"structure": draw} if states.structures > 1 else {}),
     }
     step = Replica(1, layout, joined, draw, states.window_groups, states.seed)

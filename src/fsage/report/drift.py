@@ -25,7 +25,7 @@ def section(frame: pd.DataFrame) -> Section | None:
 def _sentinels(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     """Every sample over the median of the planned ones in its group; nothing where no sentinel was taken."""
     taken = frame[(frame["status"] == "valid") & frame["kind"].isin(["planned", "sentinel"])]
-    taken = taken.sort_values(["began", "state", "order"], kind="stable")
+    taken = taken.sort_values(["began", "state", "order_in_state"], kind="stable")
     taken = taken.assign(x=range(1, len(taken) + 1))
     figures, words = [], []
     for measure in measures(taken):
@@ -64,7 +64,7 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[Course]]:
 def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     """The reads of one fixed range of the device, first and last in each state: what the layout cannot change."""
     taken = frame[(frame["status"] == "valid") & (frame["kind"] == "reference") & frame[REFERENCE].notna()]
-    taken = taken.sort_values(["began", "state", "order"], kind="stable")
+    taken = taken.sort_values(["began", "state", "order_in_state"], kind="stable")
     if taken.empty:
         return "", []
     points = taken.assign(x=range(1, len(taken) + 1), y=taken[REFERENCE] / taken[REFERENCE].median())

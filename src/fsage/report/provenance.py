@@ -51,7 +51,7 @@ def facts(
         (
             "order",
             [
-                "state by state as planned; within a state in random order (column `order`), "
+                "state by state as planned; within a state in random order (column `order_in_state`), "
                 f"drawn with the seed {study.order_seed}"
             ],
         ),

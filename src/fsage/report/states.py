@@ -13,6 +13,7 @@ from fsage.analysis.groups import samples, size_label
 from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.tables import known
+from fsage.report.view import view_of
 
 MIB = 1 << 20
 NONE = "\u2013"
@@ -58,8 +59,8 @@ def _percent(value: float) -> str:
 
 
 OF_RECORDS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
-    ("nominal", "AA, %", "capacity_percent", _number(0)),
-    ("nominal", "BB, %", "fragmentation_percent", _number(0)),
+    ("nominal", "fullness, %", "capacity_percent", _number(0)),
+    ("nominal", "deleted, %", "fragmentation_percent", _number(0)),
     ("nominal", "files of", "file_size_bytes", size_label),
     ("achieved", "filled, %", "capacity_percent_achieved", _number(2)),
     ("achieved", "deleted, % of files", "deleted_share_files", _percent),
@@ -78,8 +79,6 @@ OF_LAYOUTS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("free extents", "count", "free_extents", _number(0)),
     ("free extents", "largest, MiB", "largest_free_bytes", _number(3, MIB)),
 )
-ELSEWHERE = {"AA, %": "fullness, %", "BB, %": "deleted, %"}
-"""What AA and BB are called where the recipe is not PaF."""
 GROUPS = ("asked", "nominal", "achieved", "filler", "free extents", "measured files", "cells")
 
 
@@ -91,7 +90,7 @@ def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> State
     layouts = {state: _layout(evidence.layouts[state]) for state in planned if state in evidence.layouts}
     digests = readable.groupby("state")["layout_digest"].unique()
     rebuilt = readable.groupby("state")["rebuilt"].any()
-    names = {} if (readable["recipe"] == "paf").any() else ELSEWHERE
+    names = view_of(readable).headings
     columns = [
         *_asked(readable, planned),
         *(

@@ -10,7 +10,7 @@ import pandas as pd
 from fsage.analysis.groups import measure_label, measures, params_labels
 from fsage.analysis.missing import PlannedCell, missing
 
-OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order", "attempt", "began", "why")
+OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order_in_state", "attempt", "began", "why")
 
 
 def known(value: Any) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -21,13 +21,15 @@ class View:
     """`sections`: in their order; each takes the data and shows what these can fill, or nothing.
 
     `reference`: what a group is compared with, in words. `answer`: what stands on top; none: nothing can be said.
-    `published`: sentences on what was published beside it.
+    `published`: sentences on what was published beside it. `headings`: what columns of the table of states are called
+    in the recipe's own words.
     """
 
     sections: tuple[Callable[[Data], Section | None], ...] = ()
     reference: str = "the state that its recipe names as reference"
     answer: Callable[[Data, Any], Answer | None] = by_comparisons
     published: Callable[[Data, Sequence[Comparison]], list[str]] = lambda data, compared: []
+    headings: Mapping[str, str] = field(default_factory=dict)
 
 
 def view_of(frame: pd.DataFrame) -> View:

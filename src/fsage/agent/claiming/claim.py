@@ -10,7 +10,6 @@ from fsage.agent import containers
 from fsage.agent.claiming import calibrate
 from fsage.agent.declared.claim import Claim, ClaimedStore
 from fsage.agent.declared.spec import Spec
-from fsage.agent.hosts import probe
 from fsage.agent.system import files
 from fsage.agent.target import claims, frozen, kinds
 from fsage.agent.target.declaration import MIB, tasks_of
@@ -62,7 +61,7 @@ def new(spec: Spec, hosts: list[str], stores: list[ClaimedStore]) -> Claim:
         **claims.here(),
         "kernel": uname.release,
         "stores": stores,
-        "tools": probe.versions(spec["containers"]),
+        "tools": containers.versions(spec["containers"]),
         "containers": spec["containers"],
         "images": containers.digests(spec["containers"]),
         "tasks": tasks_of(spec),

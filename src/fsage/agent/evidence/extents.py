@@ -6,7 +6,6 @@ blocks for each free extent (the gap: since the end of the one before), and a li
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -140,12 +139,12 @@ def without(some: Extents, others: Extents) -> Extents:
     for start, end in some:
         while at < len(others) and others[at][1] <= start:
             at += 1
-        for begin, stop in itertools.islice(others, at, None):
-            if begin >= end:
-                break
-            if begin > start:
-                found.append((start, begin))
-            start = max(start, stop)
+        here = at
+        while here < len(others) and others[here][0] < end:
+            if others[here][0] > start:
+                found.append((start, others[here][0]))
+            start = max(start, others[here][1])
+            here += 1
         if start < end:
             found.append((start, end))
     return found

@@ -44,6 +44,7 @@ class Btrfs(FileSystem):
         ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
     )
     mover = DefragmentRange()
+    frees_parts = False  # of an extent, up to 128 MiB
     no_preallocation = "btrfs has no preallocation to set: the structure itself is laid out at the granularity"
 
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:

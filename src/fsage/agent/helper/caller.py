@@ -8,11 +8,14 @@ import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fsage.agent.device import cgroups, loops
 from fsage.agent.errors import Refusal
 from fsage.agent.system import files, mounting
+
+if TYPE_CHECKING:  # no module of the helper's
+    from fsage.agent.declared.claim import Image
 
 NOTES = Path("/run/fsage/devices")  # <loop device>.json: for whom it was attached, and on which file
 GROUPS = Path("/run/fsage/groups")  # <control group>.json: for whom it was made
@@ -47,7 +50,7 @@ class Caller:
             raise Refusal(f"{name} was not attached for user {self.user.pw_name}")
         return name
 
-    def image(self, given: Any) -> loops.Image:
+    def image(self, given: Any) -> Image:
         """What was said to identify an image; that it is this user's is seen when it is opened. Raises Refusal."""
         wanted = {"image": str, "dev": int, "ino": int, "bytes": int}
         if not isinstance(given, dict) or any(type(given.get(key)) is not kind for key, kind in wanted.items()):

@@ -14,6 +14,7 @@ from fsage.agent.declared.claim import Claim, ClaimedStore, Images
 from fsage.agent.declared.hosts import Asker
 from fsage.agent.declared.spec import Spec
 from fsage.agent.device import loops, models, seek
+from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import Store
@@ -154,7 +155,7 @@ class Loop(Target):
             self.claim["device_model"] = models.none(str(why))
         stats = claim.measure_empty(self)
         self.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
-        if self.claim["device_model"]["kind"] == models.Model.kind:
+        if self.claim["device_model"]["kind"] == Model.kind:
             guess_mib_s = lower_mib_s or claim.UNKNOWN_MIB_S
         else:
             guess_mib_s = self.claim["device_model"]["bytes_per_s"] * stores / MIB

@@ -92,6 +92,12 @@ class Replica(Step):
                 f"target {target.name} has {len(target.mounts)} stores of kind {target.kind}: a layout is copied onto "
                 "one file system of fsage's own (kind loop, stores: 1)"
             )
+        made_of = filesystems.of(target.filesystem or "")
+        if not made_of.frees_parts:
+            raise Failure(
+                f"target {target.name}: {made_of.title} frees an extent when all of it is gone, so a layout cannot be "
+                "punched into it; declare a target of ext4 or XFS"
+            )
         head, original = self.given(target)
         room, device_bytes = _free(target, head, self.layout)
         copied = extents.common(original, room)

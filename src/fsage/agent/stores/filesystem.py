@@ -95,6 +95,8 @@ class FileSystem(ABC):
     """What defragments its files."""
     mover: Mover | None = None
     preallocation: Preallocation | None = None
+    frees_parts = True
+    """Whether a hole that is punched into a file frees its blocks, whatever else the file still has."""
     no_preallocation = "nothing is known of its preallocation"
     """Why there is no `preallocation` to set."""
 

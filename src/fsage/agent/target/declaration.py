@@ -43,12 +43,6 @@ DEFAULTS: dict[str, Any] = {
     "run_as": None,
     "lustre": None,
 }
-ALLOWED = {
-    "kind": tuple(kinds.names()),
-    "filesystem": tuple(filesystems.names()),
-    "allocator_reset": ("remount", "none"),
-    "launcher": get_args(Launcher),
-}
 
 
 def complete(spec: Mapping[str, Any]) -> Spec:
@@ -62,7 +56,7 @@ def complete(spec: Mapping[str, Any]) -> Spec:
         )
     if full["run_as"] is not None and not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", str(full["run_as"])):
         raise Refusal(f"fsage_target.run_as is {full['run_as']!r}: the name of a user is wanted")
-    for key, choices in ALLOWED.items():
+    for key, choices in _allowed().items():
         if full[key] not in choices:
             near = difflib.get_close_matches(str(full[key]), choices, 1, 0)
             raise Refusal(
@@ -85,6 +79,16 @@ def complete(spec: Mapping[str, Any]) -> Spec:
         if full[key] is not None:
             full[key] = path(f"fsage_target.{key}", full[key])
     return cast(Spec, full)
+
+
+def _allowed() -> dict[str, tuple[str, ...]]:
+    """What a key may be, where that is one of some words; an extension may have more of them."""
+    return {
+        "kind": tuple(kinds.names()),
+        "filesystem": tuple(filesystems.names()),
+        "allocator_reset": ("remount", "none"),
+        "launcher": get_args(Launcher),
+    }
 
 
 def lustre_of(spec: Spec) -> LustreSpec:

@@ -42,4 +42,5 @@ VIEW = View(
     reference="the unfragmented state of lowest capacity with the same parameters",
     answer=answer,
     published=published,
+    headings={"fullness, %": "AA, %", "deleted, %": "BB, %"},
 )

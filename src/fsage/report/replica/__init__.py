@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fsage.report.replica.answer import answer
 from fsage.report.replica.maps import agreement, maps
+from fsage.report.replica.ranking import ranking
 from fsage.report.view import View
 
 VIEW = View(
-    (maps, agreement),
-    reference="as much free space in one run; that itself with the empty target",
+    (ranking, maps, agreement),
+    reference="as much free space in one run",
     answer=answer,
 )

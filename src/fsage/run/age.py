@@ -1,0 +1,121 @@
+"""What the age of file systems costs here: their layouts read, and a study of replicas made of the shipped one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fsage.evidence import free
+from fsage.plan.plan import Plan, load_plan
+from fsage.plan.target import load_claim
+from fsage.recipes.replica import COPIED, EMPTY, JOINED
+from fsage.run.inputs import PLACE
+from fsage.study.study import read_yaml
+from fsage.text.strict import show
+
+SHIPPED = "replica"
+MOST_SOURCES = 100
+
+
+def prepare(
+    sources: Sequence[str], studies: Path, folder: Path, samples: int, claim_copy: Path
+) -> tuple[str, list[str]]:
+    """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
+
+    It is named after what was read: the same layouts are the same study, which goes on. Raises ValueError.
+    """
+    if len(sources) > MOST_SOURCES:
+        raise ValueError(f"{len(sources)} layouts; allowed are {MOST_SOURCES} at most")
+    folder.mkdir(parents=True, exist_ok=True)
+    digest, names, said = hashlib.sha256(f"{samples}".encode()), list[str](), list[str]()
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
+        for source in sources:
+            refuse_target(source, claim_copy)
+            name = _name_of(source, names)
+            before = _free_blocks(source)
+            layout = Path(place) / f"{name}.gz"
+            found = free.save(source, layout)
+            digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
+            names.append(name)
+            said.append(
+                f"{name}: {found.store['fullness_percent']:.1f}% full, {len(found.places):,} free extents, by "
+                f"{found.head.source}"
+            )
+            if before != _free_blocks(source):
+                said.append(f"{name}: it was written to while it was read, so its layout is that of no single moment")
+        study = f"age_{digest.hexdigest()[:12]}"
+        block = _study_of(read_yaml(studies / f"{SHIPPED}.yaml"), study, names, samples)
+        (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
+    (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+    return study, said
+
+
+def command(study: str, folder: Path, plan: Plan, inventories: Path) -> list[str]:
+    """What measures the study and makes its report, as any other."""
+    places = {
+        "studies": folder / study,
+        "results": plan.results.root,
+        "inventories": inventories,
+        "target": plan.target.name,
+    }
+    return ["snakemake", "--config", *(f"{key}={value}" for key, value in places.items()), "--", study]
+
+
+def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
+    """The plan of a study that was prepared. Raises StudyError."""
+    return load_plan(folder / study / f"{study}.yaml", inventory, results)
+
+
+def refuse_target(source: str, claim_copy: Path) -> None:
+    """Raise ValueError where `source`, if it is there, is the target itself, which is to be emptied."""
+    claim = load_claim(claim_copy)
+    for store in claim["stores"] if claim else ():
+        own = [Path(str(place)) for place in (store.get("mount"), store.get("image")) if place]
+        try:
+            there = os.stat(source)
+            same = [there, *(os.stat(image) for image in _behind(there.st_rdev))]
+        except OSError:
+            return
+        inside = any(one.is_mount() and one.stat().st_dev in (there.st_dev, there.st_rdev) for one in own)
+        if inside or any(one.exists() and os.path.samestat(it, one.stat()) for one in own for it in same):
+            raise ValueError(f"{source} is on the target itself, which is emptied to measure: nothing was touched")
+
+
+def _behind(device: int) -> list[Path]:
+    """The image of a loop device, by its number."""
+    backing = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file")
+    return [Path(backing.read_text(encoding="utf-8").strip())] if backing.exists() else []
+
+
+def _name_of(source: str, taken: Sequence[str]) -> str:
+    """What a source is called: /mnt/scratch is scratch, ost0012.txt.gz is ost0012."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", Path(source).name.split(".")[0])[:40].strip("_")
+    name = name if name and name != EMPTY else "layout"
+    return next(one for one in (name, *(f"{name}_{number}" for number in range(2, 200))) if one not in taken)
+
+
+def _free_blocks(source: str) -> int | None:
+    return os.statvfs(source).f_bfree if os.path.isdir(source) else None
+
+
+def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int) -> dict[str, Any]:
+    """The shipped study with these layouts instead of its own."""
+    if not isinstance(shipped, dict) or not isinstance(shipped.get("states"), dict):
+        raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
+    lines = [{"label": f"age of {name}", "state": f"{name}.{COPIED}", "against": f"{name}.{JOINED}"} for name in names]
+    return {
+        **shipped,
+        "name": study,
+        "title": f"The age of {', '.join(names[:5])}{' and others' * (len(names) > 5)}",
+        "states": {**shipped["states"], "layouts": [f"{name}.gz" for name in names], "structures": samples},
+        "headline": lines,
+    }
