@@ -37,7 +37,9 @@ def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch
     (tmp_path / "lfs").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(space, "ANSWER_S", 0.2)
-    with pytest.raises(Failure, match="`lfs df /mnt/lustre` did not end within 0.2 s: an OST or MDT does not answer; "):
+    with pytest.raises(
+        Failure, match=r"`lfs df /mnt/lustre` did not end within 0\.2 s: an OST or MDT does not answer; "
+    ):
         space.osts(Path("/mnt/lustre"))
 
 
