@@ -32,6 +32,17 @@ def test_lfs_df_that_misses_an_ost_is_never_taken_for_less_capacity() -> None:
         space.parse(silent)
 
 
+def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lfs").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "lfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(space, "ANSWER_S", 0.2)
+    with pytest.raises(
+        Failure, match=r"`lfs df /mnt/lustre` did not end within 0\.2 s: an OST or MDT does not answer; "
+    ):
+        space.osts(Path("/mnt/lustre"))
+
+
 LOOKS = [answer["stdout"] for answer in session("enospc_one_ost.txt")["lfs df /mnt/lustre"]]
 EMPTY = {"lustre-OST0000": 1392 * KIB, "lustre-OST0001": 1392 * KIB}
 PLACE = Path("/mnt/lustre")

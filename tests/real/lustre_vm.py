@@ -14,12 +14,12 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
-from project import Project, make_project
+from project import Project, kill_group, make_project
 
 from fsage.agent.system.library import BOOT, packed, sent
 
@@ -51,10 +51,10 @@ def there(program: Path, **given: Any) -> Any:
     return json.loads(said)
 
 
-def once_written(then: str, patience_s: int = 250) -> None:
+def once_written(then: str, patience_s: int = 900) -> None:
     """Run a shell line on the Lustre host as soon as a cell has written something."""
     written = f"find {MOUNT}/fsage/measured -type f -size +0 2>/dev/null | grep -q ."
-    ssh(f"timeout {patience_s} sh -c 'until {written}; do sleep 0.2; done' && {then}")
+    ssh(f"timeout {patience_s} sh -c 'until {written}; do sleep 0.2; done' && {then}", timeout=patience_s + 300)
 
 
 def used_mib() -> dict[str, float]:
@@ -74,6 +74,12 @@ def tables() -> dict[str, str]:
 @dataclass
 class LustreProject(Project):
     """A clone whose target is on the Lustre of that host."""
+
+    started: list[subprocess.Popen] = field(default_factory=list)
+
+    def start(self, *argv: str) -> subprocess.Popen:
+        self.started.append(super().start(*argv))
+        return self.started[-1]
 
     def run(self, *argv: str, timeout: float = 1500) -> subprocess.CompletedProcess[str]:
         return super().run(*argv, timeout=timeout)
@@ -194,6 +200,9 @@ def at_work(
         made.done(*made.playing("local_target.yml", "claim.yml"))
         yield made
     finally:
+        for process in made.started:  # of a test that failed
+            if process.poll() is None:
+                kill_group(process)
         made.done(*made.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
         shutil.rmtree(made.env["ANSIBLE_SSH_CONTROL_PATH_DIR"], ignore_errors=True)
     assert ssh(f"ls -A {MOUNT}").split() == []

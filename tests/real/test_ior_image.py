@@ -50,6 +50,7 @@ def test_an_image_of_a_release_measures(images: Images, local_target: dict, tmp_
     """%test has run both tools, or ior of the release that has no mdtest."""
     definition = tmp_path / "ior.def"
     definition.write_text((ROOT / "envs/ior.def").read_text().replace("{{ SOURCE }}", str(release(version, tmp_path))))
+    (images.folder / "ior.sif").unlink(missing_ok=True)
     images.build("ior", definition)
     project = make_project(tmp_path / "clone", local_target)
     project.write_target(containers=str(images.folder), launcher="openmpi", scale={"file_size": 0.125, "tasks": 2})

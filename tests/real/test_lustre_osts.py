@@ -90,7 +90,7 @@ def test_an_ost_that_is_lost_and_comes_back(project: LustreProject) -> None:
     ssh(f"umount -f {POINT}")
     try:
         said = project.fails("snakemake", *real.ALL)
-        assert "OST0000" in said, said[-3000:]
+        assert "OST0000" in said or "does not answer" in said, said[-3000:]
     finally:
         ssh(f"mount -t lustre {DEVICE} {POINT} && sleep 10")
     valid_again(project)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Optional
 
 from fsage.agent.errors import Failure
-from fsage.agent.system.shell import run
+from fsage.agent.system.shell import Silent, run
 from fsage.agent.target.free import Ost, Wrong, nothing
 
 LINE = re.compile(
@@ -22,6 +22,7 @@ SUMMARY = "filesystem_summary:"
 # A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
 LOOK_EVERY_S = 1.1
 PENDING_EVERY_S = 0.1
+ANSWER_S = 120.0  # for ever `lfs df` waits for an OST that is lost (seen on 2.17)
 FREES_PATIENCE_S = 300.0
 STILL_S = 20.0  # nothing was freed for so long, although the servers synchronised: then nothing more will be
 UNSEEN_S = 10.0  # so long it takes at most where no server can be asked to synchronise
@@ -53,7 +54,10 @@ def parse(text: str) -> list[Ost]:
 
 def osts(mount: Path) -> list[Ost]:
     """The OSTs of the file system mounted at `mount`. Raises Failure."""
-    return parse(run(["lfs", "df", str(mount)]).stdout)
+    try:
+        return parse(run(["lfs", "df", str(mount)], timeout=ANSWER_S).stdout)
+    except Silent as why:
+        raise Failure(f"{why}: an OST or MDT does not answer; `lfs check servers` names it") from why
 
 
 def fullness(found: list[Ost]) -> dict[str, dict[str, float]]:

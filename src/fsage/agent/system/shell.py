@@ -14,6 +14,10 @@ SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 """The front of a command for another host; nobody is there to type a password."""
 
 
+class Silent(Failure):
+    """A command that did not end in time."""
+
+
 def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subprocess.CompletedProcess[str]:
     """Run `argv` without a shell, standard input closed, messages in English; return the completed process.
 
@@ -28,7 +32,7 @@ def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subproce
     except FileNotFoundError as error:
         raise Failure(f"{argv[0]}: no such program on {os.uname().nodename} (wanted for: {command})") from error
     except subprocess.TimeoutExpired as error:
-        raise Failure(f"`{command}` did not end within {error.timeout} s") from error
+        raise Silent(f"`{command}` did not end within {error.timeout} s") from error
     if done.returncode not in ok:
         said = (done.stderr or done.stdout).strip() or "(it said nothing)"
         raise Failure(f"`{command}` ended with status {done.returncode}: {said}")
