@@ -40,7 +40,7 @@ MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]
 MAKE_NOTHING = {"fragment", "delete_files", "free_reserved_run", "defragment"}
 TAKE_ALL = {"replica"}
-"""Fill what is fsage's own to the last block, by Room.rest, and are refused on anything else (tests/test_replica.py)."""
+"""Fill what is fsage's own to the last block, by Room.rest; refused on anything else (tests/test_replica.py)."""
 OSTS_MIB = (60, 90, 120)
 SEGMENTS = [[8 * MIB, 1, MIB], [None, 2, MIB]]
 
