@@ -40,7 +40,7 @@ MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]
 MAKE_NOTHING = {"fragment", "delete_files", "free_reserved_run", "defragment"}
 TAKE_ALL = {"replica"}
-"""Fill what is fsage's own to the last block, by Room.rest; refused on anything else (tests/test_replica.py)."""
+"""Fill what is fsage's own to the last block, by Room.rest, and are refused on anything else."""
 OSTS_MIB = (60, 90, 120)
 SEGMENTS = [[8 * MIB, 1, MIB], [None, 2, MIB]]
 
@@ -209,6 +209,15 @@ def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> N
         assert (free.f_bfree - now.f_bfree) * free.f_frsize <= target.capacity_bytes + home + 4 * MIB
 
     held()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("of", ["directory", "lustre"])
+def test_what_fills_all_is_refused_on_what_is_not_of_fsage_alone(of: str, place: Place) -> None:
+    target = place.target(of, 60 * MIB)
+    with pytest.raises(Failure, match="onto one file system of fsage's own"):
+        replica.Replica(1, "ost0012.txt.gz", False, 1, 16, 67005).work(target, [], ALONE, lambda: None)
+    assert not list((place.point / "target").rglob("*.*")) and not (place.point / "target/filler").exists()
 
 
 @pytest.mark.root
