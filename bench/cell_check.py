@@ -11,7 +11,7 @@ from fsage.agent import structure
 from fsage.agent.messages import token
 from fsage.agent.states import state
 from fsage.agent.states.fingerprint import digest, fingerprint
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 
 SIZES_MIB = (64, 33, 8, 1)
 

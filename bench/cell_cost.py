@@ -20,7 +20,7 @@ from target import loop_target
 from fsage.agent import structure
 from fsage.agent.cells import measure
 from fsage.agent.states import state
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.workloads import sequential
 
 CELLS = 35  # of one state of Series 1

@@ -27,7 +27,7 @@ from fsage.agent.steps import replica
 from fsage.agent.structure import files
 from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import ALONE
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.evidence.free import read
 from fsage.evidence.windows import Windows
 

@@ -11,8 +11,8 @@ from fsage.agent.device import loops
 from fsage.agent.kinds.loop import Loop
 from fsage.agent.system import files, mounting
 from fsage.agent.system.shell import run
-from fsage.agent.target.opening import open_target
-from fsage.agent.target.target import Target
+from fsage.agent.targets.opening import open_target
+from fsage.agent.targets.target import Target
 from fsage.agent.verbs import claim, create
 
 Spec = dict[str, Any]

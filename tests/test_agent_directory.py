@@ -14,8 +14,8 @@ import pytest
 from fsage.agent.claiming import calibrate
 from fsage.agent.errors import Refusal
 from fsage.agent.system import space
-from fsage.agent.target.declaration import GIB, MIB, complete
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.declaration import GIB, MIB, complete
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.workloads import sequential
 

@@ -18,8 +18,8 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.outside.undo import undo
 from fsage.agent.system import files, journal, mounting
 from fsage.agent.system.mounting import Mount, mounts
-from fsage.agent.target.declaration import MIB
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.declaration import MIB
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 
 Spec = dict[str, Any]

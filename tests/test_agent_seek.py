@@ -22,9 +22,9 @@ from fsage.agent.device import loops, seek, seekdisk
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.system import files, journal, mounting
 from fsage.agent.system.library import BOOT, packed, sent
-from fsage.agent.target.declaration import MIB
-from fsage.agent.target.opening import open_target
-from fsage.agent.target.target import Target
+from fsage.agent.targets.declaration import MIB
+from fsage.agent.targets.opening import open_target
+from fsage.agent.targets.target import Target
 from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root

@@ -19,8 +19,8 @@ from fsage.agent.kinds import loop
 from fsage.agent.stores import filesystems
 from fsage.agent.system import files, mounting
 from fsage.agent.system.shell import run
-from fsage.agent.target.declaration import GIB, MIB
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.declaration import GIB, MIB
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root

@@ -18,8 +18,8 @@ from fsage.agent.states import state
 from fsage.agent.stores import filesystems
 from fsage.agent.system import files, mounting
 from fsage.agent.system.shell import run
-from fsage.agent.target import lease
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets import lease
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 
 root = pytest.mark.root

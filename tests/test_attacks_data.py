@@ -18,7 +18,7 @@ from sent import CLAIM, STUDY, bundle, observation
 from test_playbooks import BIN, ROOT, ansible, inventory_of, request
 
 from fsage.agent.errors import Refusal
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create, tune
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan

@@ -19,7 +19,7 @@ from fsage.agent.databases import blastdb
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.structure import striping
 from fsage.agent.structure.step import ALONE, Step
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.matrix import patterns
 from fsage.parse import BadOutput, blastn

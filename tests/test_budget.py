@@ -31,8 +31,8 @@ from fsage.agent.steps import contended_files, database, replica
 from fsage.agent.structure import eviction, files, striping
 from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import ALONE, Step
-from fsage.agent.target import kinds
-from fsage.agent.target.target import Target
+from fsage.agent.targets import kinds
+from fsage.agent.targets.target import Target
 from fsage.agent.verbs import claim, create
 from fsage.records.record import make_record
 
@@ -94,6 +94,7 @@ class Place:
         self.point, self.used_mib = point, [0] * len(OSTS_MIB)
         self.stripe_count = 1
         monkeypatch.setattr(space, "LOOK_EVERY_S", 0.0)
+        monkeypatch.setattr(space, "UNSEEN_S", 0.0)
         monkeypatch.setattr(space, "osts", self.osts)
         monkeypatch.setattr(stripes, "of", self.lying)
         monkeypatch.setattr(stripes, "set_on", lambda *_: None)
@@ -257,6 +258,20 @@ def test_a_target_that_cannot_be_filled_is_not_full(place: Place, monkeypatch: p
     monkeypatch.setattr(os, "posix_fallocate", nothing)
     with pytest.raises(Failure, match=r"/rest: 0 of \d+ bytes were had, then there was no space; the target is not fu"):
         Room(target).rest(place.point / "target/filler/rest")
+
+
+@pytest.mark.root
+def test_what_files_that_grow_at_once_were_promised_is_counted_before_they_have_it(place: Place) -> None:
+    target = place.target("lustre", 200 * MIB)
+    (place.point / "target/filler").mkdir()
+    names = (place.point / f"target/filler/{number}" for number in range(99))
+    first, second = [path for path in names if place.lying(path)[0].osts == (0,)][:2]
+    with pytest.raises(Failure, match=r"of it would lie on OST0, which has \d+ left for target files beside what"):
+        Room(target).in_turns([first, second], [35 * MIB] * 2, MIB, "fallocate", lambda: None)
+    room = Room(target)
+    room.in_turns([first], [35 * MIB], MIB, "fallocate", lambda: None)
+    room.in_turns([second], [20 * MIB], MIB, "fallocate", lambda: None)
+    assert place.osts(place.point)[0].available_bytes >= 0
 
 
 @pytest.mark.root

@@ -19,10 +19,11 @@ from local_targets import claimed
 from fsage.agent.cells.phases import Phases
 from fsage.agent.hosts.attendant import measured_files
 from fsage.agent.hosts.others import Hosts, of
+from fsage.agent.messages.token import Token
 from fsage.agent.states.state import remove_measured
 from fsage.agent.stores import filesystems
 from fsage.agent.system import caches, mounting
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 from fsage.workloads import metadata
 
 FILES, MANY_FILES, TIMES, WARM_TIMES = 3000, 20_000, 5, 3
@@ -75,10 +76,13 @@ def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Measu
         yield Measured(target, hosts, None, lambda: None)
 
 
+TOKEN = Token("claim", "ready", 1, "instance", "")
+
+
 def run(phases: Measured, way: Callable, commands: list[dict]) -> dict[str, dict]:
     """The phases of a cell by name, caches dropped in that way."""
     phases.way = way
-    taken, why = phases.run({"phases": commands}, {})
+    taken, why = phases.run({"phases": commands}, TOKEN)
     assert why is None, (why, taken)
     remove_measured(phases.target)
     return {phase["name"]: phase for phase in taken}

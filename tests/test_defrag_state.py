@@ -16,7 +16,7 @@ from fsage.agent.states import state
 from fsage.agent.steps import defragment
 from fsage.agent.structure.files import path_of
 from fsage.agent.system.files import read_json
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root

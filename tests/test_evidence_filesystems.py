@@ -18,8 +18,8 @@ from fsage.agent.states.fingerprint import layout_of
 from fsage.agent.stores import filesystems
 from fsage.agent.structure import fillers
 from fsage.agent.system import mounting
-from fsage.agent.target.opening import open_target
-from fsage.agent.target.target import Target
+from fsage.agent.targets.opening import open_target
+from fsage.agent.targets.target import Target
 from fsage.agent.verbs import claim, create
 from fsage.evidence import texts
 from fsage.evidence.inspect import inspect

@@ -13,10 +13,10 @@ from workload_cells import ALL
 
 from fsage.agent.errors import Refusal
 from fsage.agent.kinds import lustre
-from fsage.agent.target import frozen
-from fsage.agent.target.declaration import DEFAULTS, complete
-from fsage.agent.target.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets import frozen
+from fsage.agent.targets.declaration import DEFAULTS, complete
+from fsage.agent.targets.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.plan.plan import load_plan
 from fsage.run import request as requests

@@ -12,7 +12,7 @@ import pytest
 from fsage.agent.errors import Refusal
 from fsage.agent.hosts import alike, attendant, others
 from fsage.agent.hosts.others import Hosts
-from fsage.agent.target.declaration import complete
+from fsage.agent.targets.declaration import complete
 from fsage.agent.verbs import claim, create
 
 # Another host is a Python of this machine that was told something else than the truth.

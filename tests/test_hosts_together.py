@@ -21,8 +21,8 @@ from fsage.agent import typed
 from fsage.agent.cells import measure
 from fsage.agent.hosts import others
 from fsage.agent.steps.populate import Populate
-from fsage.agent.target import lease
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets import lease
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.records.record import make_record
 from fsage.workloads import metadata, sequential

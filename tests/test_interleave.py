@@ -15,7 +15,7 @@ from fsage.agent.states import state
 from fsage.agent.steps import delete_files, interleave
 from fsage.agent.structure.files import path_of
 from fsage.agent.structure.step import Step
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 
 FILES = 5

@@ -22,8 +22,8 @@ from fsage.agent.outside import groups, of_cells, scheduler
 from fsage.agent.states import state
 from fsage.agent.system import journal
 from fsage.agent.system.files import read_json
-from fsage.agent.target.opening import open_target
-from fsage.agent.target.target import Target
+from fsage.agent.targets.opening import open_target
+from fsage.agent.targets.target import Target
 from fsage.agent.verbs import claim, create, recover
 
 pytestmark = pytest.mark.root

@@ -16,7 +16,7 @@ from fsage.agent.kinds.lustre import Lustre
 from fsage.agent.lustre import cold, servers
 from fsage.agent.states import state
 from fsage.agent.steps.populate import Populate
-from fsage.agent.target.declaration import complete
+from fsage.agent.targets.declaration import complete
 from fsage.agent.verbs import claim
 
 pytestmark = pytest.mark.root

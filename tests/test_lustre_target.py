@@ -17,7 +17,7 @@ from fsage.agent.lustre import servers
 from fsage.agent.states import state
 from fsage.agent.steps.populate import Populate
 from fsage.agent.structure.step import Shard
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.agent.verbs.leave import leave
 from fsage.run.runs import identity

@@ -19,8 +19,8 @@ from fsage.agent.evidence import fiemap
 from fsage.agent.states import state
 from fsage.agent.steps.populate import Populate
 from fsage.agent.system import caches
-from fsage.agent.target import lease
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets import lease
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.records.record import make_record
 from fsage.workloads import Unsupported, device_range, metadata, sequential

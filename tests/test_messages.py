@@ -33,7 +33,7 @@ from fsage.agent.errors import Refusal
 from fsage.agent.hosts import alike, answers
 from fsage.agent.lustre import osts
 from fsage.agent.message import DEPTH, Unacceptable
-from fsage.agent.target import lease
+from fsage.agent.targets import lease
 from fsage.agent.verbs import asked as taken
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan

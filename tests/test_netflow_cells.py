@@ -12,7 +12,7 @@ from striped import osts_of, step
 
 from fsage import workloads
 from fsage.agent.cells import measure
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 
 NETFLOW = workloads.load("netflow")
 

@@ -13,7 +13,7 @@ from fsage.agent import structure
 from fsage.agent.device import models
 from fsage.agent.stores import filesystems
 from fsage.agent.system import privilege
-from fsage.agent.target import kinds
+from fsage.agent.targets import kinds
 
 SOURCE = Path(__file__).resolve().parents[1] / "src/fsage"
 
@@ -73,7 +73,7 @@ def test_what_depends_on_the_file_system_is_in_its_type():
 def test_what_depends_on_the_kind_of_target_is_in_its_type():
     """Lustre has a package of its own; `directory` and `loop` are words of other things too, such as options."""
     found = branches(set(kinds.names()), "agent/kinds/*.py")
-    words = {"agent/target/declaration.py", "agent/target/frozen.py", "agent/lustre/mounts.py", "evidence/inspect.py"}
+    words = {"agent/targets/declaration.py", "agent/targets/frozen.py", "agent/lustre/mounts.py", "evidence/inspect.py"}
     assert found.keys() <= words, found
 
 

@@ -24,8 +24,8 @@ from fsage.agent.states import state
 from fsage.agent.structure.files import make_room
 from fsage.agent.system import files, mounting, places
 from fsage.agent.system.library import BOOT, packed, sent
-from fsage.agent.target import directories, lease
-from fsage.agent.target.declaration import complete
+from fsage.agent.targets import directories, lease
+from fsage.agent.targets.declaration import complete
 from fsage.agent.verbs import claim, create
 from fsage.plan.target import load_target
 from fsage.study.study import StudyError

@@ -22,7 +22,7 @@ import yaml
 from fsage.agent import structure
 from fsage.agent.messages import token
 from fsage.agent.system.library import packed
-from fsage.agent.target.lease import machine, start_of
+from fsage.agent.targets.lease import machine, start_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

@@ -22,8 +22,8 @@ from fsage.agent.filesystems.xfs import ExtentSize
 from fsage.agent.lustre import prealloc as ldiskfs
 from fsage.agent.lustre import prealloc_ask
 from fsage.agent.system import files
-from fsage.agent.target.declaration import MIB
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.declaration import MIB
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create, prealloc
 
 ROOT = Path(__file__).resolve().parents[1]

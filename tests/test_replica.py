@@ -32,7 +32,7 @@ from fsage.agent.evidence.extents import Extents, Head
 from fsage.agent.evidence.store import NotThisText
 from fsage.agent.steps.replica import Replica
 from fsage.agent.structure import files
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.evidence import free, texts
 from fsage.evidence.windows import Windows

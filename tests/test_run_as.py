@@ -25,7 +25,7 @@ from fsage.agent.states.state import remove_measured
 from fsage.agent.steps.populate import Populate
 from fsage.agent.structure.step import Step
 from fsage.agent.system import commands
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.workloads import metadata, netflow, sequential
 from fsage.workloads._shared import mpirun

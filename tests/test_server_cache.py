@@ -12,8 +12,8 @@ from lustre_site import Site, lustre_target
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import Hosts, Lost
 from fsage.agent.lustre import servercache
-from fsage.agent.target import lease
-from fsage.agent.target.declaration import complete
+from fsage.agent.targets import lease
+from fsage.agent.targets.declaration import complete
 from fsage.agent.verbs import recover
 
 pytestmark = pytest.mark.root

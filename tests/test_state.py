@@ -17,8 +17,8 @@ from fsage.agent.states import state
 from fsage.agent.states.fingerprint import digest
 from fsage.agent.steps.fragment import doomed
 from fsage.agent.structure import files
-from fsage.agent.target.opening import open_target
-from fsage.agent.target.target import Target
+from fsage.agent.targets.opening import open_target
+from fsage.agent.targets.target import Target
 from fsage.agent.verbs import claim, create
 
 pytestmark = pytest.mark.root

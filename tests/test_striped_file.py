@@ -14,7 +14,7 @@ from fsage import recipes, workloads
 from fsage.agent.cells import measure
 from fsage.agent.errors import Refusal
 from fsage.agent.structure import striping
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 from fsage.matrix import patterns
 from fsage.study.study import StudyError, load_study

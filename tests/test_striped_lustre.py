@@ -28,7 +28,7 @@ from fsage.agent.steps.stripe import Stripe
 from fsage.agent.structure import eviction
 from fsage.agent.structure.striping import Nominal, Segment
 from fsage.agent.system import caches
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim
 
 MIB = 1 << 20

@@ -14,7 +14,7 @@ from fsage.agent.evidence import fiemap
 from fsage.agent.outside import trace
 from fsage.agent.outside.undo import undo
 from fsage.agent.system import journal, mounting
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ import yaml
 
 from fsage.agent.device import queue
 from fsage.agent.errors import Refusal
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create, tune, tuning
 from fsage.study.study import StudyError, load_study
 

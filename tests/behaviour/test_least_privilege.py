@@ -24,7 +24,7 @@ from session import PREFIX
 from fsage.agent import helper
 from fsage.agent.device import cgroups, iocost, loops
 from fsage.agent.system import privilege
-from fsage.agent.target.declaration import MIB
+from fsage.agent.targets.declaration import MIB
 from fsage.site import sudoers
 
 UID = 54321

@@ -22,7 +22,7 @@ from fsage.agent.messages import token
 from fsage.agent.messages.request import Request
 from fsage.agent.states.state import remove_measured
 from fsage.agent.system import caches
-from fsage.agent.target.opening import opened
+from fsage.agent.targets.opening import opened
 
 
 def ours(phases: Counted, phase: dict) -> dict:

@@ -30,7 +30,7 @@ from fsage.agent import message
 from fsage.agent.errors import Refusal
 from fsage.agent.system import places
 from fsage.agent.system.library import BOOT, packed, sent
-from fsage.agent.target import lease
+from fsage.agent.targets import lease
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 PYTHON = "/usr/bin/python3"

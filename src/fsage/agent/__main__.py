@@ -28,8 +28,8 @@ from fsage.agent.outside import of_cells
 from fsage.agent.states import state
 from fsage.agent.structure.step import Shard
 from fsage.agent.system import namespace, privilege
-from fsage.agent.target import kinds, lease
-from fsage.agent.target.declaration import DEFAULTS, complete, home_of
+from fsage.agent.targets import kinds, lease
+from fsage.agent.targets.declaration import DEFAULTS, complete, home_of
 from fsage.agent.verbs import asked, claim, create, prealloc, recover, tune
 from fsage.agent.verbs.leave import leave
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
 from fsage.agent.declared.claim import Claim
-from fsage.agent.target.frozen import as_declared
+from fsage.agent.targets.frozen import as_declared
 from fsage.plan.results import Results
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p

@@ -13,8 +13,8 @@ from fsage.agent.declared.claim import Claim
 from fsage.agent.declared.spec import Launcher, Spec
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
-from fsage.agent.target import kinds
-from fsage.agent.target.declaration import complete, home_of
+from fsage.agent.targets import kinds
+from fsage.agent.targets.declaration import complete, home_of
 from fsage.plan import results
 from fsage.study.study import StudyError, explain, read_yaml, usual_target
 from fsage.text.strict import Strict, show, unknown_value

@@ -19,7 +19,7 @@ from fsage.agent.declared.claim import WHOLE, Claim
 from fsage.agent.declared.hosts import Probe
 from fsage.agent.message import MIB, Unacceptable, check, read, shown
 from fsage.agent.messages.observation import Observation, StateEvidence
-from fsage.agent.target import kinds
+from fsage.agent.targets import kinds
 
 T = TypeVar("T")
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent.declared.hosts import Holder
-from fsage.agent.target.lease import machine, start_of
+from fsage.agent.targets.lease import machine, start_of
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
@@ -65,7 +65,7 @@ def _noted(path: Path) -> dict[str, Any]:
 
 
 def identity(command: str) -> Holder:
-    """This process as the holder of a target: see fsage.agent.target.lease."""
+    """This process as the holder of a target: see fsage.agent.targets.lease."""
     return {
         "run": f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}",
         "host": os.uname().nodename,

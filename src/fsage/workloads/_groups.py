@@ -19,7 +19,7 @@ from fsage.agent.messages.observation import PhaseResult
 from fsage.agent.messages.request import Cost, Group, IoGroups, Phase
 from fsage.agent.steps import contended_files
 from fsage.agent.structure import files
-from fsage.agent.target import kinds
+from fsage.agent.targets import kinds
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Unsupported, _shared
 

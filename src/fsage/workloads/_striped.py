@@ -14,8 +14,8 @@ from fsage.agent.messages.request import Phase
 from fsage.agent.steps.stripe import Stripe
 from fsage.agent.structure import striping
 from fsage.agent.structure.step import Step
-from fsage.agent.target import kinds
-from fsage.agent.target.declaration import MIB
+from fsage.agent.targets import kinds
+from fsage.agent.targets.declaration import MIB
 from fsage.parse import BadOutput
 from fsage.workloads import Unsupported, _shared
 

@@ -25,7 +25,7 @@ from fsage.agent.messages.request import Phase
 from fsage.agent.steps import database
 from fsage.agent.structure import striping
 from fsage.agent.structure.step import Step
-from fsage.agent.target import kinds
+from fsage.agent.targets import kinds
 from fsage.parse import MIB, BadOutput, blastn
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 

@@ -16,7 +16,7 @@ from fsage.agent.declared.claim import Claim
 from fsage.agent.messages.observation import PhaseResult
 from fsage.agent.messages.request import Phase
 from fsage.agent.structure.step import Step
-from fsage.agent.target import kinds
+from fsage.agent.targets import kinds
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, Unsupported, _shared
 

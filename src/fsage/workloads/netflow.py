@@ -26,8 +26,8 @@ from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
 from fsage.agent.netflow.greeting import KEY
 from fsage.agent.structure.step import Step
 from fsage.agent.structure.striping import Segment
-from fsage.agent.target import kinds
-from fsage.agent.target.declaration import MIB
+from fsage.agent.targets import kinds
+from fsage.agent.targets.declaration import MIB
 from fsage.parse import BadOutput, netflow
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 

@@ -26,8 +26,8 @@ from fsage.agent.messages.request import Phase
 from fsage.agent.structure import striping
 from fsage.agent.structure.step import Step
 from fsage.agent.structure.striping import Segment
-from fsage.agent.target import kinds
-from fsage.agent.target.declaration import MIB
+from fsage.agent.targets import kinds
+from fsage.agent.targets.declaration import MIB
 from fsage.parse import BadOutput, fio, ior
 from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 

@@ -26,7 +26,7 @@ from fsage.agent.outside import groups, of_cells, scheduler
 from fsage.agent.outside.groups import Counted
 from fsage.agent.system import library
 from fsage.agent.system.shell import stop
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 BEGIN_PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.02

@@ -13,9 +13,9 @@ from fsage.agent.declared.hosts import Inventory
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts.others import Hosts, of
 from fsage.agent.messages.request import Cell, Request
-from fsage.agent.target.lease import Orphaned, Watch, held
-from fsage.agent.target.opening import opened
-from fsage.agent.target.target import Target
+from fsage.agent.targets.lease import Orphaned, Watch, held
+from fsage.agent.targets.opening import opened
+from fsage.agent.targets.target import Target
 
 
 def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:

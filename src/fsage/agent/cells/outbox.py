@@ -11,9 +11,9 @@ from fsage.agent.messages.observation import Observation
 from fsage.agent.messages.request import Cell, Request
 from fsage.agent.system import places
 from fsage.agent.system.files import write_json
-from fsage.agent.target.declaration import complete, home_of
-from fsage.agent.target.lease import held
-from fsage.agent.target.target import Target
+from fsage.agent.targets.declaration import complete, home_of
+from fsage.agent.targets.lease import held
+from fsage.agent.targets.target import Target
 
 
 def place(target: Target, request: Request, cell: Cell) -> Path:

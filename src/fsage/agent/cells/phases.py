@@ -24,7 +24,7 @@ from fsage.agent.outside.trace import tracing
 from fsage.agent.states.fingerprint import layout_of
 from fsage.agent.system import caches, commands
 from fsage.agent.system.library import in_memory, packed, path_of
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
 """A phase may take so many times what its whole cell was estimated to, and so long in any case."""

@@ -23,9 +23,9 @@ from fsage.agent.states.fingerprint import fingerprint
 from fsage.agent.states.state import differs, inspect, layout_record, remove_measured
 from fsage.agent.structure.room import Room
 from fsage.agent.system.files import read_json, utc_now
-from fsage.agent.target import frozen
-from fsage.agent.target.lease import Orphaned, Watch
-from fsage.agent.target.target import Target
+from fsage.agent.targets import frozen
+from fsage.agent.targets.lease import Orphaned, Watch
+from fsage.agent.targets.target import Target
 
 
 class Visit:

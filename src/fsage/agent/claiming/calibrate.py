@@ -19,8 +19,8 @@ from fsage.agent.structure.room import Room
 from fsage.agent.system import files
 from fsage.agent.system import places as owned
 from fsage.agent.system.shell import run
-from fsage.agent.target.declaration import MIB, tasks_of
-from fsage.agent.target.target import Target
+from fsage.agent.targets.declaration import MIB, tasks_of
+from fsage.agent.targets.target import Target
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
 SAMPLE_S = 1.02  # a sample lasts a second, and a little more for noise

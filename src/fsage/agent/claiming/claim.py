@@ -11,9 +11,9 @@ from fsage.agent.claiming import calibrate
 from fsage.agent.declared.claim import Claim, ClaimedStore
 from fsage.agent.declared.spec import Spec
 from fsage.agent.system import files
-from fsage.agent.target import claims, frozen, kinds
-from fsage.agent.target.declaration import MIB, tasks_of
-from fsage.agent.target.target import Target
+from fsage.agent.targets import claims, frozen, kinds
+from fsage.agent.targets.declaration import MIB, tasks_of
+from fsage.agent.targets.target import Target
 
 UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
 

@@ -21,9 +21,9 @@ from fsage.agent.device.loops import CLEAR
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
 from fsage.agent.system import files, places, privilege, space
-from fsage.agent.target import claims, declaration, lease
-from fsage.agent.target.declaration import GIB, MIB
-from fsage.agent.target.kinds import Result
+from fsage.agent.targets import claims, declaration, lease
+from fsage.agent.targets.declaration import GIB, MIB
+from fsage.agent.targets.kinds import Result
 
 STEP_BYTES = 64 * MIB
 

@@ -15,7 +15,7 @@ from fsage.agent.errors import Failure
 from fsage.agent.system import places
 from fsage.agent.system.files import read_json, write_json
 from fsage.agent.system.shell import run
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 PLACE = "database"
 """The folder in the target's home."""

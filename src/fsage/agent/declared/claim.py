@@ -1,6 +1,6 @@
 """The claim of a target (claim.json) and the list of its images (images.json), as a host keeps them.
 
-Both are written by fsage alone; fsage.agent.target.claims says when they are believed.
+Both are written by fsage alone; fsage.agent.targets.claims says when they are believed.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Begun(Here):
     hosts: list[Word]  # the clients, by name
     launcher: Launcher
     launcher_options: list[Word]
-    declared: Json  # fsage.agent.target.frozen
+    declared: Json  # fsage.agent.targets.frozen
     filesystem_state_known: bool
 
 

@@ -15,7 +15,7 @@ from fsage.agent.declared.spec import Spec
 from fsage.agent.lustre import params
 from fsage.agent.system import privilege
 from fsage.agent.system.machine import memory_bytes
-from fsage.agent.target import run_as
+from fsage.agent.targets import run_as
 
 SKEW_S = 2.0
 """Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""

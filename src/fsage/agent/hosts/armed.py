@@ -18,7 +18,7 @@ from typing import Any
 from fsage.agent.errors import Failure
 from fsage.agent.system.commands import Command, too_late, wait
 from fsage.agent.system.shell import stop
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 IGNORED = b";\n"  # a comment in a job file
 PATIENCE_S = 60.0  # of a container, from a disk that is cold

@@ -25,8 +25,8 @@ from fsage.agent.lustre import cold, prealloc, servercache
 from fsage.agent.structure import eviction
 from fsage.agent.system import caches
 from fsage.agent.system.walk import regular_files
-from fsage.agent.target.opening import verified
-from fsage.agent.target.target import Target
+from fsage.agent.targets.opening import verified
+from fsage.agent.targets.target import Target
 
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
 

@@ -34,8 +34,8 @@ from fsage.agent.structure import eviction
 from fsage.agent.system import caches
 from fsage.agent.system.library import BOOT, packed, sent
 from fsage.agent.system.shell import SSH
-from fsage.agent.target import kinds
-from fsage.agent.target.target import Target
+from fsage.agent.targets import kinds
+from fsage.agent.targets.target import Target
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")

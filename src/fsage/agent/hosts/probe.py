@@ -14,8 +14,8 @@ from fsage.agent.errors import Failure
 from fsage.agent.hosts import alike
 from fsage.agent.system import files
 from fsage.agent.system.shell import SSH, run
-from fsage.agent.target import declaration, kinds, run_as
-from fsage.agent.target.declaration import GIB
+from fsage.agent.targets import declaration, kinds, run_as
+from fsage.agent.targets.declaration import GIB
 
 SSH_ANSWER_S = 30
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"

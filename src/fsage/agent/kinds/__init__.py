@@ -1,1 +1,1 @@
-"""The kinds of target, one module each, named after it: see fsage.agent.target.kinds."""
+"""The kinds of target, one module each, named after it: see fsage.agent.targets.kinds."""

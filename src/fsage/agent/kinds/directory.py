@@ -15,12 +15,12 @@ from fsage.agent.errors import Refusal
 from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.system import files, privilege, space
-from fsage.agent.target import declaration, directories, frozen
-from fsage.agent.target.declaration import GIB
-from fsage.agent.target.free import Free
-from fsage.agent.target.kinds import Lacking, Result
-from fsage.agent.target.limits import Limits, Shared
-from fsage.agent.target.target import Target
+from fsage.agent.targets import declaration, directories, frozen
+from fsage.agent.targets.declaration import GIB
+from fsage.agent.targets.free import Free
+from fsage.agent.targets.kinds import Lacking, Result
+from fsage.agent.targets.limits import Limits, Shared
+from fsage.agent.targets.target import Target
 
 
 class Offer(NamedTuple):

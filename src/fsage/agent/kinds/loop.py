@@ -22,12 +22,12 @@ from fsage.agent.outside.undo import left_over, undo
 from fsage.agent.stores import filesystems, free_space
 from fsage.agent.stores.filesystem import FileSystem
 from fsage.agent.system import files, journal, mounting, places, privilege, space
-from fsage.agent.target import declaration, frozen
-from fsage.agent.target.declaration import MIB
-from fsage.agent.target.free import Free, Wrong, nothing
-from fsage.agent.target.kinds import Lacking, Result
-from fsage.agent.target.limits import Limits
-from fsage.agent.target.target import Target
+from fsage.agent.targets import declaration, frozen
+from fsage.agent.targets.declaration import MIB
+from fsage.agent.targets.free import Free, Wrong, nothing
+from fsage.agent.targets.kinds import Lacking, Result
+from fsage.agent.targets.limits import Limits
+from fsage.agent.targets.target import Target
 
 PROGRAMS = ("losetup", "blkid", "wipefs")
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.

@@ -16,10 +16,10 @@ from fsage.agent.lustre import limits, osts, placement, servers, space, stripes,
 from fsage.agent.lustre import target as lustre
 from fsage.agent.structure import striping
 from fsage.agent.system import privilege
-from fsage.agent.target.declaration import known_keys, positive
-from fsage.agent.target.free import Free, Wrong, nothing
-from fsage.agent.target.kinds import Lacking
-from fsage.agent.target.limits import Limits
+from fsage.agent.targets.declaration import known_keys, positive
+from fsage.agent.targets.free import Free, Wrong, nothing
+from fsage.agent.targets.kinds import Lacking
+from fsage.agent.targets.limits import Limits
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
 DEFAULTS: dict[str, Any] = {

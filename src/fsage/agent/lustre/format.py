@@ -14,8 +14,8 @@ from fsage.agent.lustre import mounts
 from fsage.agent.messages.request import Request
 from fsage.agent.system import mounting
 from fsage.agent.system.shell import run
-from fsage.agent.target import declaration
-from fsage.agent.target.declaration import complete
+from fsage.agent.targets import declaration
+from fsage.agent.targets.declaration import complete
 
 TUNEFS = re.compile(r"^(Target|Index|Lustre FS|Mount type|Persistent mount opts|Parameters): *(.*?) *$", re.MULTILINE)
 DUMPE2FS = re.compile(r"^([A-Z][^:\n]*): +(.+?) *$", re.MULTILINE)

@@ -8,9 +8,9 @@ from pathlib import Path
 from fsage.agent.declared.spec import LustreSpec
 from fsage.agent.errors import Failure
 from fsage.agent.lustre import space, stripes
-from fsage.agent.target.declaration import MIB
-from fsage.agent.target.free import Ost
-from fsage.agent.target.limits import SLACK_BYTES, Limits
+from fsage.agent.targets.declaration import MIB
+from fsage.agent.targets.free import Ost
+from fsage.agent.targets.limits import SLACK_BYTES, Limits
 
 OTHERS_SHARE = 0.01  # of each OST, for others who use it
 
@@ -19,7 +19,8 @@ class Osts(Limits):
     """The OSTs of a target on Lustre, by `lfs df`; of each a share stays free for others.
 
     A look at them is good for as many bytes as the fullest has: until then none can be filled, wherever files come to
-    lie. A file for which that is too little is made and asked where it lies.
+    lie. A file for which that is too little is made and asked where it lies. What files were promised and have not yet,
+    for several may grow at once, no look shows: it is counted to their OSTs until they have it.
     """
 
     slack_bytes = SLACK_BYTES
@@ -29,12 +30,14 @@ class Osts(Limits):
         self.mount, self.alone, self.sync = mount, alone, sync
         self.declared, self.stripe_bytes = lustre["stripe_count"], lustre["stripe_size_mib"] * MIB
         self.good_bytes, self.known = 0, dict[int, Ost]()
+        self.promised, self.outstanding = dict[Path, tuple[int, int]](), dict[int, int]()
 
     def inspect(self) -> None:
         """Ask anew; what a client was told counts as long as it believes it, so wait for that."""
         if self.known:
             time.sleep(space.LOOK_EVERY_S)
         self.known = {ost.number: ost for ost in space.osts(self.mount)}
+        self.outstanding = self._outstanding()
         self.good_bytes = min(map(self.left_on, self.known))
 
     def left(self) -> int:
@@ -46,7 +49,8 @@ class Osts(Limits):
     def left_on(self, number: int) -> int:
         """What of an OST is the target's."""
         ost = self.known[number]
-        return ost.available_bytes - (SLACK_BYTES if self.alone else int(OTHERS_SHARE * ost.total_bytes))
+        kept = SLACK_BYTES if self.alone else int(OTHERS_SHARE * ost.total_bytes)
+        return ost.available_bytes - kept - self.outstanding.get(number, 0)
 
     def take(self, size: int, path: Path, spread: int) -> None:
         """`Failure` if an OST would be filled by `size` bytes more in a file of `spread` stripes (0: as declared)."""
@@ -66,6 +70,24 @@ class Osts(Limits):
                 )
             self.good_bytes = each  # of this file; who comes next looks again
         self.good_bytes -= each
+        self.promised[path] = size, _held(path)
+
+    def given(self, path: Path) -> None:
+        """As Limits.given."""
+        self.promised.pop(path, None)
+
+    def _outstanding(self) -> dict[int, int]:
+        """By OST, bytes that files were promised and have not yet."""
+        found: dict[int, int] = {}
+        for path, (size, before) in self.promised.items():
+            if (lacking := size - (_held(path) - before)) <= 0:
+                continue
+            path.touch()
+            on = [index for one in stripes.of(path) for index in one.osts]
+            each = lacking if len(on) == 1 else -(-lacking // len(on)) + self.stripe_bytes
+            for index in on:
+                found[index] = found.get(index, 0) + each
+        return found
 
     def most(self, path: Path, left_bytes: int) -> int:
         """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""
@@ -77,3 +99,11 @@ class Osts(Limits):
     def freed(self) -> None:
         """As Limits.freed: some seconds later."""
         space.await_frees(self.mount, self.sync)
+
+
+def _held(path: Path) -> int:
+    """What a file has already; nothing where it is not there."""
+    try:
+        return path.lstat().st_blocks * 512
+    except FileNotFoundError:
+        return 0

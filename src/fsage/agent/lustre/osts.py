@@ -16,10 +16,10 @@ from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.lustre import params, space
 from fsage.agent.message import shown
 from fsage.agent.messages.request import Request
-from fsage.agent.target.declaration import complete, lustre_of
+from fsage.agent.targets.declaration import complete, lustre_of
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 NO_FILES = "files are asked for through a client: the last store"
 NOT_SEEN = "no host of the inventory's group `servers` serves it"

@@ -13,8 +13,8 @@ from fsage.agent.lustre import stripes
 from fsage.agent.structure import striping
 from fsage.agent.structure.step import Notes
 from fsage.agent.structure.striping import Segment
-from fsage.agent.target.declaration import lustre_of
-from fsage.agent.target.target import Target
+from fsage.agent.targets.declaration import lustre_of
+from fsage.agent.targets.target import Target
 
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from fsage.agent.lustre import params
 from fsage.agent.lustre.prealloc_ask import BLOCK_BYTES, Ask, table_of, table_words
 from fsage.agent.system import files
 from fsage.agent.system.shell import run
-from fsage.agent.target.declaration import home_of, lustre_of
+from fsage.agent.targets.declaration import home_of, lustre_of
 
 PROC = "/proc/fs/ldiskfs"
 INODE_TABLE = re.compile(r"^Inode blocks per group: +(\d+)$", re.MULTILINE)

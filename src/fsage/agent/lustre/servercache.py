@@ -18,7 +18,7 @@ from fsage.agent.lustre import params
 from fsage.agent.messages.request import Phase, Request
 from fsage.agent.system import files
 from fsage.agent.system.shell import run
-from fsage.agent.target.declaration import complete, home_of, lustre_of
+from fsage.agent.targets.declaration import complete, home_of, lustre_of
 
 KEPT = "kept"
 PROPERTY = "primarycache"

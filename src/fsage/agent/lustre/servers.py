@@ -17,7 +17,7 @@ from fsage.agent.lustre import brw, params, space
 from fsage.agent.message import shown
 from fsage.agent.system import privilege
 from fsage.agent.system.shell import SSH, run
-from fsage.agent.target.free import Ost
+from fsage.agent.targets.free import Ost
 
 # One connection stays open between cells: a cell must not wait for a handshake with every server.
 PLACE = "/run" if os.geteuid() == 0 else "~/.ssh"

@@ -13,7 +13,7 @@ from typing import Optional
 
 from fsage.agent.errors import Failure
 from fsage.agent.system.shell import Silent, run
-from fsage.agent.target.free import Ost, Wrong, nothing
+from fsage.agent.targets.free import Ost, Wrong, nothing
 
 LINE = re.compile(
     r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(?:\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*"

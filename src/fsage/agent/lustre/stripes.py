@@ -18,7 +18,7 @@ from fsage.agent.errors import Failure
 from fsage.agent.structure import striping
 from fsage.agent.structure.striping import Segment
 from fsage.agent.system.shell import run
-from fsage.agent.target.declaration import MIB
+from fsage.agent.targets.declaration import MIB
 
 PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
 ANY = -1  # a first OST

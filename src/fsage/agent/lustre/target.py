@@ -19,9 +19,9 @@ from fsage.agent.structure import striping
 from fsage.agent.system import files, places, privilege
 from fsage.agent.system.shell import run
 from fsage.agent.system.walk import regular_files
-from fsage.agent.target import directories
-from fsage.agent.target.declaration import GIB, MIB, lustre_of
-from fsage.agent.target.free import Ost
+from fsage.agent.targets import directories
+from fsage.agent.targets.declaration import GIB, MIB, lustre_of
+from fsage.agent.targets.free import Ost
 
 MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system

@@ -15,7 +15,7 @@ from fsage.agent.device import cgroups, iocost
 from fsage.agent.errors import Failure
 from fsage.agent.messages.request import Group, IoGroups
 from fsage.agent.system import journal
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 
 class Counted(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 from fsage.agent.outside import groups
 from fsage.agent.outside.undo import undo
 from fsage.agent.system import journal
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 OF_A_CELL = ("cost", "scheduler", "v1_group")
 """A group of cgroup v1 goes with its cell: while there is one, the controller cannot move to v2 for the next."""

@@ -13,7 +13,7 @@ from fsage.agent.device import loops, queue
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.system import journal
 from fsage.agent.system.shell import run
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 PATH = "/sys/block/{}/queue/scheduler"
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from fsage.agent.errors import Failure
 from fsage.agent.system import journal, mounting, places
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 EVENT = "block:block_rq_issue"
 PLACE = Path("/run/fsage/tracing")  # where tracefs is mounted for the time of a trace, where it is not already

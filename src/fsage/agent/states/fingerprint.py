@@ -13,7 +13,7 @@ from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.messages.observation import Extents
 from fsage.agent.structure import fillers
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 
 def fingerprint(target: Target) -> dict[str, Any]:

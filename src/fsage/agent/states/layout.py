@@ -10,7 +10,7 @@ from typing import Any
 from fsage.agent.evidence.files import of_files
 from fsage.agent.evidence.store import SCHEMA
 from fsage.agent.structure import fillers
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 
 def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from fsage.agent.lustre.tuned import NOTE, why_not
 from fsage.agent.messages.request import Request
 from fsage.agent.structure.step import Step
 from fsage.agent.system import files
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 
 def verify_step(target: Target, request: Request, step: Step) -> None:

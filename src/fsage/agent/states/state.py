@@ -24,10 +24,10 @@ from fsage.agent.states.layout import layout
 from fsage.agent.stores import filesystems
 from fsage.agent.structure.step import ALONE, Shard, Step
 from fsage.agent.system import caches, places
-from fsage.agent.target.free import Wrong, nothing
-from fsage.agent.target.lease import held, lost
-from fsage.agent.target.opening import opened
-from fsage.agent.target.target import Target
+from fsage.agent.targets.free import Wrong, nothing
+from fsage.agent.targets.lease import held, lost
+from fsage.agent.targets.opening import opened
+from fsage.agent.targets.target import Target
 
 Result = dict[str, Any]
 

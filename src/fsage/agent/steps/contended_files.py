@@ -23,10 +23,10 @@ from fsage.agent.structure import files
 from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 from fsage.agent.system import caches
-from fsage.agent.target.limits import SLACK_BYTES
+from fsage.agent.targets.limits import SLACK_BYTES
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 IN_PIECES, BETWEEN, WHOLE, OTHER_WHOLE = range(4)
 FILES = 4

@@ -20,10 +20,10 @@ from fsage.agent.stores import filesystems
 from fsage.agent.structure import files, striping
 from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Notes, Shard, Step, Work
-from fsage.agent.target.declaration import MIB
+from fsage.agent.targets.declaration import MIB
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 
 @dataclass(frozen=True)

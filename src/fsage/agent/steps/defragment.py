@@ -17,7 +17,7 @@ from fsage.agent.structure import files
 from fsage.agent.structure.step import Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 SHOWN = 5
 HOT = "hot"

@@ -14,7 +14,7 @@ from fsage.agent.structure import files
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 
 @dataclass(frozen=True)

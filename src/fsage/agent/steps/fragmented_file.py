@@ -20,7 +20,7 @@ from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 BLOCK_BYTES = 4096
 MIB = 1 << 20

@@ -21,7 +21,7 @@ from fsage.agent.structure.room import OWN_BYTES, Room
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 MAP_BYTES = 16  # a piece costs at most about that much in its file's extent tree
 RESERVE_BYTES = 256 * 1024  # of each file, and for directories

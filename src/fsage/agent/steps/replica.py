@@ -34,7 +34,7 @@ from fsage.agent.structure.step import Achieved, Notes, Shard, Step, Work
 from fsage.agent.system import caches
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 PARTS = 16
 ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))

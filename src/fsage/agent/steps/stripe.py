@@ -17,7 +17,7 @@ from fsage.agent.structure import eviction, striping
 from fsage.agent.structure.step import Files, Notes, Shard, Step, Work
 
 if TYPE_CHECKING:
-    from fsage.agent.target.target import Target
+    from fsage.agent.targets.target import Target
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from fsage.agent.structure import files, striping
 from fsage.agent.structure.room import Room
 from fsage.agent.system import caches
 from fsage.agent.system.machine import memory_bytes
-from fsage.agent.target.declaration import MIB
-from fsage.agent.target.target import Target
+from fsage.agent.targets.declaration import MIB
+from fsage.agent.targets.target import Target
 
 MEMORY = "memory"
 COUNT = 16  # so that they spread over a target's stores

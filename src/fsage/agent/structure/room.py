@@ -2,11 +2,12 @@
 
 A target with a file system of its own ends where its claim does. Others lie on a file system that is other people's
 too: there a target's files are counted against its capacity, and something stays free for others, whatever the claim
-would still allow (fsage.agent.target.limits).
+would still allow (fsage.agent.targets.limits).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -17,8 +18,8 @@ from typing import IO
 
 from fsage.agent.errors import Failure
 from fsage.agent.structure import files
-from fsage.agent.target.limits import BLOCK_BYTES
-from fsage.agent.target.target import Target
+from fsage.agent.targets.limits import BLOCK_BYTES
+from fsage.agent.targets.target import Target
 
 ENTRY_BYTES = 64  # of a directory, for each file
 OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free: ext4 4096 blocks, XFS 8192
@@ -60,13 +61,13 @@ class Room:
 
     def fallocate(self, path: Path, size: int, spread: int = 0) -> None:
         """Give a file its blocks without writing them."""
-        self._take(size, path, spread)
-        files.fallocate(path, size)
+        with self._taken(size, path, spread):
+            files.fallocate(path, size)
 
     def write(self, path: Path, size: int, spread: int = 0) -> None:
         """Write a file past the cache; what it held is cut off first. `spread`: its stripes, if not as declared."""
-        self._take(size, path, spread)
-        files.write(path, size)
+        with self._taken(size, path, spread):
+            files.write(path, size)
 
     def in_turns(
         self,
@@ -77,34 +78,35 @@ class Room:
         check_lease: Callable[[], None],
     ) -> None:
         """Make files that grow at once, as files.in_turns does."""
-        for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
-            self._take(size, path)
-        files.in_turns(paths, sizes, request_bytes, method, check_lease)
+        with contextlib.ExitStack() as all_taken:
+            for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
+                all_taken.enter_context(self._taken(size, path))
+            files.in_turns(paths, sizes, request_bytes, method, check_lease)
 
     def extend(self, descriptor: int, path: Path, offset: int, size: int) -> None:
         """Give a file that is open so many blocks more."""
-        self._take(size, path)
-        os.posix_fallocate(descriptor, offset, size)
+        with self._taken(size, path):
+            os.posix_fallocate(descriptor, offset, size)
 
     def keep(self, descriptor: int, path: Path, size: int) -> None:
         """Keep blocks for a file that is open; its size stays."""
-        self._take(size, path)
-        files.allocate(descriptor, files.KEEP_SIZE, 0, size)
+        with self._taken(size, path):
+            files.allocate(descriptor, files.KEEP_SIZE, 0, size)
 
     def copy(self, source: Path, path: Path, whole: bool) -> None:
         """Copy a file; `whole`: it has its blocks before, in one piece, the same each time."""
         size = source.stat().st_size
-        self._take(size, path, 1)
-        if whole:
-            files.fallocate(path, size)
-        with open(source, "rb") as given, open(path, "r+b" if whole else "wb") as out:
-            shutil.copyfileobj(given, out, files.WRITE_BYTES)
-            _write_out(out)
+        with self._taken(size, path, 1):
+            if whole:
+                files.fallocate(path, size)
+            with open(source, "rb") as given, open(path, "r+b" if whole else "wb") as out:
+                shutil.copyfileobj(given, out, files.WRITE_BYTES)
+                _write_out(out)
 
     def note(self, path: Path, content: bytes) -> None:
         """Write a small file."""
-        self._take(len(content), path, 1)
-        path.write_bytes(content)
+        with self._taken(len(content), path, 1):
+            path.write_bytes(content)
 
     def rest(self, path: Path) -> int:
         """Give what is left to one file: all of it, or half again and again, until nothing more is had; how much it is.
@@ -139,11 +141,18 @@ class Room:
             )
         return size
 
-    def _take(self, size: int, path: Path, spread: int = 0) -> None:
+    @contextlib.contextmanager
+    def _taken(self, size: int, path: Path, spread: int = 0) -> Iterator[None]:
+        """So many bytes for a file, which has them when the block ends. Raises Failure."""
         with self.lock:
             self.must_hold(size, str(path))
             self.limits.take(size, path, spread)
             self.left_bytes -= -(-size // BLOCK_BYTES) * BLOCK_BYTES + ENTRY_BYTES
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.limits.given(path)
 
     def _all_of(self, path: Path) -> int:
         """What a file can be given at once."""

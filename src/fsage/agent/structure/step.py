@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypedDict
 
 from fsage.agent import plugins
 from fsage.agent.message import Unacceptable, shown
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 from fsage.agent.typed import read_block, to_json
 
 Files = dict[tuple[int, int], "int | None"]

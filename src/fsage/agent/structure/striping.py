@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 from fsage.agent import typed
 from fsage.agent.errors import Refusal
 from fsage.agent.structure.step import Notes, Step
-from fsage.agent.target import kinds
-from fsage.agent.target.declaration import MIB
+from fsage.agent.targets import kinds
+from fsage.agent.targets.declaration import MIB
 
 ALL = -1  # a stripe count: as many as there are OSTs
 SEGMENTS, PFL = "segments", "pfl"

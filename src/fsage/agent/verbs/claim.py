@@ -22,9 +22,9 @@ from fsage.agent.hosts.others import meet
 from fsage.agent.messages.request import Request
 from fsage.agent.outside import groups
 from fsage.agent.system import files, places
-from fsage.agent.target import claims, declaration, frozen, kinds, lease
-from fsage.agent.target.kinds import Result
-from fsage.agent.target.opening import open_target
+from fsage.agent.targets import claims, declaration, frozen, kinds, lease
+from fsage.agent.targets.kinds import Result
+from fsage.agent.targets.opening import open_target
 
 
 def claim(declared: Mapping[str, Any], request: Request, check: bool) -> Result:

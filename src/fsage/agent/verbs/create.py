@@ -9,8 +9,8 @@ from fsage.agent import containers
 from fsage.agent.declared.spec import Spec
 from fsage.agent.hosts.others import meet
 from fsage.agent.messages.request import Request
-from fsage.agent.target import declaration, kinds, lease
-from fsage.agent.target.kinds import Result
+from fsage.agent.targets import declaration, kinds, lease
+from fsage.agent.targets.kinds import Result
 from fsage.agent.verbs import claim
 
 

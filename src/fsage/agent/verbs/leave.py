@@ -10,7 +10,7 @@ from typing import Any
 from fsage.agent.declared.hosts import servers_of
 from fsage.agent.lustre import servers
 from fsage.agent.messages.request import Request
-from fsage.agent.target.declaration import complete
+from fsage.agent.targets.declaration import complete
 
 
 def leave(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:

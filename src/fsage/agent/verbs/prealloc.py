@@ -23,10 +23,10 @@ from fsage.agent.messages.request import Request
 from fsage.agent.stores import filesystems
 from fsage.agent.stores.filesystem import Preallocation
 from fsage.agent.system import files
-from fsage.agent.target import lease
-from fsage.agent.target.declaration import complete, home_of
-from fsage.agent.target.opening import opened
-from fsage.agent.target.target import Target
+from fsage.agent.targets import lease
+from fsage.agent.targets.declaration import complete, home_of
+from fsage.agent.targets.opening import opened
+from fsage.agent.targets.target import Target
 
 NOTHING = (
     "nothing is asked for, and nothing was before: give tune_prealloc_size (such as 4MiB), tune_prealloc_table or "

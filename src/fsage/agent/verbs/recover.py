@@ -16,7 +16,7 @@ from fsage.agent.messages.request import Request
 from fsage.agent.outside import groups, of_cells
 from fsage.agent.outside.undo import left_over, undo
 from fsage.agent.system import files, journal, mounting
-from fsage.agent.target import claims, declaration, lease
+from fsage.agent.targets import claims, declaration, lease
 
 
 def recover(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from fsage.agent.lustre import tunables, tuned
 from fsage.agent.message import Unacceptable
 from fsage.agent.messages.request import Request
 from fsage.agent.system.files import read_json, write_json
-from fsage.agent.target.declaration import complete, home_of
-from fsage.agent.target.lease import held
-from fsage.agent.target.opening import opened
+from fsage.agent.targets.declaration import complete, home_of
+from fsage.agent.targets.lease import held
+from fsage.agent.targets.opening import opened
 from fsage.agent.verbs import tuning
 
 

@@ -1,4 +1,4 @@
-"""The table and figure of defragmentation studies (studies.md, section 4)."""
+"""The table and figure of defragmentation studies."""
 
 from __future__ import annotations
 

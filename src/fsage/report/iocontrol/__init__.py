@@ -1,4 +1,4 @@
-"""The figures and tables of studies of I/O control (studies.md, section 5)."""
+"""The figures and tables of studies of I/O control."""
 
 from __future__ import annotations
 

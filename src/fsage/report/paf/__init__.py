@@ -1,4 +1,4 @@
-"""The figures of populate-and-fragment studies (studies.md, section 1)."""
+"""The figures of populate-and-fragment studies."""
 
 from __future__ import annotations
 

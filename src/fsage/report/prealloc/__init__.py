@@ -1,4 +1,4 @@
-"""The figures of preallocation studies (studies.md, section 3)."""
+"""The figures of preallocation studies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table and figures of striping studies (studies.md, section 2)."""
+"""The table and figures of striping studies."""
 
 from __future__ import annotations
 

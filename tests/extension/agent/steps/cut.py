@@ -10,7 +10,7 @@ from typing import ClassVar
 from fsage.agent.steps.populate import sizes_of
 from fsage.agent.structure import files
 from fsage.agent.structure.step import Achieved, Files, Shard, Step, Work
-from fsage.agent.target.target import Target
+from fsage.agent.targets.target import Target
 
 
 @dataclass(frozen=True)

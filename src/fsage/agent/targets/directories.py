@@ -15,8 +15,8 @@ from fsage.agent.declared.claim import Claim
 from fsage.agent.declared.spec import Spec
 from fsage.agent.errors import Refusal
 from fsage.agent.system import files, mounting, places, space
-from fsage.agent.target import claims, declaration
-from fsage.agent.target.declaration import GIB
+from fsage.agent.targets import claims, declaration
+from fsage.agent.targets.declaration import GIB
 
 OURS = ("filler", "measured", ".fsage")
 SHARE_OF_FREE = 0.10

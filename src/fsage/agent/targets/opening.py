@@ -9,8 +9,8 @@ from typing import Any, cast
 from fsage.agent.declared.hosts import Asker, servers_of
 from fsage.agent.errors import Refusal
 from fsage.agent.system import files
-from fsage.agent.target import claims, declaration, frozen, kinds, lease
-from fsage.agent.target.target import Target
+from fsage.agent.targets import claims, declaration, frozen, kinds, lease
+from fsage.agent.targets.target import Target
 
 
 def open_target(declared: Mapping[str, Any]) -> Target:

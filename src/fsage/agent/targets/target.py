@@ -19,10 +19,10 @@ from fsage.agent.errors import Refusal
 from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.system import files
-from fsage.agent.target import declaration, directories, run_as
-from fsage.agent.target.free import Free, Wrong, nothing
-from fsage.agent.target.kinds import Kind
-from fsage.agent.target.limits import Limits
+from fsage.agent.targets import declaration, directories, run_as
+from fsage.agent.targets.free import Free, Wrong, nothing
+from fsage.agent.targets.kinds import Kind
+from fsage.agent.targets.limits import Limits
 
 
 class Target(Kind):

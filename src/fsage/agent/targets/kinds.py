@@ -1,6 +1,6 @@
 """The kinds of target that there are, and what each is asked before there is a target.
 
-Each is a module of fsage.agent.kinds, found by its name, with `TARGET`, a class of fsage.agent.target.target.Target.
+Each is a module of fsage.agent.kinds, found by its name, with `TARGET`, a class of fsage.agent.targets.target.Target.
 """
 
 from __future__ import annotations

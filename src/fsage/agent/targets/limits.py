@@ -18,6 +18,9 @@ class Limits:
     def take(self, size: int, path: Path, spread: int) -> None:
         """Note that a file is given so many bytes more, in `spread` stripes (0: as declared). Raises Failure."""
 
+    def given(self, path: Path) -> None:
+        """Note that the file has what was taken for it."""
+
     def left(self) -> int | None:
         """What of the file system below is the target's; None where all of it is. Raises Failure."""
         return None

@@ -17,7 +17,7 @@ from typing import Any
 from fsage.agent.declared.claim import Claim, Here, Images
 from fsage.agent.errors import Refusal
 from fsage.agent.system import files
-from fsage.agent.target import kinds
+from fsage.agent.targets import kinds
 
 MACHINE_ID = Path("/etc/machine-id")
 

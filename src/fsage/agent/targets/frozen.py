@@ -9,7 +9,7 @@ from fsage.agent.declared.claim import Claim
 from fsage.agent.declared.spec import Spec
 from fsage.agent.errors import Refusal
 from fsage.agent.system.files import utc_now
-from fsage.agent.target import kinds
+from fsage.agent.targets import kinds
 
 ANOTHER = "another target: it has a claim of its own, or none"
 LIVE = "read anew whenever it is used, and on record with each cell"

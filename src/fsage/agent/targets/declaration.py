@@ -13,7 +13,7 @@ from fsage.agent.declared.spec import Launcher, LustreSpec, Spec
 from fsage.agent.device import models
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
-from fsage.agent.target import kinds
+from fsage.agent.targets import kinds
 
 GIB = 1 << 30
 MIB = 1 << 20
