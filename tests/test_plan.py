@@ -12,7 +12,7 @@ import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage.plan import results
+from fsage.plan import results, settings
 from fsage.plan.plan import Plan, load_plan, load_plans
 from fsage.plan.target import load_target, target_of
 from fsage.records import record
@@ -139,15 +139,15 @@ def test_an_observation_comes_home_once_and_never_over_another(plan):
 def test_an_inventory_that_is_not_called_as_its_target_is_refused(plan, tmp_path):
     (tmp_path / "inventories/here").rename(tmp_path / "inventories/there")
     with pytest.raises(StudyError, match=r"target.yml: fsage_target.name is 'here', .* folder, which is 'there'"):
-        load_plans(tmp_path / "config", tmp_path / "inventories/there", plan.results.root)
+        load_plans(sorted((tmp_path / "config").glob("*.yaml")), tmp_path / "inventories/there", plan.results.root)
 
 
 def test_what_is_missing_is_decided_once(plan, tmp_path):
-    plans = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
+    plans = load_plans(sorted((tmp_path / "config").glob("*.yaml")), tmp_path / "inventories/here", plan.results.root)
     noted = runs.note(plans, runs.Run(runs.identity("snakemake tiny")), tmp_path / "notes")
     cell = plan.cells["30.00@8M"][0]
     results.write(plan.results.record("30.00@8M", cell.name), {})
-    later = load_plans(tmp_path / "config", tmp_path / "inventories/here", plan.results.root)
+    later = load_plans(sorted((tmp_path / "config").glob("*.yaml")), tmp_path / "inventories/here", plan.results.root)
     assert len(later["tiny"].missing["30.00@8M"]) == 1
     assert len(runs.as_noted(later, noted)["tiny"].missing["30.00@8M"]) == 2
     noted.unlink()
@@ -209,3 +209,11 @@ def test_progress_is_not_made_up_where_the_cells_are_elsewhere(
     observation.parent.mkdir(parents=True)
     observation.touch()
     assert f"state {state}: 1 of {here.here}; about" in here()
+
+
+def test_only_studies_that_a_command_line_mentions_get_rules():
+    names = ["defrag", "prealloc", "prealloc_quick", "series1"]
+    assert settings.mentioned(["-n", "series1"], names) == ["series1"]
+    assert settings.mentioned(["results/records/local/defrag/0/i1.json", "series1"], names) == ["defrag", "series1"]
+    assert settings.mentioned(["report_prealloc_quick"], names) == ["prealloc", "prealloc_quick"], "a rule's name"
+    assert settings.mentioned(["--list"], names) == names

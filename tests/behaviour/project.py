@@ -145,9 +145,11 @@ class Project:
 
     def planned(self) -> dict[str, dict]:
         """state/cell -> what the plan says of each cell, which its record must have too."""
-        plan = load_plans(self.root / "config", self.root / "inventories" / self.spec["name"], self.root / "results")[
-            "small"
-        ]
+        plan = load_plans(
+            sorted((self.root / "config").glob("*.yaml")),
+            self.root / "inventories" / self.spec["name"],
+            self.root / "results",
+        )["small"]
         return {
             f"{state}/{cell.name}": {
                 "params": cell.params,

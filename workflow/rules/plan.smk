@@ -27,6 +27,7 @@ try:
     FILES = {path.stem: path for path in sorted(STUDIES.glob("*.yaml"))}
     if workflow.is_main_process:
         asked = settings.asked_for(sys.argv[1:], FILES)
+        planned = settings.mentioned(sys.argv[1:], FILES)
         if not os.environ["FSAGE_TARGET"]:
             os.environ["FSAGE_TARGET"] = target_of([FILES[name] for name in asked])
         until = str(config.get("until", "")).strip()
@@ -36,11 +37,11 @@ try:
             until=window.read(until, datetime.now().astimezone()) if until else None,
         )
     else:
-        asked, RUN = [], runs.current()
+        asked, planned, RUN = [], list(FILES), runs.current()
     results.check(Path(RESULTS))
     INVENTORY = Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"]
     TARGET = load_target(INVENTORY)
-    PLANS = load_plans(STUDIES, INVENTORY, Path(RESULTS), RUN.only)
+    PLANS = load_plans([FILES[name] for name in planned], INVENTORY, Path(RESULTS), RUN.only)
     for name in asked:
         PLANS[name].seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
 
@@ -55,8 +56,8 @@ except (ValueError, runs.Superseded) as error:
     raise WorkflowError(str(error)) from None
 
 # Snakemake itself says only that no rule produces it.
-for word in set(sys.argv[1:]) - PLANS.keys() if workflow.is_main_process else ():
-    for near in difflib.get_close_matches(word, PLANS, n=1, cutoff=0.8):
+for word in set(sys.argv[1:]) - FILES.keys() if workflow.is_main_process else ():
+    for near in difflib.get_close_matches(word, FILES, n=1, cutoff=0.8):
         print(f"fsage: no study is called {word!r}; did you mean {near!r}?", file=sys.stderr)
 
 # How many states one job visits, one after another: many where starting a job costs much.

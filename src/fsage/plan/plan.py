@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -202,11 +202,13 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
     return Plan(study, target, where, claim and as_declared(claim, target.spec), study_file.parent)
 
 
-def load_plans(studies: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> dict[str, Plan]:
-    """Plans of all studies in a folder, by name. Raises StudyError."""
+def load_plans(
+    studies: Iterable[Path], inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE
+) -> dict[str, Plan]:
+    """Plans of these studies' files, by name. Raises StudyError."""
     if (name := load_target(inventory).name) != inventory.name:
         raise StudyError(
             f"{inventory}/group_vars/all/target.yml: fsage_target.name is {name!r}, and a target has the name of its "
             f"inventory's folder, which is {inventory.name!r}: name one after the other"
         )
-    return {path.stem: load_plan(path, inventory, results_root, only) for path in sorted(studies.glob("*.yaml"))}
+    return {path.stem: load_plan(path, inventory, results_root, only) for path in studies}
