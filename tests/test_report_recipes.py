@@ -128,6 +128,20 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
     assert [name for name in titles[0] if " rate over " not in name] == titles[1]
 
 
+def test_how_much_is_measured_has_a_point_a_share_and_the_extents_of_both_states(tmp_path):
+    study = load_study(CONFIG / "amount.yaml")
+    records = make_records(study)
+    page = contents(study, records, tmp_path)
+    section = next(one for one in page.sections if one.title == "How much is measured")
+    titles = sorted(figure.title for figure in section.figures)
+    assert titles == [f"{what} against the share that is measured" for what in ("Reads", "Writes")]
+    for figure in section.figures:
+        assert figure.x.ticks == {2.0: "2", 5.0: "5", 11.0: "11"}
+        assert [[point.x for point in one.points] for one in figure.series] == [[2.0, 5.0, 11.0]]
+        assert figure.y.limits[0] < min(point.y for point in figure.series[0].points)
+    assert [row[0] for row in section.table[1:]] == ["2", "5", "11"] and len(section.table[0]) == 3
+
+
 def cells_of(page: str, first: str, width: int) -> list[list[str]]:
     """The rows of so many cells that begin so."""
     found = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(rf"<tr>(<th>{first}<.*?)</tr>", page)]

@@ -9,10 +9,9 @@ import pandas as pd
 
 from fsage.analysis.groups import samples
 from fsage.figures import Axis, Figure, Level, Lines, series
-from fsage.report.paf.rows import by_measure, levels, main_rows
+from fsage.report.paf.rows import by_measure, factor_axis, factors, levels, main_rows
 from fsage.report.section import Data, Section
 
-ROOM = 0.05
 SHARE = "share of the capacity that is measured, %"
 
 
@@ -31,19 +30,10 @@ def amount(data: Data) -> Section | None:
     """Each state over the one that it is compared with, over the share that is measured."""
     if not several(data.table):
         return None
-    rows = main_rows(data)
-    rows = rows[rows["to_clean"].notna()]
-    rows = rows[[one.value is not None for one in rows["to_clean"]]]
+    rows = factors(main_rows(data))
     if rows.empty:
         return None
-    held = [one.interval for one in rows["to_clean"]]
-    rows = rows.assign(
-        x=rows["params"].map(share),
-        median=[one.value for one in rows["to_clean"]],
-        low=[one.low if one else float("nan") for one in held],
-        high=[one.high if one else float("nan") for one in held],
-        samples=[[] for _ in held],
-    ).sort_values("x")
+    rows = rows.assign(x=rows["params"].map(share)).sort_values("x")
     text = (
         f"Each state over {rows['clean'].iloc[0]} with as much measured: below 1 is a loss. Who writes little may find "
         "whole runs where who writes much has to take the holes: the table has in how many extents the files lie."
@@ -53,12 +43,11 @@ def amount(data: Data) -> Section | None:
 
 
 def _figure(name: str, part: pd.DataFrame, rows: pd.DataFrame) -> Lines:
-    ends = [1.0, *rows["median"], *rows["low"].dropna(), *rows["high"].dropna()]
     return Lines(
         f"{name.capitalize()}s against the share that is measured",
         tuple(series(state, part[part["state"] == state]) for state in sorted(part["state"].unique())),
         Axis(SHARE, ticks=levels(rows, "x")),
-        Axis("factor", (min(ends) - ROOM, max(ends) + ROOM)),
+        factor_axis(rows),
         (Level(1.0),),
     )
 

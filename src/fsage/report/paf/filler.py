@@ -9,11 +9,10 @@ import pandas as pd
 
 from fsage.analysis.groups import size_label
 from fsage.figures import Axis, Figure, Level, Lines, series
-from fsage.report.paf.rows import by_measure, largest_transfer, main_rows
+from fsage.report.paf.rows import by_measure, factor_axis, factors, largest_transfer, main_rows
 from fsage.report.section import Data, Section
 
 NAMES = {"fallocate": "fallocate", "write": "written past the cache", "buffered": "written through the cache"}
-ROOM = 0.05
 
 
 def several(data: Data) -> bool:
@@ -25,20 +24,15 @@ def filler(data: Data) -> Section | None:
     """The fragmented over the equally full unfragmented state, over the size of a request, a line a number of files."""
     if not several(data):
         return None
-    rows = largest_transfer(main_rows(data))
-    rows = rows[rows["to_clean"].notna() & rows["axes"].notna()]
+    rows = factors(largest_transfer(main_rows(data)))
+    rows = rows[rows["axes"].notna()]
     if rows.empty:
         return None
     laid = [json.loads(axes) for axes in rows["axes"]]
-    held = [one.interval for one in rows["to_clean"]]
     rows = rows.assign(
         x=[math.log2(one["request_size_bytes"]) for one in laid],
         request=[one["request_size_bytes"] for one in laid],
         way=[f"{NAMES[one['filler']]}, {one['files_at_once']} at once" for one in laid],
-        median=[one.value for one in rows["to_clean"]],
-        low=[one.low if one else float("nan") for one in held],
-        high=[one.high if one else float("nan") for one in held],
-        samples=[[] for _ in held],
     )
     text = (
         "Each fragmented state over the unfragmented one that is equally full and whose filler was laid alike: below 1 "
@@ -50,13 +44,12 @@ def filler(data: Data) -> Section | None:
 
 
 def _figure(name: str, part: pd.DataFrame, rows: pd.DataFrame) -> Lines:
-    ends = [1.0, *rows["median"], *rows["low"].dropna(), *rows["high"].dropna()]
     ticks = {math.log2(size): size_label(size) for size in sorted(rows["request"].unique())}
     return Lines(
         f"{name.capitalize()}s, fragmented over equally full",
         tuple(series(way, part[part["way"] == way]) for way in sorted(part["way"].unique())),
         Axis("size of a request", ticks=ticks),
-        Axis("factor", (min(ends) - ROOM, max(ends) + ROOM)),
+        factor_axis(rows),
         (Level(1.0),),
     )
 

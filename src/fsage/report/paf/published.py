@@ -73,9 +73,7 @@ def _measured(frame: pd.DataFrame) -> list[str]:
         return []
     ends = [f"{one:.2g}" for one in (shares.min(), shares.max())]
     here = ends[0] if ends[0] == ends[1] else " to ".join(ends)
-    return [
-        f"Measured were {here}% of the capacity; {SHARE}% where it was published. Study `amount` shows what it does."
-    ]
+    return [f"Measured were {here}% of the capacity; {SHARE}% where it was published. Study amount shows what it does."]
 
 
 def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:

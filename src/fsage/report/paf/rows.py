@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.analysis.groups import counts, measure_label, size_label
-from fsage.figures import Series, limits, series
+from fsage.analysis.groups import compared, counts, measure_label, size_label
+from fsage.figures import Axis, Series, limits, series
 from fsage.report.section import Data
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
@@ -45,6 +45,28 @@ def spread(values: pd.Series, count: int) -> list[Any]:
 def by_measure(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """(name, unit, rows) of each measure."""
     return [(*measure_label(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
+
+
+ROOM = 0.05
+"""Above and below what an axis of factors shows."""
+
+
+def factors(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are compared with a state: `median`, `low` and `high` are those of the factor to it."""
+    rows = compared(rows, "value")
+    held = [one.interval for one in rows["to_clean"]]
+    return rows.assign(
+        median=[one.value for one in rows["to_clean"]],
+        low=[one.low if one else float("nan") for one in held],
+        high=[one.high if one else float("nan") for one in held],
+        samples=[[] for _ in held],
+    )
+
+
+def factor_axis(rows: pd.DataFrame) -> Axis:
+    """For the rows of `factors`: all of them and 1 lie on it."""
+    ends = [1.0, *rows["median"], *rows["low"].dropna(), *rows["high"].dropna()]
+    return Axis("factor", (min(ends) - ROOM, max(ends) + ROOM))
 
 
 def lines(rows: pd.DataFrame, x: str, labels: Mapping[Any, str], by: str) -> tuple[Series, ...]:
