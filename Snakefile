@@ -11,5 +11,5 @@ means is the package's (src/fsage).
 
 include: "workflow/rules/plan.smk"
 include: "workflow/rules/claim.smk"
-include: "workflow/rules/states.smk" if BATCH_STATES == 1 else "workflow/rules/batches.smk"
+include: f"workflow/rules/{HOW}.smk"
 include: "workflow/rules/report.smk"

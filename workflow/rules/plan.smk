@@ -30,11 +30,16 @@ try:
         planned = settings.mentioned(sys.argv[1:], FILES)
         if not os.environ["FSAGE_TARGET"]:
             os.environ["FSAGE_TARGET"] = target_of([FILES[name] for name in asked])
-        until = str(config.get("until", "")).strip()
+        now, until = datetime.now().astimezone(), str(config.get("until", "")).strip()
+        if "budget" in config:
+            if until:
+                raise ValueError("budget=… and until=… both say when it ends: give one")
+            until = (now + window.length(str(config["budget"]).strip())).isoformat()
         RUN = runs.Run(
             holder=runs.identity(" ".join(["snakemake", *sys.argv[1:]])),
             only=settings.narrowed(config, asked),
-            until=window.read(until, datetime.now().astimezone()) if until else None,
+            until=window.read(until, now) if until else None,
+            precision=settings.precision(config),
         )
     else:
         asked, planned, RUN = [], list(FILES), runs.current()
@@ -44,6 +49,12 @@ try:
     PLANS = load_plans([FILES[name] for name in planned], INVENTORY, Path(RESULTS), RUN.only)
     for name in asked:
         PLANS[name].seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
+    if workflow.is_main_process and RUN.precision:
+        from fsage.run import adaptive  # numpy and scikit-learn
+
+        seconds = (RUN.until - now).total_seconds() if RUN.until else None
+        for name in asked:
+            adaptive.check(PLANS[name], RUN.precision, seconds)
 
     # What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
     if workflow.is_main_process:
@@ -62,6 +73,7 @@ for word in set(sys.argv[1:]) - FILES.keys() if workflow.is_main_process else ()
 
 # How many states one job visits, one after another: many where starting a job costs much.
 BATCH_STATES = config.get("batch_states", 1)
+HOW = "adaptive" if RUN.precision else "states" if BATCH_STATES == 1 else "batches"
 
 
 def of_job(resource):
@@ -84,6 +96,8 @@ def records_of(plan):
             ASKED[plan.study.name] = plan
             if workflow.is_main_process:
                 print(plan.line(), *plan.notes(), sep="\n", flush=True)
+                if RUN.precision:
+                    print(adaptive.forecast(plan, RUN.precision, seconds), flush=True)
         return [str(plan.results.record(state, cell.name)) for state, cell in plan.all_cells()]
 
     return records

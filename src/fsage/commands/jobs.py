@@ -12,6 +12,7 @@ from fsage.plan import results
 from fsage.run import job, runs
 from fsage.run import request as requests
 from fsage.run.play import play
+from fsage.study.study import StudyError
 
 app = typer.Typer()
 PANEL = "Called by the DAG"
@@ -50,6 +51,17 @@ def visit(
     for state in states:
         plan.check_state(state)
     job.visit(plan, states, context.obj.of(study).inventory)
+
+
+@app.command(rich_help_panel=PANEL)
+def adaptive(context: typer.Context, study: StudyName) -> None:
+    """Within a budget: measure the cells that say most of a study, and predict the others."""
+    from fsage.run import adaptive as run  # numpy and scikit-learn
+
+    precision = runs.current().precision
+    if precision is None:
+        raise StudyError("`snakemake --config budget=45m -- STUDY` calls this: a run says how long and how well")
+    run.measure(context.obj.plan(study), precision, context.obj.of(study).inventory)
 
 
 @app.command(rich_help_panel=PANEL)

@@ -30,11 +30,15 @@ def remeasure(
     state: Annotated[str | None, typer.Option(help="only this state")] = None,
     cell: Annotated[str | None, typer.Option(help="only cells of this name")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="only those that failed")] = False,
+    skipped: Annotated[bool, typer.Option("--skipped", help="only those that were skipped")] = False,
 ) -> None:
     """Set records aside, so that the next run measures those cells again. Raw output stays."""
     plan = context.obj.plan(study)
-    if not (failed or state or cell):
-        raise StudyError("say which: --failed, --state STATE and --cell CELL narrow it down (to all: --state of each)")
+    wanted = {status for status, given in (("failed", failed), ("skipped", skipped)) if given}
+    if not (wanted or state or cell):
+        raise StudyError(
+            "say which: --failed, --skipped, --state STATE and --cell CELL narrow it down (to all: --state of each)"
+        )
     if state:
         plan.check_state(state)
     if cell:
@@ -46,7 +50,7 @@ def remeasure(
         if (state and where_ != state) or (cell and one.name != cell) or not path.exists():
             continue
         found = results.read(path)
-        if failed and found["status"] != "failed":
+        if wanted and found["status"] not in wanted:
             continue
         place = aside / where_ / f"{one.name}.{found['attempt']}.json"
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -26,19 +26,20 @@ LEAST_REACH = 0.05
 def draw_plane(plane: Plane, stamp: str) -> Panel:
     """Dark is slow; of factors, brown is a loss, violet a gain, and grey where the interval holds 1 or there is none.
 
-    Hatched: planned but not measured.
+    Hatched: planned but not measured; with a number in it, predicted.
     """
     with mpl.rc_context(STYLE | {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}):
         figure, axes = canvas(plane.title, stamp, INCHES, head_inches=0.42)
-        planned = {(one.x, one.y) for one in plane.places} | set(plane.missing)
+        shown = (*plane.places, *plane.predicted)
+        planned = {(one.x, one.y) for one in shown} | set(plane.missing)
         xs, ys = sorted({x for x, _ in planned}), sorted({y for _, y in planned})
         grid = pd.DataFrame(index=ys[::-1], columns=xs, dtype=float)
         words = pd.DataFrame("", index=grid.index, columns=grid.columns)
         usual = max((one.n for one in plane.places), default=0)
-        for one in plane.places:
+        for one in shown:
             grid.loc[one.y, one.x] = one.value
             words.loc[one.y, one.x] = _text(one, usual)
-        reach = max([LEAST_REACH, *(abs(one.value - 1) for one in plane.places)])
+        reach = max([LEAST_REACH, *(abs(one.value - 1) for one in shown)])
         colours = (
             {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": SLOW_TO_FAST}
         )
@@ -49,6 +50,10 @@ def draw_plane(plane: Plane, stamp: str) -> Panel:
         for one in plane.places:
             if plane.factor and _holds_one(one):
                 axes.add_patch(Rectangle(squares[one.x, one.y], 1, 1, facecolor=NOTHING_SHOWN, edgecolor="white"))
+        for one in plane.predicted:
+            axes.add_patch(
+                Rectangle(squares[one.x, one.y], 1, 1, fill=False, edgecolor="0.75", hatch="//", linewidth=0)
+            )
         for place, (column, row) in squares.items():
             if place in plane.missing:
                 _hatch(axes, column, row)
@@ -58,7 +63,7 @@ def draw_plane(plane: Plane, stamp: str) -> Panel:
         axes.set_xticklabels([f"{x:g}" for x in xs])
         axes.set_yticklabels([f"{y:g}" for y in ys[::-1]], rotation=0)
         axes.tick_params(length=0)
-        return finish(figure, axes, plane, [Mark(*squares[one.x, one.y], one.says, 1, 1) for one in plane.places])
+        return finish(figure, axes, plane, [Mark(*squares[one.x, one.y], one.says, 1, 1) for one in shown])
 
 
 def _holds_one(one: Place) -> bool:
@@ -72,4 +77,5 @@ def _hatch(axes: Axes, column: int, row: int) -> None:
 def _text(one: Place, usual: int) -> str:
     words = [f"{one.value:.3f}" if one.value < 10 else f"{one.value:.0f}"]
     words.append("" if one.spread is None else f"CoV {one.spread * 100:.1f}%")
-    return "\n".join([*filter(None, words), *([f"n={one.n}"] if one.n != usual else [])])
+    how = [] if one.n == usual else [f"n={one.n}"] if one.n else ["predicted"]
+    return "\n".join([*filter(None, words), *how])

@@ -144,6 +144,8 @@ class Place:
 class Plane(_Figure):
     """Numbers over two axes. `missing`: planned and not there; `empty`: why the others are not.
 
+    `predicted`: not measured, what the others say of them.
+
     `factor`: the values are ratios, of which 1 is the middle.
     """
 
@@ -153,11 +155,13 @@ class Plane(_Figure):
     missing: tuple[tuple[float, float], ...] = ()
     empty: str = "not planned"
     factor: bool = False
+    predicted: tuple[Place, ...] = ()
 
     def table(self) -> Table:
-        """A row a place."""
+        """A row a place; n is 0 where it is predicted."""
         heads: list[Cell] = [self.x.label, self.y.label, self.title, "low", "high", "n", "coefficient of variation"]
-        return [heads, *([one.x, one.y, one.value, one.low, one.high, one.n, one.spread] for one in self.places)]
+        there = (*self.places, *self.predicted)
+        return [heads, *([one.x, one.y, one.value, one.low, one.high, one.n, one.spread] for one in there)]
 
 
 @dataclass(frozen=True)

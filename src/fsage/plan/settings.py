@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fsage.statistics import MARGIN
 from fsage.study.study import StudyError
 from fsage.text.strict import unknown_key
 
 PLACES = {"results": "results", "studies": "config", "inventories": "inventories", "target": ""}
 """Where things are, by default; the `fsage` commands that jobs call take them from FSAGE_RESULTS and so on."""
-KEYS = (*PLACES, "until", "only", "batch_states")
+KEYS = (*PLACES, "until", "only", "batch_states", "budget", "precision")
+USUAL_PRECISION = MARGIN
+PRECISIONS = (0.001, 0.5)
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -21,6 +25,24 @@ def check(config: Mapping[str, Any]) -> None:
             raise StudyError(f"--config {key}=…: {unknown_key(key, KEYS)}")
     if not isinstance(given := config.get("batch_states", 1), int) or isinstance(given, bool) or given < 1:
         raise StudyError(f"batch_states is {given!r}; a job visits 1 state or more")
+
+
+def precision(config: Mapping[str, Any]) -> float | None:
+    """How well a study within a budget is to know its rates: 0.03 for '3%'; None: it is measured whole.
+
+    Raises StudyError.
+    """
+    if "precision" not in config:
+        return USUAL_PRECISION if "budget" in config else None
+    text = str(config["precision"]).strip()
+    low, high = PRECISIONS
+    try:
+        found = float(text.removesuffix("%")) / 100
+    except ValueError:
+        found = math.nan
+    if not low <= found <= high:
+        raise StudyError(f"precision: {text!r} is not between {low:.1%} and {high:.0%}; write precision=3%")
+    return found
 
 
 def places(config: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ def make_judgement(observation: Mapping[str, Any]) -> dict[str, Any]:
         "phases": [_lean(phase) for phase in observation["phases"]],
         "status": outcome.status,
         "why": outcome.why,
-        "metrics": outcome.metrics,
+        "metrics": {**outcome.metrics, **observation.get("predicted", {})},
     }
 
 

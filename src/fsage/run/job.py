@@ -36,21 +36,14 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
     What a killed run left between host and records is taken up first and not measured again. Raises PlayFailed
     when cells are left; what was measured then waits in the store for the next run.
     """
-    bundle = plan.results.bundle(state)
-    _take(plan, bundle)
-    record.forget_handed_over(plan, state)
-    bundle.parent.mkdir(parents=True, exist_ok=True)
+    take_up(plan, state)
     progress, failed = Progress(plan, state), None
     refused: list[str] = []
     asked: list[Cell] = []
     while not failed and (todo := stopping.due(plan, state)) and todo != asked:
         progress, asked = Progress(plan, state), todo
-        file = _request(plan, state, f"measure_{state}", todo)
-        try:
-            play(playbooks, inventory, plan.results.log(f"measure_{state}"), progress, fsage_request=file)
-        except PlayFailed as error:
-            failed = error
-        refused = _take(plan, bundle) or refused
+        failed, these = visit_cells(plan, state, todo, playbooks, inventory, progress)
+        refused = these or refused
     runs.check()
     if not failed:
         stopping.skip(plan, state)
@@ -59,6 +52,26 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
         why = failed or next(iter(refused), "no reason")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {why}")
     _say(progress.done())
+
+
+def take_up(plan: Plan, state: str) -> None:
+    """Take what a killed run left of a state between host and records."""
+    _take(plan, plan.results.bundle(state))
+    record.forget_handed_over(plan, state)
+
+
+def visit_cells(
+    plan: Plan, state: str, cells: list[Cell], playbooks: list[str], inventory: Path, progress: Progress
+) -> tuple[PlayFailed | None, list[str]]:
+    """Measure `cells` of a state into the store; what failed, if anything, and what came home and was not taken."""
+    bundle, failed = plan.results.bundle(state), None
+    bundle.parent.mkdir(parents=True, exist_ok=True)
+    file = _request(plan, state, f"measure_{state}", cells)
+    try:
+        play(playbooks, inventory, plan.results.log(f"measure_{state}"), progress, fsage_request=file)
+    except PlayFailed as error:
+        failed = error
+    return failed, _take(plan, bundle)
 
 
 def visit(plan: Plan, states: list[str], inventory: Path) -> None:

@@ -42,6 +42,8 @@ class Run:
     holder: Holder | None = None
     only: dict[str, Any] = field(default_factory=dict)
     until: datetime | None = None
+    precision: float | None = None
+    """Where only what says most is measured (fsage.run.adaptive): 0.03 is ±3%."""
 
 
 NO_RUN = Run()
@@ -54,7 +56,8 @@ def current() -> Run:
         return NO_RUN
     noted = _noted(Path(os.environ[NOTE]))
     until = noted["until"]
-    return Run(noted["holder"], noted["only"], datetime.fromisoformat(until) if until else None)
+    ends = datetime.fromisoformat(until) if until else None
+    return Run(noted["holder"], noted["only"], ends, noted["precision"])
 
 
 def _noted(path: Path) -> dict[str, Any]:
@@ -87,7 +90,14 @@ def note(plans: dict[str, Plan], run: Run, folder: Path) -> Path:
     }
     unreached = {name: sorted(plan.unreached) for name, plan in plans.items()}
     until = run.until.isoformat() if run.until else None
-    noted = {"holder": run.holder, "only": run.only, "until": until, "missing": missing, "unreached": unreached}
+    noted = {
+        "holder": run.holder,
+        "only": run.only,
+        "until": until,
+        "precision": run.precision,
+        "missing": missing,
+        "unreached": unreached,
+    }
     results.write(path, noted)
     return path
 

@@ -34,7 +34,7 @@ def due(plan: Plan, state: str) -> list[Cell]:
     ]
     if first:
         return first
-    more = [iterations[0] for key, iterations in _groups(todo).items() if not _narrow(plan, state, key)]
+    more = [iterations[0] for key, iterations in groups(todo).items() if not _narrow(plan, state, key)]
     return more or [cell for cell in todo if cell.kind != "planned"]
 
 
@@ -43,8 +43,8 @@ def skip(plan: Plan, state: str) -> None:
     stop = plan.study.cells.stop
     if stop is None:
         return
-    for key, cells in _groups(request.to_measure(plan, state)).items():
-        measured = [one for one in _observations(plan, state, key) if one["status"] != "skipped"]
+    for key, cells in groups(request.to_measure(plan, state)).items():
+        measured = [one for one in observations_of(plan, state, key) if one["status"] != "skipped"]
         enough = f"narrower than {stop.interval_percent:g}% of it after {len(measured)} iterations"
         why = f"not needed: the interval of the median was {enough}"
         for cell in cells:
@@ -53,12 +53,12 @@ def skip(plan: Plan, state: str) -> None:
             record.keep({**skipped, "attempt": 1}, plan.results.root, plan.target.name)
 
 
-def _groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+def groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     """Planned cells by all that they have in common, in order of their iterations."""
-    groups: dict[str, list[Cell]] = {}
+    found: dict[str, list[Cell]] = {}
     for cell in sorted((cell for cell in cells if cell.kind == "planned"), key=lambda cell: cell.params["iteration"]):
-        groups.setdefault(_key(cell), []).append(cell)
-    return groups
+        found.setdefault(_key(cell), []).append(cell)
+    return found
 
 
 def _key(cell: Cell) -> str:
@@ -68,7 +68,7 @@ def _key(cell: Cell) -> str:
 def _narrow(plan: Plan, state: str, key: str) -> bool:
     """Whether every rate of a group has an interval that is narrow enough."""
     stop = plan.study.cells.stop
-    if stop is None or not (observations := _observations(plan, state, key)):
+    if stop is None or not (observations := observations_of(plan, state, key)):
         return False
     params = observations[0]["params"]
     workload = workloads.load(params["workload"])
@@ -81,10 +81,10 @@ def _narrow(plan: Plan, state: str, key: str) -> bool:
     )
 
 
-def _observations(plan: Plan, state: str, key: str) -> list[dict[str, Any]]:
+def observations_of(plan: Plan, state: str, key: str) -> list[dict[str, Any]]:
     """What was observed of a group: in the store, or behind a record that was handed over before."""
     found = []
-    for cell in _groups(plan.cells[state]).get(key, ()):
+    for cell in groups(plan.cells[state]).get(key, ()):
         stored = results.read(plan.results.pending(state, cell.name))
         handed = None if stored else results.read(plan.results.record(state, cell.name))
         if handed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from fsage.run import runs
@@ -23,6 +24,15 @@ def read(text: str, now: datetime) -> datetime:
         return found if found.tzinfo else found.replace(tzinfo=now.tzinfo)
     except ValueError:
         raise StudyError(f"until: {text!r} is no time; write 18:00 or 2026-11-21T18:00") from None
+
+
+def length(text: str) -> timedelta:
+    """'45m', '8h', '1h30m', '90s'. Raises StudyError."""
+    found = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", text)
+    if not text or not found:
+        raise StudyError(f"budget: {text!r} is no length of time; write 45m, 8h or 1h30m")
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
 
 def check(what: str, needed_s: float) -> None:

@@ -29,6 +29,8 @@ def plane(data: Data) -> Section | None:
     figures: list[Figure] = []
     for name, unit, part in by_measure(rows):
         there = set(zip(part["x"], part["y"], strict=True))
+        guessed = predicted(data.frame, part["measure"].iloc[0], unit, there)
+        there |= {(one.x, one.y) for one in guessed}
         gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in there]
         figures.append(
             Plane(
@@ -37,14 +39,32 @@ def plane(data: Data) -> Section | None:
                 Axis(CAPACITY),
                 Axis(FRAGMENTATION),
                 tuple((x, y) for x, y in gaps),
+                predicted=guessed,
             )
         )
     text = (
-        f"Median and, below it, the coefficient of variation; n = {counts(rows)}. Dark is slow; hatched was "
-        "planned and has no valid sample. Up a column capacity stays and real fullness falls. Under the pointer: "
-        "interval, real fullness and loss against the clean state."
+        f"Median and, below it, the coefficient of variation; n = {counts(rows)}. Dark is slow; hatched: planned, "
+        "and has no valid sample; a hatched number was not measured: the others predict it. Up a column capacity stays "
+        "and real fullness falls. Under the pointer: interval, real fullness and loss against the clean state."
     )
     return Section("The whole plane", text, figures, wide=True)
+
+
+def predicted(frame: pd.DataFrame, measure: str, unit: str, there: set[tuple[float, float]]) -> tuple[Place, ...]:
+    """What a run within a budget says of places that it did not measure, at the largest transfer (docs/method.md)."""
+    column = f"{measure}_predicted"
+    if column not in frame:
+        return ()
+    rows = largest_transfer(frame[frame["kind"] == "planned"])
+    rows = rows[(rows["status"] == "skipped") & rows[column].notna()]
+    found = {}
+    for row in rows.to_dict("records"):
+        x, y, value = row["capacity_percent"], row["fragmentation_percent"], row[column]
+        low, high = row[f"{column}_low"], row[f"{column}_high"]
+        says = f"{row['state']}: predicted {value:.4g} {unit}, {low:.4g} to {high:.4g} at 95%, not measured"
+        if (x, y) not in there:
+            found[x, y] = Place(x, y, value, 0, low, high, says=says)
+    return tuple(found.values())
 
 
 def places(rows: pd.DataFrame) -> pd.DataFrame:

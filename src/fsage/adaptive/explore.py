@@ -1,0 +1,87 @@
+"""Visit after visit to where most is learned, until all is known as well as was asked, or the time is over.
+
+When the model says so, it is put to the test: states that nobody visited are drawn, and what is measured there must lie
+where it was predicted. Where it does not, the intervals get wider by that, and it goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fsage.adaptive.design import Costs, Visit, next_visit, unknown
+from fsage.adaptive.surface import Belief, Points, Samples, Z, believe
+
+TESTS = 4
+"""So many states, one after another, must lie where they were predicted."""
+SEED = 67005
+
+
+class Study(Protocol):
+    """What is explored. `left`: how many samples of each group may still be taken; `seconds`: what the time allows."""
+
+    @property
+    def points(self) -> Points: ...
+
+    def samples(self) -> list[Samples]:
+        """Of each rate, what was measured until now."""
+
+    def left(self) -> NDArray[np.int_]: ...
+    def costs(self) -> Costs: ...
+    def seconds(self) -> float: ...
+    def take(self, visit: Visit) -> None:
+        """Measure it."""
+
+    def say(self, beliefs: list[Belief]) -> None:
+        """After each visit."""
+
+
+def explore(study: Study, precision: float) -> list[Belief]:
+    """Measure until all rates are known within ± `precision`; what is known of each then."""
+    draw = random.Random(SEED)
+    beliefs = [believe(study.points, samples) for samples in study.samples()]
+    stood = 0
+    while True:
+        visit = next_visit(beliefs, study.points.state, study.left(), study.costs(), precision, study.seconds())
+        tested = None
+        if visit is None and stood < TESTS and not unknown(beliefs, precision).any():
+            visit = tested = _test(study, draw)
+        if visit is None:
+            return beliefs
+        study.take(visit)
+        samples = study.samples()
+        if tested:
+            stood = stood + 1 if _stands(beliefs, samples, tested) else 0
+        beliefs = [believe(study.points, one, before) for one, before in zip(samples, beliefs, strict=True)]
+        study.say(beliefs)
+
+
+def _test(study: Study, draw: random.Random) -> Visit | None:
+    """One sample in a state that was not visited, if there is one and the time for it."""
+    counts, costs = study.samples()[0].count, study.costs()
+    visited = set(study.points.state[counts > 0].tolist())
+    groups = [
+        group
+        for group in np.flatnonzero(study.left() > 0).tolist()
+        if study.points.state[group] not in visited
+        and costs.reach[study.points.state[group]] + costs.sample[group] <= study.seconds()
+    ]
+    if not groups:
+        return None
+    group = draw.choice(groups)
+    state = int(study.points.state[group])
+    return Visit(state, {group: 1}, float(costs.reach[state] + costs.sample[group]))
+
+
+def _stands(beliefs: list[Belief], samples: list[Samples], tested: Visit) -> bool:
+    """Whether every rate that was measured lies where it was predicted, by the interval of one sample."""
+    for belief, found in zip(beliefs, samples, strict=True):
+        for group in tested.samples:
+            wide = Z * belief.stretch * math.sqrt(belief.covariance[group, group] + belief.noise**2)
+            if found.count[group] and abs(found.mean[group] - belief.mean[group]) > wide:
+                return False
+    return True

@@ -1,0 +1,361 @@
+"""A study within a budget: the primary comparisons first, then visit after visit to where most is learned.
+
+What is not measured in the end has a record too: skipped, with the rates that the measured cells predict.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fsage import workloads
+from fsage.adaptive.design import Costs, Visit, next_visit, unknown
+from fsage.adaptive.explore import explore
+from fsage.adaptive.surface import LEVEL, Belief, Points, Samples, Z, prior
+from fsage.agent import typed
+from fsage.plan import results
+from fsage.plan.plan import STATE_S, Plan
+from fsage.records import record
+from fsage.run import job, request, runs, stopping
+from fsage.run.play import PlayFailed, duration
+from fsage.run.progress import Progress
+from fsage.study.study import Cell, StudyError, means
+from fsage.text.printable import lines
+
+STATE_AXES = ("capacity", "fragmentation", "file_size")
+OF_SIZE = ("file_size", "transfer_size")
+"""Axes along which a factor counts, not a difference."""
+MEASURE = ["tune_clients.yml", "measure.yml"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Planned cells of a state that differ in the iteration alone; `values`: where they are on the axes."""
+
+    state: str
+    cells: tuple[Cell, ...]
+    values: dict[str, float]
+
+
+class Course:
+    """A study's groups as points of a surface, and what was measured of them."""
+
+    def __init__(self, plan: Plan, precision: float, inventory: Path | None = None) -> None:
+        """Raises StudyError for a study whose cells are no surface over sizes and shares."""
+        self.plan, self.precision, self.inventory = plan, precision, inventory
+        self.groups = [
+            Group(name, tuple(cells), self._values(name, cells[0]))
+            for name in plan.states
+            for cells in stopping.groups(plan.cells[name]).values()
+        ]
+        first = self.groups[0].cells[0].params
+        self.rates = workloads.load(first["workload"]).rates(workloads.params_of(first))
+        self.states = list(plan.states)
+        self.state = np.array([self.states.index(group.state) for group in self.groups])
+        self._read: dict[Path, dict[str, float]] = {}
+
+    def _values(self, state: str, cell: Cell) -> dict[str, float]:
+        axes, params = self.plan.states[state].axes, cell.params
+        if params["workload"] != "sequential" or any(axis not in axes for axis in STATE_AXES):
+            raise StudyError(
+                f"study {self.plan.study.name}: a budget needs states on the axes {', '.join(STATE_AXES)} and cells of "
+                f"workload sequential; state {state} has cell {cell.name}. until=TIME ends any study at a time"
+            )
+        values = {**{axis: axes[axis] for axis in STATE_AXES}, "transfer_size": params["transfer_size"]}
+        return {axis: math.log2(value) if axis in OF_SIZE else float(value) for axis, value in values.items()}
+
+    @cached_property
+    def points(self) -> Points:
+        """Each group's place on the axes that vary, from 0 to 1; the transfer size is the last in any case."""
+        table = np.array([list(group.values.values()) for group in self.groups])
+        low, high = table.min(0), table.max(0)
+        varies = [number for number in range(table.shape[1]) if high[number] > low[number]]
+        kept = [*(number for number in varies if number < table.shape[1] - 1), table.shape[1] - 1]
+        scaled = (table - low) / np.where(high > low, high - low, 1)
+        return Points(scaled[:, kept], self.state)
+
+    def costs(self) -> Costs:
+        """From the plan's estimates; what is measured in a state beside its planned cells is part of reaching it."""
+        sample = np.array([self.plan.cell_seconds(group.state, group.cells[0]) for group in self.groups])
+        return Costs(sample, np.array([self.reach_s(state) for state in self.states]))
+
+    def reach_s(self, state: str) -> float:
+        """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
+        extras = (cell for cell in request.to_measure(self.plan, state) if cell.kind != "planned")
+        return STATE_S + sum(self.plan.cell_seconds(state, cell) for cell in extras)
+
+    def primary(self) -> dict[str, list[Cell]]:
+        """State -> cells that the primary comparisons need and that have no observation yet, in planned order."""
+        found: dict[str, list[Cell]] = {}
+        for name in self.plan.states:
+            pairs = [pair for pair in self.plan.study.headline if means(pair.state, name) or means(pair.against, name)]
+            todo = [cell for cell in request.to_measure(self.plan, name) if cell.kind == "planned"]
+            largest = max((group.cells[0].params["transfer_size"] for group in self.groups), default=0)
+            needed = [
+                cell
+                for cell in todo
+                if cell.params["transfer_size"] == largest
+                and any(pair.takes(cell.params, rate) for pair in pairs for rate in self.rates)
+            ]
+            if needed:
+                found[name] = needed
+        return found
+
+    def primary_visits(self) -> list[Visit]:
+        """The visits that these are measured in."""
+        number = {(group.state, cell.name): here for here, group in enumerate(self.groups) for cell in group.cells}
+        return [
+            Visit(
+                self.states.index(state),
+                dict(Counter(number[state, cell.name] for cell in cells)),
+                self.reach_s(state) + sum(self.plan.cell_seconds(state, cell) for cell in cells),
+            )
+            for state, cells in self.primary().items()
+        ]
+
+    def cells_left(self) -> list[list[Cell]]:
+        """Of each group the cells without an observation, in order of their iterations."""
+        todo = {(state, cell.name) for state in self.states for cell in request.to_measure(self.plan, state)}
+        return [[cell for cell in group.cells if (group.state, cell.name) in todo] for group in self.groups]
+
+    def left(self) -> NDArray[np.int_]:
+        """How many these are."""
+        return np.array([len(cells) for cells in self.cells_left()])
+
+    def seconds(self) -> float:
+        """What is left of the run's time."""
+        until = runs.current().until
+        return (until - datetime.now().astimezone()).total_seconds() if until else math.inf
+
+    def samples(self) -> list[Samples]:
+        """Of each rate, what the valid cells gave. Raises PlayFailed where there is none."""
+        measured: list[list[dict[str, float]]] = [
+            [metrics for cell in group.cells if (metrics := self._metrics(group.state, cell))] for group in self.groups
+        ]
+        if not any(measured):
+            raise PlayFailed("no valid cell was measured, so nothing can be said of the others")
+        return [Samples.of([[math.log(one[rate]) for one in group] for group in measured]) for rate in self.rates]
+
+    def take(self, visit: Visit) -> None:
+        """Measure a visit's samples. Raises PlayFailed."""
+        left = self.cells_left()
+        self.measure(
+            self.states[visit.state],
+            [cell for group, count in visit.samples.items() for cell in left[group][:count]],
+        )
+
+    def measure(self, state: str, cells: Iterable[Cell]) -> None:
+        """Bring a state about and measure these cells in it, with what is measured there beside planned ones."""
+        plan, names = self.plan, {cell.name for cell in cells}
+        assert self.inventory
+        todo = [cell for cell in request.to_measure(plan, state) if cell.kind != "planned" or cell.name in names]
+        if not plan.results.state(state).exists():
+            job.establish(plan, state, [*plan.states[state].playbooks, "evidence.yml"], self.inventory)
+        failed, refused = job.visit_cells(plan, state, todo, MEASURE, self.inventory, Progress(plan, state))
+        runs.check()
+        if failed or refused:
+            raise PlayFailed(f"state {state}: {failed or refused[0]}")
+
+    def say(self, beliefs: list[Belief]) -> None:
+        """To people, how far it is."""
+        _say(f"{self.plan.study.name}: {_known(self, beliefs)}")
+
+    def _metrics(self, state: str, cell: Cell) -> dict[str, float]:
+        """A valid cell's rates; {} of one that is not, or was not measured."""
+        path = self.plan.results.pending(state, cell.name)
+        if path not in self._read:
+            found = results.read(path)
+            if found is None:
+                done = results.read(self.plan.results.record(state, cell.name))
+                return done["metrics"] if done and done["status"] == "valid" else {}
+            outcome = workloads.load(cell.params["workload"]).read(found)
+            self._read[path] = dict(outcome.metrics) if outcome.status == "valid" else {}
+        return self._read[path]
+
+
+def check(plan: Plan, precision: float, seconds: float | None) -> None:
+    """Raise StudyError where a study cannot be measured within a budget, or `seconds` are too few for its question."""
+    course = Course(plan, precision)
+    needed = sum(visit.seconds for visit in course.primary_visits())
+    if seconds is not None and needed > seconds:
+        raise StudyError(
+            f"study {plan.study.name}: its primary comparisons alone take {duration(needed)}, and the budget is "
+            f"{duration(seconds)}: give it more, or narrow it down by only="
+        )
+
+
+def measure(plan: Plan, precision: float, inventory: Path) -> None:
+    """Measure what says most until all is known within ± `precision` (0.03: 3%), or the run's time is over.
+
+    Then each planned cell has a record, measured or skipped with its prediction. Raises PlayFailed, StudyError.
+    """
+    for state in plan.states:
+        job.take_up(plan, state)
+    course = Course(plan, precision, inventory)
+    for state, cells in course.primary().items():
+        course.measure(state, cells)
+    beliefs = explore(course, precision)
+    runs.check()
+    _skip(course, beliefs)
+    for state in plan.states:
+        if lacking := record.hand_over(plan, state):
+            raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
+    _say(f"{plan.study.name}: {_end(course, beliefs)}")
+
+
+def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
+    """What a budget buys on a surface of usual smoothness and noise, in a sentence: a guess before it is measured."""
+    course = Course(plan, precision)
+    beliefs = [prior(course.points)]  # alike for all rates
+    left = course.left()
+    visits, costs, spent = course.primary_visits(), course.costs(), 0.0
+    taken: Counter[int] = Counter()
+    states = set()
+    while visits:
+        for visit in visits:
+            beliefs = [one.after(visit.samples) for one in beliefs]
+            taken.update(visit.samples)
+            states.add(visit.state)
+            spent += visit.seconds
+            costs.reach[visit.state] = STATE_S
+        now_left = left - np.array([taken[number] for number in range(len(left))])
+        rest = math.inf if seconds is None else seconds - spent
+        found = next_visit(beliefs, course.state, now_left, costs, precision, rest)
+        visits = [found] if found else []
+    wide = max(float(one.half_width.max()) for one in beliefs)
+    return (
+        f"budget {plan.study.name}: about {sum(taken.values())} cells in {len(states)} of {len(course.states)} states, "
+        f"{duration(spent)}; the other rates are then predicted within about ±{wide:.1%} or better, if they are as "
+        "smooth and as little noisy as most are"
+    )
+
+
+def _skip(course: Course, beliefs: list[Belief]) -> None:
+    """Say of each cell that is left, in its observation, that it was not measured, and what it is predicted to be."""
+    plan = course.plan
+    observations = (_stored(plan, group.state, cell) for group in course.groups for cell in group.cells)
+    like = next(one for one in observations if one and one["status"] == "done")
+    why = f"not measured: predicted by the measured cells. {_held_out(beliefs)}"
+    for number, (group, left) in enumerate(zip(course.groups, course.cells_left(), strict=True)):
+        predicted = _predicted(course, beliefs, number)
+        for cell in left:
+            record.keep(
+                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": why, "predicted": predicted},
+                plan.results.root,
+                plan.target.name,
+            )
+    for state in plan.states:
+        for cell in request.to_measure(plan, state):  # beside planned ones, of states that were not visited
+            why = "not measured: nothing else was measured in this state"
+            record.keep(
+                {**_of_state(plan, state, like), **_of_cell(cell), "why": why}, plan.results.root, plan.target.name
+            )
+
+
+def _predicted(course: Course, beliefs: list[Belief], number: int) -> dict[str, float]:
+    """Rates of a group with their intervals, as columns of the table."""
+    found: dict[str, float] = {}
+    for rate, belief in zip(course.rates, beliefs, strict=True):
+        middle, wide = float(belief.mean[number]), math.log1p(float(belief.half_width[number]))
+        for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
+            found[f"{rate}_predicted{name}"] = math.exp(value)
+    return found
+
+
+def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, Any] | None:
+    found = results.read(plan.results.pending(state, cell.name))
+    if found is None and (done := results.read(plan.results.record(state, cell.name))):
+        found = results.read(plan.results.root / done["raw"]["path"])
+    return found
+
+
+def _of_state(plan: Plan, state: str, like: Mapping[str, Any]) -> dict[str, Any]:
+    """An observation of a state that is said to be as planned: nobody looked."""
+    steps = plan.states[state].steps(plan.target.scale.file_size, request.seed_of(plan))
+    capacity = like["layout"]["capacity_bytes"]
+    used = int(capacity * plan.states[state].nominal["fullness_percent"] / 100)
+    layout = {
+        "capacity_bytes": capacity,
+        "used_bytes": used,
+        "free_bytes": capacity - used,
+        "generations": [],
+        "steps": typed.to_json(steps),
+        "notes": {},
+        "state_known": False,
+    }
+    return {**like, "state": state, "nominal": plan.states[state].nominal, "layout": layout}
+
+
+def _of_cell(cell: Cell) -> dict[str, Any]:
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    return {
+        "id": str(uuid.uuid4()),
+        "cell": cell.name,
+        "kind": cell.kind,
+        "order": cell.order,
+        "params": cell.params,
+        "attempt": 1,
+        "status": "skipped",
+        "began": now,
+        "ended": now,
+        "phases": [],
+        "check": {},
+    }
+
+
+def _known(course: Course, beliefs: list[Belief]) -> str:
+    wide = unknown(beliefs, course.precision)
+    left = course.left()
+    whole = np.array([len(group.cells) for group in course.groups])
+    there = left < whole
+    states = len(set(course.state[there].tolist()))
+    return (
+        f"{int((whole - left).sum())} cells measured in {states} of {len(course.states)} states; "
+        f"{np.mean(~wide):.0%} of the rates are known within ±{course.precision:.1%}"
+    )
+
+
+def _held_out(beliefs: list[Belief]) -> str:
+    """How good predictions were where they could be held against what was measured."""
+    tried = [one for one in beliefs if one.held_out and not math.isnan(one.coverage)]
+    if not tried:
+        return "Too few states were measured to hold predictions against them"
+    count = sum(one.held_out for one in tried)
+    inside = sum(one.coverage * one.held_out for one in tried) / count
+    stretched = max(one.stretch for one in tried)
+    wider = f", which are {stretched:.1f} times as wide as the model's own" if stretched > 1.05 else ""
+    return (
+        f"Each measured state held out in turn, {inside:.1%} of {count} rates lay in their {LEVEL:.0%} intervals{wider}"
+    )
+
+
+def _end(course: Course, beliefs: list[Belief]) -> str:
+    wide = unknown(beliefs, course.precision)
+    said = f"{_known(course, beliefs)}. {_held_out(beliefs)}."
+    if not wide.any():
+        return said
+    worst = max(float(one.half_width.max()) for one in beliefs)
+    left = course.left()
+    noise = max(one.noise for one in beliefs)
+    reason = (
+        "for the time was over"
+        if left[wide].any()
+        else f"though all their cells were measured: a sample's noise is {noise:.1%}, and "
+        f"{len(course.groups[0].cells)} of them give ±{Z * noise / math.sqrt(len(course.groups[0].cells)):.1%} at best"
+    )
+    return f"{said} {int(wide.sum())} rates are not, the worst within ±{worst:.1%}, {reason}."
+
+
+def _say(text: str) -> None:
+    print(lines(f"fsage: {text}"), file=sys.stderr)

@@ -1,0 +1,126 @@
+"""Where nothing was measured: predictions and their intervals against planted surfaces, and what is measured next."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fsage.adaptive.design import Costs, Visit, unknown
+from fsage.adaptive.explore import explore
+from fsage.adaptive.surface import Points, Samples, believe, prior
+
+SHARES = np.linspace(0, 1, 5)
+SIZES = np.linspace(0, 1, 3)
+STATES = [(a, b) for a in SHARES for b in SHARES]
+POINTS = Points(np.array([[a, b, t] for a, b in STATES for t in SIZES]), np.repeat(np.arange(len(STATES)), len(SIZES)))
+ITERATIONS, NOISE, PRECISION = 5, 0.01, 0.03
+REACH_S, SAMPLE_S = 15.0, 3.0
+WHOLE_S = len(STATES) * (REACH_S + len(SIZES) * ITERATIONS * SAMPLE_S)
+
+
+def smooth(a, b, t):
+    return 5.9 - 0.3 * a**2 * (0.5 + 0.5 * t) - 0.15 * a * b * t
+
+
+def cliff(a, b, t):
+    return smooth(a, b, t) - 0.25 * (a * (1 - 0.5 * b) > 0.5)
+
+
+def ridge(a, b, t):
+    return smooth(a, b, t) - 0.2 * np.exp(-((a - 0.6) ** 2 + (b - 0.4) ** 2) / 0.02)
+
+
+class Planted:
+    """A study of a surface that is known, taken as a real one is."""
+
+    points = POINTS
+
+    def __init__(self, surface, seed, noise=NOISE, seconds=10 * WHOLE_S):
+        self.draw, self.noise, self.whole = np.random.default_rng(seed), noise, seconds
+        self.truth = np.array([surface(*place) for place in POINTS.axes])
+        self.groups: list[list[float]] = [[] for _ in self.truth]
+        self.spent = 0.0
+        for state in (0, len(STATES) - len(SHARES), len(STATES) - 1):  # as a headline's states are
+            group = state * len(SIZES) + len(SIZES) - 1
+            self.take(Visit(state, {group: ITERATIONS}, REACH_S + ITERATIONS * SAMPLE_S))
+
+    def samples(self):
+        return [Samples.of(self.groups)]
+
+    def left(self):
+        return np.array([ITERATIONS - len(one) for one in self.groups])
+
+    def costs(self):
+        return Costs(np.full(len(self.truth), SAMPLE_S), np.full(len(STATES), REACH_S))
+
+    def seconds(self):
+        return self.whole - self.spent
+
+    def take(self, visit):
+        assert visit.seconds == REACH_S + SAMPLE_S * sum(visit.samples.values()) <= self.seconds()
+        for group, count in visit.samples.items():
+            assert POINTS.state[group] == visit.state and count <= ITERATIONS - len(self.groups[group])
+            self.groups[group] += list(self.truth[group] + self.draw.normal(0, self.noise, count))
+        self.spent += visit.seconds
+
+    def say(self, beliefs):
+        pass
+
+
+@pytest.mark.parametrize(("surface", "most"), [(smooth, 0.4), (ridge, 0.8), (cliff, 1.0)])
+def test_planted_surfaces_are_known_within_what_was_asked(surface, most):
+    inside, errors, shares = [], [], []
+    for seed in range(4):
+        study = Planted(surface, seed)
+        [belief] = explore(study, PRECISION)
+        assert not unknown([belief], PRECISION).any()
+        off = np.abs(belief.mean - study.truth)
+        inside.append(off <= np.log1p(belief.half_width))
+        errors.append(off.max())
+        shares.append(study.spent / WHOLE_S)
+    share = np.mean(np.concatenate(inside))
+    said = (
+        f"{share:.1%} of rates in their intervals, largest error {max(errors):.1%}, {np.mean(shares):.0%} of the time"
+    )
+    print(f"{surface.__name__}: {said}")
+    assert share >= 0.93 and np.mean(shares) < most, said
+
+
+def test_a_budget_ends_it_and_says_how_well_the_rest_is_known():
+    study = Planted(cliff, 1, seconds=0.2 * WHOLE_S)
+    [belief] = explore(study, PRECISION)
+    assert 0.1 * WHOLE_S < study.spent <= 0.2 * WHOLE_S
+    wide = unknown([belief], PRECISION)
+    assert wide.any(), "a fifth of the time is too little for a cliff"
+    assert np.mean(np.abs(belief.mean - study.truth) <= np.log1p(belief.half_width)) > 0.85
+
+
+def test_noise_can_forbid_a_precision():
+    study = Planted(smooth, 2, noise=0.2)
+    [belief] = explore(study, 0.002)
+    assert unknown([belief], 0.002).all() and max(study.left()) == 0, "all was measured, and it is not enough"
+
+
+def test_what_samples_will_say_is_known_before_but_for_their_values():
+    draw = np.random.default_rng(3)
+    groups = [
+        list(smooth(*place) + draw.normal(0, NOISE, 2)) if n % 7 == 0 else [] for n, place in enumerate(POINTS.axes)
+    ]
+    belief = believe(POINTS, Samples.of(groups))
+    taken = {5: 2, 40: 1, 70: 5}
+    one_by_one = belief
+    for group, count in taken.items():
+        one_by_one = one_by_one.after({group: count})
+    together = belief.after(taken)
+    assert np.allclose(together.covariance, one_by_one.covariance)
+    assert (np.diag(together.covariance) <= np.diag(belief.covariance) + 1e-12).all()
+    assert together.half_width[70] < 0.5 * prior(POINTS).half_width[70]
+
+
+def test_states_far_off_from_what_the_others_say_widen_every_interval():
+    draw = np.random.default_rng(4)
+    own = dict(zip(STATES, draw.permutation([0.0] * 20 + [0.4] * 5), strict=True))
+    groups = [[smooth(*place) + own[tuple(place[:2])] + draw.normal(0, NOISE)] for place in POINTS.axes]
+    belief = believe(POINTS, Samples.of(groups))
+    assert belief.stretch >= 1 and belief.held_out == len(groups)
+    assert 0.93 <= belief.coverage <= 1
