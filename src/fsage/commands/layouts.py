@@ -21,16 +21,33 @@ def evidence(
     what: Annotated[str, typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input")],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
     html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
-    files: Annotated[int, typer.Option(min=0, help="of a directory, look at so many files at most")] = 100_000,
+    files: Annotated[
+        int | None,
+        typer.Option(min=0, help="of a directory, look at so many files at most [100000; 0 of --openmetrics]"),
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="write its list of free extents, e.g. ost0012.gz")] = None,
+    openmetrics: Annotated[bool, typer.Option("--openmetrics", help="print metrics for Prometheus instead")] = False,
+    to: Annotated[Path | None, typer.Option(help="of --openmetrics: write them to this file, at once")] = None,
+    time_limit: Annotated[float, typer.Option(min=0.001, help="of --openmetrics: give up after so many seconds")] = 600,
+    nice: Annotated[int, typer.Option(min=0, max=19, help="of --openmetrics: the niceness to read at")] = 0,
 ) -> None:
     """Show how free space and files lie on any file system, or in saved text of the tools that list them.
 
     Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
     """
+    if openmetrics:
+        if as_json or html or save:
+            raise ValueError("--openmetrics stands alone: leave out --json, --html and --save")
+        from fsage.evidence.exporter import export
+
+        if failed := export([what], to, time_limit, nice, files or 0):
+            raise ValueError(failed[0])
+        return
+    if to:
+        raise ValueError("--to is where the metrics go: give --openmetrics with it")
     from fsage.evidence.command import run
 
-    run(what, as_json, html, files, save)
+    run(what, as_json, html, 100_000 if files is None else files, save)
 
 
 @app.command(rich_help_panel=PANEL)
