@@ -17,6 +17,7 @@ import yaml
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from small_filesystems import small
+from test_hosts_python import old_python
 from test_playbooks import ansible, done, refused
 
 from fsage.agent.evidence import ext4
@@ -69,7 +70,7 @@ def test_what_is_printed_is_what_evidence_counts() -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
 def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp_path: Path) -> None:
-    """By the program as servers get it: one file, run by the system's Python with nothing else."""
+    """By the program as servers get it: one file, run by the oldest Python that is here, with nothing else."""
     packed, to = tmp_path / "evidence.pyz", tmp_path / "fsage.prom"
     packed.write_bytes(program())
     assert program() == packed.read_bytes(), "the same modules give the same file"
@@ -81,7 +82,7 @@ def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp
             (folder / f"{SECRET}{number}").write_bytes(b"x" * 100_000)
         os.sync()
         to.symlink_to(tmp_path / "elsewhere")
-        argv = ["/usr/bin/python3", "-I", packed, "--to", to, folder]
+        argv = [old_python() or "/usr/bin/python3", "-I", packed, "--to", to, folder]
         subprocess.run(argv, check=True, capture_output=True)
         without = to.read_text()
         subprocess.run([*argv, "--files", "3"], check=True, capture_output=True)
