@@ -34,7 +34,7 @@ def cold(phases: Counted, phase: dict) -> dict:
     mount = mount_of(phases.target.spec)
     subprocess.run(["umount", mount.point], check=True)
     caches.drop_all_pages()
-    subprocess.run(["mount", "-t", "lustre", mount.source, mount.point], check=True)
+    subprocess.run(["mount", "-t", "lustre", f"{mount.mgs}:/{mount.fsname}", mount.point], check=True)
     return dropped
 
 
