@@ -34,7 +34,7 @@ Host {SERVER}
   Port {PORT}
   HostKeyAlias {HOST}
 END
-cp /root/.ssh/authorized_keys {KEYS}
+install -m 644 /root/.ssh/authorized_keys {KEYS}
 mkdir -p /run/sshd
 setsid unshare --mount sh -c 'mount -t tmpfs none /home &&
     exec /usr/sbin/sshd -D -p {PORT} -o PidFile=none -o AuthorizedKeysFile={KEYS}' </dev/null >/dev/null 2>&1 &
