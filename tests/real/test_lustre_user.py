@@ -43,7 +43,7 @@ install -D -m 755 /dev/stdin {privilege.HELPER}
 chmod 1777 {real.MOUNT}
 """
 UNMAKE = f"""chmod 755 {real.MOUNT}; kill $(cat {DAEMON}); rm -f {privilege.HELPER} {RULES} {KEYS} {DAEMON}
-rmdir /usr/local/libexec/fsage; userdel --remove {USER}"""
+rmdir /usr/local/libexec/fsage; userdel --force --remove {USER}"""
 
 
 @pytest.fixture(scope="module")
