@@ -34,7 +34,7 @@ Host {SERVER}
   Port {PORT}
   HostKeyAlias {HOST}
 END
-cp /root/.ssh/authorized_keys {KEYS}
+install -m 644 /root/.ssh/authorized_keys {KEYS}
 mkdir -p /run/sshd
 setsid unshare --mount sh -c 'mount -t tmpfs none /home &&
     exec /usr/sbin/sshd -D -p {PORT} -o PidFile=none -o AuthorizedKeysFile={KEYS}' </dev/null >/dev/null 2>&1 &
@@ -43,7 +43,7 @@ install -D -m 755 /dev/stdin {privilege.HELPER}
 chmod 1777 {real.MOUNT}
 """
 UNMAKE = f"""chmod 755 {real.MOUNT}; kill $(cat {DAEMON}); rm -f {privilege.HELPER} {RULES} {KEYS} {DAEMON}
-rmdir /usr/local/libexec/fsage; userdel --remove {USER}"""
+rmdir /usr/local/libexec/fsage; userdel --force --remove {USER}"""
 
 
 @pytest.fixture(scope="module")
