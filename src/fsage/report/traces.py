@@ -121,7 +121,7 @@ def _figures(found: Found) -> list[Figure]:
                     time,
                     place,
                     _cloud("small ones", small),
-                    note=f"{outside} small requests lie elsewhere" if outside else "",
+                    note=f"small requests elsewhere: {outside}" if outside else "",
                 )
             )
     return figures

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,8 +70,15 @@ def told(data: Data, study: Any, named: Callable[[str], Named]) -> dict[str, Any
             f"With {measured} of the target measured, {state} {joined(rates)} of what it reaches {against}.",
             f"Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
         ],
-        "figure": replace(section.figures[0], title="What is left, by the share that is measured"),
+        "figure": _both(section.figures),
     }
+
+
+def _both(figures: Sequence[Figure]) -> Lines:
+    """Of each rate the first state, in one figure."""
+    lines = [one for one in figures if isinstance(one, Lines)]
+    found = tuple(replace(one.series[0], label=one.title.split()[0].lower()) for one in lines)
+    return replace(lines[0], title="What is left, by the share that is measured", series=found)
 
 
 def _figure(name: str, part: pd.DataFrame, rows: pd.DataFrame) -> Lines:
