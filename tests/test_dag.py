@@ -18,20 +18,18 @@ ROOT = Path(__file__).resolve().parents[1]
 STUDIES = sorted((path.stem for path in (ROOT / "config").glob("*.yaml")), key=len, reverse=True)
 
 
+def snakemake(*words: str) -> subprocess.CompletedProcess[str]:
+    """Snakemake as it is, without ./run."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+    return subprocess.run(["snakemake", *words], cwd=ROOT, env=env, capture_output=True, text=True, timeout=240)
+
+
 def dry_run(tmp_path: Path, *words: str, options: tuple[str, ...] = (), **settings: object) -> tuple[str, Counter]:
     """Plan lines, and jobs by the step of their rule, or its first word where it is of no study."""
     given = {"results": tmp_path / "results", "target": "local", **settings}
     config = [f"{key}={value}" for key, value in given.items() if value is not None]
-    env = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
-    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
-    ran = subprocess.run(
-        ["snakemake", "-n", *options, "--config", *config, "--", *words],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    ran = snakemake("-n", "--verbose", *options, "--config", *config, "--", *words)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     table = (ran.stdout + ran.stderr).partition("Job stats:")[2].partition("\n\n")[0]
     jobs: Counter = Counter()
@@ -131,3 +129,17 @@ def test_preallocation_and_defragmentation(tmp_path):
     assert (
         "plan defrag: 20 cells, 2 states, 1 populates" in said and jobs["defragment"] == jobs["free_reserved_run"] == 1
     )
+
+
+def test_a_dry_run_says_the_plan_and_its_states_in_order_and_nothing_else(tmp_path):
+    ran = snakemake("-n", "quickstart", "--config", "target=local", f"results={tmp_path}")
+    plan, *states = ran.stdout.splitlines()
+    assert plan.startswith("plan quickstart: 20 cells, 4 states, ")
+    assert [line.split(":")[0].strip() for line in states] == ["10.00@264M", "40.00@264M", "80.00@264M", "80.50@264M"]
+    assert all(re.fullmatch(r"  \S+: [56] cells, about \d+ s", line) for line in states), states
+    assert ran.stderr.startswith("Using workflow specific profile") and ran.stderr.count("\n") == 1
+
+
+def test_the_list_has_the_studies_and_their_titles_alone():
+    listed = [line.partition(" (")[0] for line in snakemake("--list").stdout.splitlines()]
+    assert listed == sorted(STUDIES)

@@ -76,7 +76,7 @@ def test_each_kind_is_a_table_too(figure, rows):
 
 def test_two_points_are_no_trend():
     paths = [
-        re.findall(r'<path d="(M [^"]*)" clip-path[^>]*stroke-width: 1.6', draw(one, STAMP).svg)
+        re.findall(r'<path d="(M [^"]*)" clip-path[^>]*stroke-width:1.6', draw(one, STAMP).svg)
         for one in (
             Lines("Two", (Series("a", MEDIANS[:2]),), Axis("x"), Axis("y", (0, 400))),
             Lines("Three", (Series("a", MEDIANS),), Axis("x"), Axis("y", (0, 400))),
@@ -90,7 +90,7 @@ def test_a_factor_whose_interval_holds_1_is_grey():
     grey = "#dbdbdb"
     for places, shown in (((one,), 1), ((other,), 0), ((one, other), 1)):
         plane = Plane("P", places, Axis("AA"), Axis("BB"), factor=True)
-        assert draw(plane, STAMP).svg.count(f"fill: {grey}") == shown
+        assert draw(plane, STAMP).svg.count(f"fill:{grey}") == shown
 
 
 def test_an_axis_goes_below_zero_only_where_a_value_does():

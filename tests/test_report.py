@@ -19,9 +19,11 @@ from records import (
     Page,
     build,
     contents,
+    make_evidence,
     make_records,
     planned,
     store,
+    traced,
     undrawn,
     words,
 )
@@ -29,6 +31,7 @@ from records import (
 from fsage import dataset, report
 from fsage.analysis.groups import summarise
 from fsage.report import latency
+from fsage.report.page import draw
 from fsage.study.study import load_study
 
 
@@ -298,6 +301,17 @@ def test_every_figure_is_a_file_too(series1):
         assert ElementTree.parse(path).getroot().get("aria-label") in html.unescape(series1.page)
     for path in (series1.folder / "figures").glob("*.pdf"):
         assert path.read_bytes().startswith(b"%PDF-") and b"CreationDate" not in path.read_bytes()
+
+
+def test_pages_weigh_little_and_their_figures_name_everything_once(series1, quickstart, tmp_path):
+    assert len(series1.page.encode()) < 4e6
+    records = make_records(quickstart)
+    requests = store([traced(dict(records[-1]), requests=800)], tmp_path / "traces")
+    page = contents(quickstart, records, tmp_path, make_evidence(quickstart, tmp_path / "evidence"), traced=requests)
+    text = page.html(draw(page.figures, page.stamp, tmp_path / "figures"))
+    assert len(text.encode()) < 1e6
+    asked = set(re.findall(r'(?:url\(|xlink:href=")#([^)"]+)', text))
+    assert asked and asked < set(Page(text).ids)
 
 
 def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):

@@ -63,6 +63,19 @@ def test_layouts_and_traces_are_figures(quickstart, tmp_path):
     assert page == build(quickstart, records[::-1], tmp_path / "b", **inputs)
 
 
+def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
+    records = make_records(quickstart)
+    record = traced(of(records, "80.50@264M"))
+    columns = record["phases"][0]["trace"]["columns"]
+    columns["offset_bytes"] = [offset // 64 for offset in columns["offset_bytes"]]
+    for name, value in {"seconds": 0.5, "offset_bytes": 15 << 30, "bytes": 4096, "write": True}.items():
+        columns[name].append(value)
+    page = contents(quickstart, records, tmp_path, traced=store([record], tmp_path / "traced"))
+    trace = next(one for one in page.figures if one.title == "Requests at 80.50, write phase")
+    assert len(trace.writes.xs) == 300 and trace.small.ys == (15 << 30,)
+    assert trace.y.limits[1] < 1 << 30 and trace.note == "small requests elsewhere: 1"
+
+
 def test_each_store_has_a_strip(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states", stores=2)
     page = contents(quickstart, make_records(quickstart), tmp_path, evidence=evidence)

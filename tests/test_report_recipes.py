@@ -140,6 +140,11 @@ def test_how_much_is_measured_has_a_point_a_share_and_the_extents_of_both_states
         assert [[point.x for point in one.points] for one in figure.series] == [[2.0, 5.0, 11.0]]
         assert figure.y.limits[0] < min(point.y for point in figure.series[0].points)
     assert [row[0] for row in section.table[1:]] == ["2", "5", "11"] and len(section.table[0]) == 3
+    first, second = page.answer.sentences
+    assert re.match(
+        r"With 2%, 5% and 11% of the target measured, .* writing reaches (0\.\d+x[, and]*){3}reading", first
+    )
+    assert second.startswith("Beyond chance ") and "amount_percent" not in undrawn(page)
 
 
 def cells_of(page: str, first: str, width: int) -> list[list[str]]:

@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 
 from fsage.run import allocation
 from fsage.run import failed_jobs
-from fsage.run import runs
+from fsage.run import runs, terminal
 from fsage.plan import results, settings
 from fsage.run import window
 from fsage.plan.plan import load_plans
@@ -61,6 +61,8 @@ try:
         os.environ[runs.NOTE] = str(runs.note(PLANS, RUN, Path(".snakemake/fsage")))
         atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
         logging.getLogger(failed_jobs.LOGGER).addHandler(failed_jobs.FailedJobs())
+        if not workflow.output_settings.verbose:
+            terminal.for_people(failed_jobs.LOGGER)
     else:
         PLANS = runs.as_noted(PLANS, Path(os.environ[runs.NOTE]))
 except (ValueError, runs.Superseded) as error:
@@ -89,13 +91,14 @@ ASKED = {}  # study -> plan, filled when Snakemake asks for a study's records: s
 
 
 def records_of(plan):
-    """All records of a plan; the first time, say the plan in one line."""
+    """All records of a plan; the first time, say the plan in one line, in a dry run its states too."""
 
     def records(wildcards):
         if plan.study.name not in ASKED:
             ASKED[plan.study.name] = plan
             if workflow.is_main_process:
-                print(plan.line(), *plan.notes(), sep="\n", flush=True)
+                states = plan.state_lines() if workflow.output_settings.dryrun else []
+                print(plan.line(), *plan.notes(), *states, sep="\n", flush=True)
                 if RUN.precision:
                     print(adaptive.forecast(plan, RUN.precision, seconds), flush=True)
         return [str(plan.results.record(state, cell.name)) for state, cell in plan.all_cells()]

@@ -171,12 +171,21 @@ def plural(measure: str) -> str:
 def params_labels(params: pd.Series) -> dict[str, str]:
     """A short name for each distinct set of parameters: the transfer size, and what else differs."""
     distinct = {text: json.loads(text) for text in params.unique()}
-    distinct = dict(sorted(distinct.items(), key=lambda item: (item[1].get("transfer_size") or 0, item[0])))
+    distinct = dict(sorted(distinct.items(), key=lambda item: (*(item[1].get(key) or 0 for key in SIZES), item[0])))
     keys = sorted({key for one in distinct.values() for key in one})
     differing = [k for k in keys if len({json.dumps(one.get(k)) for one in distinct.values()}) > 1]
     labels = {}
     for text, one in distinct.items():
-        words = [size_label(one["transfer_size"])] if one.get("transfer_size") else []
-        words += [f"{key} {one.get(key)}" for key in differing if key != "transfer_size"]
+        sized = one.get("transfer_size") and differing != ["amount_percent"]
+        words = [size_label(one["transfer_size"])] if sized else []
+        words += [_in_words(key, one.get(key)) for key in differing if key != "transfer_size"]
         labels[text] = ", ".join(words) or one.get("workload", text)
     return labels
+
+
+SIZES = ("transfer_size", "amount_percent")
+"""Parameters by whose size sets of parameters are in order."""
+
+
+def _in_words(key: str, value: Any) -> str:
+    return f"{value:g}% of the target" if key == "amount_percent" and value is not None else f"{key} {value}"

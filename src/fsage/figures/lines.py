@@ -12,8 +12,9 @@ from fsage.figures.style import COLOURS, DASHES, MARKERS, STYLE, canvas, head_of
 from fsage.figures.values import Axis, Lines, Point, Series
 
 DODGE = 0.012
-"""How far series stand apart that have points at the same levels, as a share of the axis."""
-
+"""How far series stand apart whose points at the same levels are joined, as a share of the axis."""
+WIDEST, BETWEEN = 0.06, 0.6
+"""And where they are not: at most so far, and all together over so much of the room between two levels."""
 TICKS_CHARACTERS = 60
 """Of all levels' names together, so many fit beside each other."""
 FEW = 2
@@ -35,7 +36,7 @@ def draw_lines(lines: Lines, stamp: str) -> Panel:
         usual = max((point.n or 0 for one in lines.series for point in one.points), default=0)
         marks: list[Mark] = []
         for number, one in enumerate(lines.series):
-            apart = (number - (count - 1) / 2) * DODGE * (max(ticks) - min(ticks)) if ticks else 0.0
+            apart = (number - (count - 1) / 2) * _dodge(lines, count)
             marks += _draw(axes, lines, one, number, apart, usual)
         for level in lines.levels:
             place = labels.index(level.of) if level.of else None
@@ -56,6 +57,17 @@ def draw_lines(lines: Lines, stamp: str) -> Panel:
         axes.margins(x=0.06 if len(ticks) != FEW else 0.2)
         legend(axes)
         return finish(figure, axes, lines, marks)
+
+
+def _dodge(lines: Lines, count: int) -> float:
+    """How far series stand apart: a little where lines join their points, else so that none hides another."""
+    ticks = lines.x.ticks
+    if not ticks:
+        return 0.0
+    whole = max(ticks) - min(ticks)
+    if any(one.joined for one in lines.series) or len(ticks) < 2:
+        return DODGE * whole
+    return min(WIDEST * whole, BETWEEN * whole / (len(ticks) - 1) / count)
 
 
 def _name_ticks(axes: Axes, x: Axis) -> None:

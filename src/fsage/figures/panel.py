@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -15,6 +16,17 @@ from matplotlib.figure import Figure
 
 from fsage.figures import values
 
+SHORTER = {
+    re.compile(r"\s*(?:<metadata>.*?</metadata>|<!--.*?-->)", re.S): "",
+    re.compile(r"\s*\n\s*(?=[<\"])"): "",
+    re.compile(r"\s*\n\s*"): " ",
+    re.compile(r' transform="rotate\(-?0 [^"]*\)"'): "",
+}
+"""What Matplotlib writes for people who read SVG, and what says the same."""
+ALIKE = re.compile(r'(<use [^>]*style="([^"]*)"/>)(?:<use [^>]*style="\2"/>)+')
+"""Marks that look alike: of a trace there are thousands."""
+LONG_NUMBER = re.compile(r"(-?\d+\.\d\d)\d+")
+"""Of a coordinate, to a hundredth of a point; cut, not rounded: nothing is seen of it."""
 POINT_RADIUS = 6.0
 """What around a point answers to the pointer, in points of 1/72 inch."""
 
@@ -53,18 +65,31 @@ def finish(figure: Figure, axes: Axes, of: values.Figure, marks: Iterable[Mark] 
         ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )
     hover = "".join(_hover(figure, axes, mark) for mark in marks)
-    return Panel(title, name, head + _body(figure, name) + hover + "</svg>", _pdf(figure))
+    over = f'<g fill="none" pointer-events="all">{hover}</g>' if hover else ""
+    return Panel(title, name, head + _body(figure, name) + over + "</svg>", _pdf(figure))
 
 
 def _body(figure: Figure, name: str) -> str:
-    """What Matplotlib draws, without prolog, date and <svg>; its ids begin with `name`."""
+    """What Matplotlib draws, without prolog, date and <svg>; its ids are of `name` alone."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") : text.rindex("</svg>")]
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.S)
-    text = re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\g<1>{name}-", text)
-    return text[text.index(">") + 1 :].strip()
+    text = text[text.index(">") + 1 :]
+    for pattern, instead in SHORTER.items():
+        text = pattern.sub(instead, text)
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    text = re.sub(r' style="[^"]*"', lambda found: re.sub(r"(?<=[;:]) ", "", found[0]), text)
+    text = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: LONG_NUMBER.sub(r"\1", found[0]), text)
+    text = ALIKE.sub(_together, text)
+    own = f"f{zlib.crc32(name.encode()):08x}"
+    return re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\g<1>{own}-", text).strip()
+
+
+def _together(run: re.Match[str]) -> str:
+    look = f' style="{run[2]}"'
+    return f"<g{look}>{run[0].replace(look, '')}</g>"
 
 
 def _pdf(figure: Figure) -> bytes:
@@ -83,6 +108,6 @@ def _hover(figure: Figure, axes: Axes, mark: Mark) -> str:
     if mark.width:
         left, top = min(x, x_end), height - max(y, y_end)
         box = f'x="{left:.1f}" y="{top:.1f}" width="{abs(x_end - x):.1f}" height="{abs(y_end - y):.1f}"'
-        return f'<rect {box} fill="none" pointer-events="all">{say}</rect>'
+        return f"<rect {box}>{say}</rect>"
     dot = f'cx="{x:.1f}" cy="{height - y:.1f}" r="{POINT_RADIUS:g}"'
-    return f'<circle {dot} fill="none" pointer-events="all">{say}</circle>'
+    return f"<circle {dot}>{say}</circle>"

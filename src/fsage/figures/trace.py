@@ -11,11 +11,12 @@ from fsage.figures.style import COLOURS, STYLE, canvas, legend
 from fsage.figures.values import Trace
 
 GIB = 1 << 30
-VECTOR_AT_MOST = 4000
+VECTOR_AT_MOST = 3000
 """More requests than this are drawn as an image within the figure: as shapes they would weigh megabytes."""
 LOOKS: dict[str, dict[str, Any]] = {
-    "reads": {"marker": "o", "facecolors": "none", "edgecolors": COLOURS[0], "s": 13, "linewidths": 0.9},
-    "writes": {"marker": "x", "color": COLOURS[3], "s": 13, "linewidths": 0.9},
+    "reads": {"marker": "o", "markerfacecolor": "none", "color": COLOURS[0]},
+    "writes": {"marker": "x", "color": COLOURS[3]},
+    "small ones": {"marker": ".", "color": "0.45"},
 }
 
 
@@ -23,12 +24,13 @@ def draw_trace(trace: Trace, stamp: str) -> Panel:
     """Each mark is a request."""
     with mpl.rc_context(STYLE):
         figure, axes = canvas(trace.title, stamp)
-        image = len(trace.reads.xs) + len(trace.writes.xs) > VECTOR_AT_MOST
-        for cloud in (trace.reads, trace.writes):
+        image = sum(len(cloud.xs) for cloud in trace.clouds) > VECTOR_AT_MOST
+        for cloud in trace.clouds:
             if cloud.xs:
                 name = f"{cloud.kind} (n = {len(cloud.xs)})"
                 places = [place / GIB for place in cloud.ys]
-                axes.scatter(cloud.xs, places, label=name, rasterized=image, **LOOKS[cloud.kind])
+                look = {"markersize": 3.6, "markeredgewidth": 0.9, "linestyle": "none", **LOOKS[cloud.kind]}
+                axes.plot(cloud.xs, places, label=name, rasterized=image, **look)
         axes.set(xlabel=trace.x.label, ylabel=trace.y.label)
         if trace.x.limits and trace.y.limits:
             axes.set_xlim(*trace.x.limits)

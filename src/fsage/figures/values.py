@@ -209,16 +209,22 @@ class Course(_Figure):
 
 @dataclass(frozen=True)
 class Trace(_Figure):
-    """Requests to a device: when, and where (bytes); reads and writes."""
+    """Requests to a device: when, and where (bytes); reads, writes, and small ones of either kind."""
 
     reads: Cloud
     writes: Cloud
     x: Axis
     y: Axis
+    small: Cloud = Cloud("small ones", (), ())
+
+    @property
+    def clouds(self) -> tuple[Cloud, ...]:
+        """All of them."""
+        return self.reads, self.writes, self.small
 
     def table(self) -> Table:
         """A row a request."""
-        return [["request", "seconds", "offset, bytes"], *_each((self.reads, self.writes))]
+        return [["request", "seconds", "offset, bytes"], *_each(self.clouds)]
 
 
 Figure: TypeAlias = Lines | Bars | Plane | Strips | Course | Trace

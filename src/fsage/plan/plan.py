@@ -16,10 +16,11 @@ from fsage.plan.results import Results
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p
 from fsage.study.study import Cell, Headline, Study, StudyError, load_study, means
+from fsage.text.numbers import duration
 
 WHOLE: Mapping[str, Any] = {}  # no study is narrowed
-STATE_S = 7.0  # two calls of ansible-playbook with their checks, beside the building itself (measured)
-CELL_S = 3.0  # a pair before the target was claimed and calibrated: two samples of a second and their fio processes
+STATE_S = 12.0  # two calls of ansible-playbook with their checks, and building it (measured; a large one takes more)
+CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
 
 
 class _Samples(NamedTuple):
@@ -108,11 +109,11 @@ class Plan:
 
     def _estimates(self, state: str, cell: Cell) -> tuple[float, int]:
         """Seconds and bytes of a cell; asked of its workload once for all its iterations."""
+        workload = workloads.load(cell.params["workload"])
         if self.claim is None:
-            return CELL_S, 0
+            return getattr(workload, "CELL_S", CELL_S), 0
         key = state, str({**cell.params, "iteration": 0})
         if key not in self._known:
-            workload = workloads.load(cell.params["workload"])
             steps = self.states[state].steps(self.target.scale.file_size, self.study.states.seed or 0)
             params = workloads.params_of(cell.params)
             try:
@@ -186,6 +187,14 @@ class Plan:
                 else ""
             )
         )
+
+    def state_lines(self) -> list[str]:
+        """A line a state with something to measure, in the order in which they are visited."""
+        return [
+            f"  {name}: {'' if name in self.unreached else 'reached before, '}{len(cells)} cells, "
+            f"about {duration(STATE_S + sum(self.cell_seconds(name, cell) for cell in cells))}"
+            for name, cells in self.missing.items()
+        ]
 
 
 def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> Plan:

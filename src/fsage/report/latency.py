@@ -19,7 +19,7 @@ NONE = "\u2013"
 def section(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
     """A table of the states that are compared, a figure a phase at the smallest transfer; None where no tool gives any.
 
-    `states`: those of the study's comparisons, else all planned ones.
+    `states`: those of the study's comparisons, in planned order; where there are none, all.
     """
     names = [name for name in frame.columns if "_latency_p" in name and frame[name].notna().any()]
     rows = medians(frame, names) if names else pd.DataFrame()
@@ -30,8 +30,8 @@ def section(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
         percentile=rows["measure"].str.partition("_latency_")[2].str.removesuffix("_ms"),
         short=rows["state"].str.partition("@")[0],
     )
-    shown = [name for name in dict.fromkeys(states) if (rows["state"] == name).any() or (rows["short"] == name).any()]
-    shown = shown[:MOST_STATES]
+    taken = {*rows["state"], *rows["short"]}
+    shown = [name for name in dict.fromkeys(states or rows["state"]) if name in taken][:MOST_STATES]
     rows = rows[rows["state"].isin(shown) | rows["short"].isin(shown)]
     if rows.empty:
         return None

@@ -143,7 +143,7 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
     found = [
         *(section(data) for section in view_of(data.frame).sections),
-        latency.section(data.frame, headline or data.planned),
+        latency.section(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
         layout.section(known, data.planned, headline, data.frame),
         traces.section(traced),
         drift.section(data.frame),

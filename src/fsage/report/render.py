@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from fsage.analysis.groups import size_label
 from fsage.report.tables import known
@@ -20,7 +22,7 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=size_label, ratio=_ratio)
+    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=size_label, ratio=_ratio, code=_code)
     return environment.get_template(name)
 
 
@@ -31,6 +33,11 @@ def _number(value: Any, digits: int = 1) -> str:
 
 def _percent(share: Any, digits: int = 1) -> str:
     return "\u2013" if known(share) is None else f"{share:.{digits}%}"
+
+
+def _code(sentence: str) -> Markup:
+    """What stands between backticks, as in the terminal's lines, as code; all else as text."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _ratio(value: Any) -> str:

@@ -71,14 +71,23 @@ def outliers(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, Any]:
-    """Every record, and every planned cell without one: the columns of OF_A_CELL and `rates`, one a measure."""
+    """Every record, and every planned cell without one: the columns of OF_A_CELL and `rates`, one a measure.
+
+    `commands`: what ran, each text once; `ran`: the place of a cell's there.
+    """
     names = measures(frame)
+    commands = list(dict.fromkeys(frame["commands"].dropna()))
+    places = {text: place for place, text in enumerate(commands)}
     rows = [
-        {**{key: known(row[key]) for key in OF_A_CELL}, "rates": [known(row[name]) for name in names]}
-        for row in frame[[*OF_A_CELL, *names]].to_dict("records")
+        {
+            **{key: known(row[key]) for key in OF_A_CELL},
+            "rates": [known(row[name]) for name in names],
+            "ran": places.get(row["commands"]),
+        }
+        for row in frame[[*OF_A_CELL, *names, "commands"]].to_dict("records")
     ]
-    nothing = {**dict.fromkeys(OF_A_CELL), "status": "missing", "rates": [None] * len(names)}
+    nothing = {**dict.fromkeys(OF_A_CELL), "status": "missing", "rates": [None] * len(names), "ran": None}
     rows += [
         {**nothing, "state": state, "cell": cell, "kind": kind} for state, cell, kind in missing(frame, plan_cells)
     ]
-    return {"measures": [measure_label(name) for name in names], "rows": rows}
+    return {"measures": [measure_label(name) for name in names], "rows": rows, "commands": commands}

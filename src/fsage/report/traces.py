@@ -14,6 +14,10 @@ from fsage.figures import Axis, Cloud, Figure, Trace
 from fsage.report.evidence import first_problem
 from fsage.report.section import Section
 
+SMALL = 8
+USUAL = 0.9
+"""Of all requests, those that are at most as large as the usual one."""
+
 
 class Columns(BaseModel):
     """A request a row: when it was issued after the phase began, where on the device, how much, which way."""
@@ -59,7 +63,9 @@ def section(records: Iterable[Path]) -> Section | None:
         return None
     text = (
         "Each mark is a request: where it began, and when it was issued to the device. Traced cells are extra and "
-        "enter no other figure. Both axes are shared by the panels of a phase."
+        "enter no other figure. Both axes are shared by the panels of a phase, and are those of the data: requests of "
+        f"less than 1/{SMALL} of what is usual, such as those for metadata, are dots, and only counted where they lie "
+        "elsewhere."
     )
     if found.sources:
         text += f" Source: {', '.join(sorted(found.sources))}."
@@ -97,23 +103,33 @@ def _read(path: Path, found: Found) -> None:
 def _figures(found: Found) -> list[Figure]:
     figures: list[Figure] = []
     for phase, by_state in found.requests.items():
-        every = pd.concat(by_state.values())
+        apart = {state: _is_small(requests) for state, requests in by_state.items()}
+        every = pd.concat(requests[~apart[state]] for state, requests in by_state.items())
         low, high = every["offset_bytes"].min(), (every["offset_bytes"] + every["bytes"]).max()
         room = 0.04 * (high - low)
-        last = every["seconds"].max()
+        last = max(requests["seconds"].max() for requests in by_state.values())
         time = Axis("time, s", (-0.02 * last, 1.02 * last))
         place = Axis("place on the device, GiB", (low - room, high + room))
-        figures += [
-            Trace(
-                f"Requests at {state.split('@')[0]}, {phase} phase",
-                _cloud("reads", requests[~requests["write"]]),
-                _cloud("writes", requests[requests["write"]]),
-                time,
-                place,
+        for state, requests in by_state.items():
+            data, small = requests[~apart[state]], requests[apart[state]]
+            outside = int((~small["offset_bytes"].between(low - room, high + room)).sum())
+            figures.append(
+                Trace(
+                    f"Requests at {state.split('@')[0]}, {phase} phase",
+                    _cloud("reads", data[~data["write"]]),
+                    _cloud("writes", data[data["write"]]),
+                    time,
+                    place,
+                    _cloud("small ones", small),
+                    note=f"small requests elsewhere: {outside}" if outside else "",
+                )
             )
-            for state, requests in by_state.items()
-        ]
     return figures
+
+
+def _is_small(requests: pd.DataFrame) -> pd.Series:
+    """Which are far smaller than what is usual: not of the file that is written or read."""
+    return requests["bytes"] * SMALL < requests["bytes"].quantile(USUAL)
 
 
 def _cloud(kind: str, requests: pd.DataFrame) -> Cloud:

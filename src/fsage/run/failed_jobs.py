@@ -9,6 +9,8 @@ import logging
 import sys
 from pathlib import Path
 
+from snakemake_interface_logger_plugins.common import LogEvent
+
 from fsage.text.printable import printable
 
 LOGGER = "snakemake.logging"
@@ -19,7 +21,8 @@ class FailedJobs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the complaint of one record; all other records are left to Snakemake."""
-        if said := getattr(record, "rule_msg", None):
+        said = getattr(record, "rule_msg", None)
+        if said and record.__dict__.get("event") == LogEvent.JOB_ERROR:
             text = " ".join(said.partition("\n    sbatch call:")[0].split())
             print(printable(f"fsage: {record.__dict__['rule_name']}: {text}"), file=sys.stderr)
             for log in map(Path, record.__dict__["log"]):

@@ -80,12 +80,3 @@ def reason(output: str) -> str:
         return f"{host}: {' '.join(str(message).removeprefix('Task failed: ').split())}"
     said = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
     return said[-1].strip() if said else "it said nothing"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from fsage.plan.plan import STATE_S, Plan
-from fsage.run.play import duration
+from fsage.text.numbers import duration
 
 
 class Progress:

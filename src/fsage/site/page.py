@@ -12,9 +12,9 @@ from rich.text import Text
 from fsage.agent.lustre.servercache import KEPT
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
-from fsage.run.play import duration
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
+from fsage.text.numbers import duration
 from fsage.text.terminal import Terminal
 
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")

@@ -8,3 +8,12 @@ def ratio_text(value: float, digits: int = 2) -> str:
     while round(value, digits) == 1 != value and digits < 6:
         digits += 1
     return f"{value:.{digits}f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"

@@ -9,7 +9,8 @@ A workload module offers
 - `rates(params) -> list[str]`: the metrics of a valid cell that statistics are made of, higher is better;
 - `read(observation) -> Outcome`: did it run right, and only then its numbers;
 - `seconds(params, claim, steps=())`, `bytes_written(params, claim)`: estimates for the plan. One that writes more
-  bytes than its files hold offers `makes_bytes(params, claim)` too: what they hold.
+  bytes than its files hold offers `makes_bytes(params, claim)` too: what they hold. One whose cells take much longer
+  than a few seconds names `CELL_S`, what one took on its study's usual target: the estimate before there is a claim.
 Modules with a leading underscore are what they share.
 """
 

@@ -38,6 +38,7 @@ PAGE_BYTES = 4096
 RECORD_BYTES = LEAST_BYTES + (LENGTHS - 1) / 2  # on average
 GENERATE_MIB_S = 400.0  # of a process's work and the cache's; what the stores take is not waited for
 REMOUNT_S = 0.02  # of a store, before each phase
+CELL_S = 11.0  # before a claim; three phases on 16 modelled stores
 
 
 class Params(_striped.Params):

@@ -32,6 +32,7 @@ from fsage.parse import BadOutput, fio, ior
 from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 
 PHASES = ("write", "read")
+CELL_S = 6.5  # before a claim; both phases on 16 modelled stores
 
 
 class Params(_striped.Params):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from fsage.analysis.headline import at_largest_transfer, of_state
 from fsage.report.answer import Answer, Named, by_comparisons, plain
+from fsage.report.paf.amount import several, told
 from fsage.report.paf.fullness import EQUAL_WITHIN_POINTS
 from fsage.report.paf.rows import axes_of
 from fsage.report.section import Data
@@ -19,8 +21,10 @@ HALF = 50
 
 
 def answer(data: Data, study: Any) -> Answer:
-    """A sentence for each pair of states that the study compares."""
-    return by_comparisons(data, study, partial(decoded, _equally_full(data, study)), CODES)
+    """A sentence for each pair of states that the study compares, or for all shares of the target that it measures."""
+    named = partial(decoded, _equally_full(data, study))
+    found = by_comparisons(data, study, named, CODES)
+    return replace(found, **told(data, study, named)) if several(data.table) else found
 
 
 def decoded(equally_full: frozenset[str], state: str) -> Named:

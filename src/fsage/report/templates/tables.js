@@ -76,16 +76,21 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
   table.parentElement.before(controls);
   apply();
   if (!table.dataset.again) continue;
+  const ran = JSON.parse(document.getElementById("ran").textContent);
   for (const row of rows) {
-    const copy = document.createElement("button");
     const [state, cell] = [text(row, 0), text(row, 1)];
-    copy.textContent = "copy";
-    copy.title = copy.ariaLabel = `copy the command that measures ${state} ${cell} again`;
-    copy.addEventListener("click", () => {
-      navigator.clipboard?.writeText(table.dataset.again.replace("STATE", state).replace("CELL", cell));
-      copy.textContent = "copied";
-    });
-    row.cells[1].append(" ", copy);
+    const offer = (name, what, command) => {
+      const copy = document.createElement("button");
+      copy.textContent = name;
+      copy.title = copy.ariaLabel = `${name}: copy ${what} ${state} ${cell}`;
+      copy.addEventListener("click", () => {
+        navigator.clipboard?.writeText(command);
+        copy.textContent = "copied";
+      });
+      row.cells[1].append(" ", copy);
+    };
+    offer("again", "the command that measures once more", table.dataset.again.replace("STATE", state).replace("CELL", cell));
+    if (row.dataset.ran) offer("ran", "the commands of", ran[row.dataset.ran]);
   }
 }
 
