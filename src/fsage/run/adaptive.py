@@ -28,9 +28,10 @@ from fsage.plan import results
 from fsage.plan.plan import STATE_S, Plan
 from fsage.records import record
 from fsage.run import job, request, runs, stopping
-from fsage.run.play import PlayFailed, duration
+from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.study import Cell, StudyError, means
+from fsage.text.numbers import duration
 from fsage.text.printable import lines
 
 STATE_AXES = ("capacity", "fragmentation", "file_size")
