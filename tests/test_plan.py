@@ -13,7 +13,7 @@ import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
 from fsage.plan import results, settings
-from fsage.plan.plan import Plan, load_plan, load_plans
+from fsage.plan.plan import STATE_S, Plan, load_plan, load_plans
 from fsage.plan.target import load_target, target_of
 from fsage.records import record
 from fsage.run import progress, request, runs
@@ -42,7 +42,7 @@ def again(plan: Plan) -> Plan:
 def test_the_line_counts_and_estimates(plan):
     # a cell is 0.5 s and a second of writing and two of reading; a state is STATE_S
     assert plan.line().startswith("plan tiny: 8 cells, 4 states, 2 populates, 0 extra cells, 8 cells to measure, ")
-    assert plan.seconds() == pytest.approx(8 * 3.5 + 4 * 7)
+    assert plan.seconds() == pytest.approx(8 * 3.5 + 4 * STATE_S)
     assert plan.bytes_written() == 8 * 64 << 20
 
 

@@ -67,13 +67,14 @@ class Course:
         self._read: dict[Path, dict[str, float]] = {}
 
     def _values(self, state: str, cell: Cell) -> dict[str, float]:
-        axes, params = self.plan.states[state].axes, cell.params
-        if params["workload"] != "sequential" or any(axis not in axes for axis in STATE_AXES):
+        study, axes = self.plan.study, self.plan.states[state].axes
+        known = all(axis in axes for axis in STATE_AXES) and set(study.cells.axes) == {"transfer_size"}
+        if not known or study.also or len({str(state.nominal["axes"]) for state in self.plan.states.values()}) > 1:
             raise StudyError(
-                f"study {self.plan.study.name}: a budget needs states on the axes {', '.join(STATE_AXES)} and cells of "
-                f"workload sequential; state {state} has cell {cell.name}. until=TIME ends any study at a time"
+                f"study {study.name}: a budget needs states that differ in {', '.join(STATE_AXES)} alone, and cells "
+                "that differ in transfer_size alone. until=TIME ends any study at a time"
             )
-        values = {**{axis: axes[axis] for axis in STATE_AXES}, "transfer_size": params["transfer_size"]}
+        values = {**{axis: axes[axis] for axis in STATE_AXES}, "transfer_size": cell.params["transfer_size"]}
         return {axis: math.log2(value) if axis in OF_SIZE else float(value) for axis, value in values.items()}
 
     @cached_property
