@@ -160,7 +160,7 @@ def page() -> str:
             f"{SCHEMA_VERSION}. A new version adds or renames",
             "columns: older tables are still read (`fsage.dataset.read`, `fsage compare`), with the new columns empty.",
             "Each field's metadata has `description` and, where there is one, `unit`. What a workload measures beside",
-            "these columns follows them, as float64, with the unit in its name; so do the rates that a time budget left to",
+            "these columns follows them, as float64, with the unit in its name; so do rates that a time budget left to",
             "prediction (`<rate>_predicted`, and `_low` and `_high` of its 95% interval). In the CSV a text that a",
             "spreadsheet would take for a formula (it begins with `=`, `+`, `-`, `@`) has an apostrophe first.",
             "",
