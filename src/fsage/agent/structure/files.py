@@ -59,7 +59,7 @@ def in_turns(
     attempt left of them is made anew. Raises OSError that names the file.
     """
     with contextlib.ExitStack() as stack:
-        content = stack.enter_context(noise(request_bytes))
+        content = stack.enter_context(noise(request_bytes)) if method != "fallocate" else memoryview(b"")
         growing = []
         for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
             with naming(path):
