@@ -67,7 +67,7 @@ def digest(mounts: list[Path]) -> dict[str, Any]:
     for mount in mounts:
         for entry in fillers(mount):
             try:
-                pieces = fiemap.extents(Path(entry.path))
+                pieces = fiemap.extents(entry.path)
             except OSError as error:
                 taken_s = time.monotonic() - began
                 return {"hash": None, "files": files, "extents": None, "seconds": taken_s, "error": error}
