@@ -1,6 +1,6 @@
-"""What evidence costs: a dumpe2fs text of 400 MB, streamed; the layout of 10 000 files on a target of 16 GiB.
+"""What evidence costs: a dumpe2fs text of 400 MB, streamed; the layout of 10 000 files on a target of 16 GiB; metrics.
 
-Goals: bounded memory; at most 0.5 s.
+Goals: bounded memory; at most 0.5 s; metrics of a million free extents in at most 1 s and 200 MB.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from target import loop_target
 
 from fsage.agent import structure
 from fsage.agent.states import state
+from fsage.evidence.program import program
 
 MB = 10**6
 GROUPS, BLOCKS, INODES = 925_183, 32_768, 1_024  # of the PaF study's OST: 113 TiB
 RUNS = 6  # free runs of a group, which makes 400 MB
 FILES = 10_000
+MILLION = 10**6
 REPEATS = 9
 HEADER = """\
 Filesystem volume name:   bench
@@ -36,14 +38,14 @@ Inodes per group:         1024
 """
 
 
-def write_dumpe2fs(path: Path, groups: int) -> None:
-    """A text as dumpe2fs writes it, of a file system whose groups have RUNS runs of free blocks each."""
+def write_dumpe2fs(path: Path, groups: int, in_group: int = RUNS) -> None:
+    """A text as dumpe2fs writes it, of a file system whose groups have so many runs of free blocks each."""
     rng = random.Random(67005)
     with path.open("w") as file:
         file.write(HEADER.format(blocks=groups * BLOCKS))
         for group in range(groups):
             first = group * BLOCKS
-            cuts = sorted(rng.sample(range(1, BLOCKS), 2 * RUNS))
+            cuts = sorted(rng.sample(range(1, BLOCKS), 2 * in_group))
             runs = list(zip(cuts[::2], cuts[1::2], strict=True))
             listed = ", ".join(f"{first + start}-{first + end - 1}" for start, end in runs)
             file.write(
@@ -86,6 +88,21 @@ def of_text() -> None:
             print(f"{name:15s} {size_mb:5.0f} MB: {seconds:6.2f} s, {size_mb / seconds:6.0f} MB/s, {peak_mib:4.0f} MiB")
 
 
+def of_metrics() -> None:
+    """The program that servers have, on the text of a million free extents, beside an empty Python and wc -l."""
+    with tempfile.TemporaryDirectory(prefix="fsage-bench-", dir="/dev/shm") as place:
+        text, packed = Path(place) / "ost.txt", Path(place) / "evidence.pyz"
+        write_dumpe2fs(text, MILLION // 64, 64)
+        packed.write_bytes(program())
+        for name, argv in (
+            ("python3", [sys.executable, "-I", "-c", "pass"]),
+            ("wc -l", ["wc", "-l", str(text)]),
+            ("fsage metrics", [sys.executable, "-I", str(packed), str(text)]),
+        ):
+            seconds, peak_mib = child(argv)
+            print(f"{name:15s} of {MILLION} free extents: {seconds:6.2f} s, {peak_mib:4.0f} MiB")
+
+
 def of_target() -> None:
     """The layout of a state of about FILES files, as evidence.yml has the agent take it."""
     with loop_target(16) as spec:
@@ -106,5 +123,6 @@ def of_target() -> None:
 
 
 if __name__ == "__main__":
+    of_metrics()
     of_text()
     of_target()

@@ -19,7 +19,8 @@ from fsage import cli, dataset, recipes
 from fsage.agent import structure
 from fsage.agent.message import Unacceptable
 from fsage.plan.plan import load_plan
-from fsage.text.printable import Terminal, lines, printable
+from fsage.text.printable import lines, printable
+from fsage.text.terminal import Terminal
 
 ROOT = CONFIG.parent
 DATA = ROOT / "tests" / "data" / "evidence"

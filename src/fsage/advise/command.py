@@ -8,7 +8,7 @@ from fsage import dataset
 from fsage.advise.advice import Advice, Asked, advise
 from fsage.advise.show import as_dict, show
 from fsage.plan.plan import Plan
-from fsage.text.printable import Terminal
+from fsage.text.terminal import Terminal
 
 
 def run(plan: Plan, asked: Asked, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -21,16 +22,33 @@ def evidence(
     what: Annotated[str, typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input")],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
     html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
-    files: Annotated[int, typer.Option(min=0, help="of a directory, look at so many files at most")] = 100_000,
+    files: Annotated[
+        int | None,
+        typer.Option(min=0, help="of a directory, look at so many files at most [100000; 0 of --openmetrics]"),
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="write its list of free extents, e.g. ost0012.gz")] = None,
+    openmetrics: Annotated[bool, typer.Option("--openmetrics", help="print metrics for Prometheus instead")] = False,
+    to: Annotated[Path | None, typer.Option(help="of --openmetrics: write them to this file, at once")] = None,
+    time_limit: Annotated[float, typer.Option(min=0.001, help="of --openmetrics: give up after so many seconds")] = 600,
+    nice: Annotated[int, typer.Option(min=0, max=19, help="of --openmetrics: the niceness to read at")] = 0,
 ) -> None:
     """Show how free space and files lie on any file system, or in saved text of the tools that list them.
 
     Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
     """
+    if openmetrics:
+        if as_json or html or save:
+            raise ValueError("--openmetrics stands alone: leave out --json, --html and --save")
+        from fsage.evidence.exporter import export
+
+        if failed := export([what], to, time_limit, nice, files or 0):
+            raise ValueError(failed[0])
+        return
+    if to:
+        raise ValueError("--to is where the metrics go: give --openmetrics with it")
     from fsage.evidence.command import run
 
-    run(what, as_json, html, files, save)
+    run(what, as_json, html, 100_000 if files is None else files, save)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -38,6 +56,8 @@ def age(
     context: typer.Context,
     sources: Annotated[list[str], typer.Argument(help="mounts, devices, images or saved texts; several are ranked")],
     samples: Annotated[int, typer.Option(min=1, max=99, help="of a layout larger than the target, so many")] = 1,
+    at: Annotated[str, typer.Option(help="also filled further by the same pattern: percent full, e.g. 80,90")] = "",
+    delete: Annotated[str, typer.Option(help="also after so much of it was deleted, e.g. 10% or 10%,20%")] = "",
     only_prepare: Annotated[bool, typer.Option("--prepare", help="write the study, and do not measure")] = False,
 ) -> None:
     """Say what the age of a file system costs here: its free space, block by block, on this machine's target.
@@ -49,7 +69,9 @@ def age(
     where = context.obj.of(None)
     folder = where.results / "age"
     target = where.target().name
-    study, said = ages.prepare(sources, where.studies, folder, samples, Results(where.results, target, "").claim)
+    what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"))
+    copy = Results(where.results, target, "").claim
+    study, said = ages.prepare(sources, where.studies, folder, samples, copy, what_if)
     for line in said:
         say(line)
     words = ages.command(study, folder, ages.planned(study, folder, where.inventory, where.results), where.inventories)
@@ -57,6 +79,14 @@ def age(
         say(f"`./run {shlex.join(words)}` measures it")
         return
     os.execvp(words[0], words)
+
+
+def percents(text: str, option: str) -> tuple[float, ...]:
+    """The numbers in '80,90' or '10%'. Raises ValueError for what are none."""
+    words = [word.strip().removesuffix("%") for word in text.split(",")] if text else []
+    if not all(re.fullmatch(r"\d{1,2}(\.\d{1,2})?", word) for word in words) or len(set(words)) < len(words):
+        raise ValueError(f"{option} {text!r}: percents below 100 are wanted, each once, such as 10% or 80,90")
+    return tuple(map(float, words))
 
 
 @app.command(rich_help_panel=PANEL)

@@ -19,8 +19,9 @@ from fsage.defrag.look import ORDERS, Look, summary
 from fsage.defrag.rewrite import Outcome, rewrite, verify
 from fsage.defrag.tables import of_look
 from fsage.evidence.terminal import drawn
-from fsage.text.printable import Terminal, lines, printable
+from fsage.text.printable import lines, printable
 from fsage.text.sizes import round_size
+from fsage.text.terminal import Terminal
 
 LONGEST_S = 1_000_000
 

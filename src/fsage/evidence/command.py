@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fsage.evidence.inspect import inspect
 from fsage.evidence.terminal import show
-from fsage.text.printable import Terminal, printable
+from fsage.text.printable import printable
+from fsage.text.terminal import Terminal
 
 
 def run(what: str, as_json: bool, html: Path | None, files_at_most: int, save: Path | None = None) -> None:

@@ -86,6 +86,12 @@ def read(what: str) -> Free:
 def save(what: str, path: Path) -> Free:
     """Write the free extents of `what` to a file, packed if its name ends so, or nothing. Raises ValueError."""
     free = read(what)
+    write(free, path)
+    return free
+
+
+def write(free: Free, path: Path) -> None:
+    """Write free extents to a file, packed if its name ends so, or nothing. Raises ValueError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "wb") as out:
@@ -98,4 +104,3 @@ def save(what: str, path: Path) -> Free:
         raise ValueError(f"{path}: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)
-    return free

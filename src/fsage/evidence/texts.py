@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from fsage.agent.evidence import dumpe2fs, extents, xfs
 from fsage.agent.evidence.freespace import ONCE, Counting
@@ -26,7 +26,8 @@ MOST_BYTES = 64 << 30
 """Of a text, unpacked."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 Reader = Callable[[Iterable[bytes], Counting], Store]
-Stream = io.BufferedReader | gzip.GzipFile
+if TYPE_CHECKING:  # the exporter runs on servers, with Python 3.9
+    Stream = io.BufferedReader | gzip.GzipFile
 
 
 def _placeless(reader: Callable[[Iterable[bytes]], Store]) -> Reader:

@@ -110,7 +110,7 @@ def saved(key: str, value: Any, target: Mapping[str, Any], request: Mapping[str,
     if key == "evidence":
         _typed(StoresLayout, _declared(StateEvidence, value)["layout"])
     elif key == "claim":
-        _whole(_declared(Claim, value))
+        check_claim(value)
     else:
         _declared({"probe": Probe}[key], value)
     asked = {"claim": {"target": target.get("name")}, "evidence": {"study": request.get("study")}}.get(key, {})
@@ -121,6 +121,11 @@ def saved(key: str, value: Any, target: Mapping[str, Any], request: Mapping[str,
         same_as(value["token"], {"claim": request["claim"]} if request.get("claim") else {})
         same_as(value, {"steps": request.get("steps")})
     return json.dumps(value, indent=1).encode() + b"\n"
+
+
+def check_claim(value: Any) -> None:
+    """Raise Unacceptable for what is no claim of a target that is claimed, as this release writes it."""
+    _whole(_declared(Claim, value))
 
 
 def _whole(claim: Claim) -> None:

@@ -6,33 +6,52 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from fsage.evidence import free
+from fsage.agent.message import Unacceptable
+from fsage.evidence import free, whatif
+from fsage.evidence.free import Free
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import load_claim
 from fsage.recipes.replica import COPIED, EMPTY, JOINED
+from fsage.records.messages import check_claim
 from fsage.run.inputs import PLACE
 from fsage.study.study import read_yaml
 from fsage.text.strict import show
 
 SHIPPED = "replica"
-MOST_SOURCES = 100
+MOST_LAYOUTS = 100
+SEED = 67005
+
+
+class WhatIf(NamedTuple):
+    """What else is asked of each layout: `at` so many percent full; so many percent of what is in use `deleted`."""
+
+    at: tuple[float, ...] = ()
+    deleted: tuple[float, ...] = ()
 
 
 def prepare(
-    sources: Sequence[str], studies: Path, folder: Path, samples: int, claim_copy: Path
+    sources: Sequence[str],
+    studies: Path,
+    folder: Path,
+    samples: int,
+    claim_copy: Path,
+    what_if: WhatIf = WhatIf(),  # noqa: B008
 ) -> tuple[str, list[str]]:
     """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
 
     It is named after what was read: the same layouts are the same study, which goes on. Raises ValueError.
     """
-    if len(sources) > MOST_SOURCES:
-        raise ValueError(f"{len(sources)} layouts; allowed are {MOST_SOURCES} at most")
+    layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
+    if layouts > MOST_LAYOUTS:
+        raise ValueError(f"{layouts} layouts; allowed are {MOST_LAYOUTS} at most")
+    refuse_stale(claim_copy)
+    block = read_yaml(studies / f"{SHIPPED}.yaml")
     folder.mkdir(parents=True, exist_ok=True)
     digest, names, said = hashlib.sha256(f"{samples}".encode()), list[str](), list[str]()
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
@@ -50,8 +69,13 @@ def prepare(
             )
             if before != _free_blocks(source):
                 said.append(f"{name}: it was written to while it was read, so its layout is that of no single moment")
+            for more, changed in _if(found, name, names, what_if):
+                layout = Path(place) / f"{more}.gz"
+                free.write(changed, layout)
+                digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
+                names.append(more)
         study = f"age_{digest.hexdigest()[:12]}"
-        block = _study_of(read_yaml(studies / f"{SHIPPED}.yaml"), study, names, samples)
+        block = _study_of(block, study, names, samples)
         (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
@@ -73,6 +97,33 @@ def command(study: str, folder: Path, plan: Plan, inventories: Path) -> list[str
 def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
     """The plan of a study that was prepared. Raises StudyError."""
     return load_plan(folder / study / f"{study}.yaml", inventory, results)
+
+
+def refuse_stale(claim_copy: Path) -> None:
+    """Raise ValueError where the copy of the target's claim is not as this release writes it."""
+    if (claim := load_claim(claim_copy)) is None:
+        return
+    try:
+        check_claim(claim)
+    except Unacceptable as why:
+        raise ValueError(
+            f"{claim_copy}: the target's claim {why}; an earlier release of fsage may have made it: move the file "
+            "away, give the target back (`./run ansible-playbook release.yml`) and give the same command again; "
+            "nothing was touched"
+        ) from None
+
+
+def _if(found: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
+    """What else is asked of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
+    asked: list[tuple[str, str, Callable[[Free, float, int], Free], float]] = [
+        *(("at", "--at", whatif.filled, percent) for percent in what_if.at),
+        *(("deleted", "--delete", whatif.deleted, percent) for percent in what_if.deleted),
+    ]
+    for word, option, change, percent in asked:
+        try:
+            yield _name_of(f"{name}_{word}_{percent:g}".replace(".", "_"), taken), change(found, percent, SEED)
+        except ValueError as error:
+            raise ValueError(f"{name}: {option} {percent:g}: {error}; nothing was touched") from None
 
 
 def refuse_target(source: str, claim_copy: Path) -> None:

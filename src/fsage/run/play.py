@@ -15,7 +15,8 @@ from typing import Any
 import yaml
 
 from fsage.text import yaml_text
-from fsage.text.printable import Terminal, printable
+from fsage.text.printable import printable
+from fsage.text.terminal import Terminal
 
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # where the output is no terminal

@@ -15,7 +15,7 @@ from fsage.plan.target import Target
 from fsage.run.play import duration
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
-from fsage.text.printable import Terminal
+from fsage.text.terminal import Terminal
 
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")
 

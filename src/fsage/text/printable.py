@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
-
 
 def printable(text: str, keep: str = "") -> str:
     """The text with whatever is no printable character written as in Python: '\\x1b[2J', '\\n', '\\udcff'.
@@ -26,15 +20,3 @@ def lines(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
-
-
-class Terminal(Console):
-    """Rich's console, on which text is never markup and only Rich itself writes escape sequences."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"markup": False, "highlight": False, "emoji": False, **options})
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Segments of what is printed; their texts hold nothing that steers the terminal."""
-        for one in super().render(renderable, options):
-            yield one if one.control else Segment(lines(one.text), one.style)

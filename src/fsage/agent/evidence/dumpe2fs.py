@@ -24,7 +24,8 @@ COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
 FREE = b"  Free blocks: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 CLUSTER = b"Cluster size"
-RUN = re.compile(rb"(\d+)(?:-(\d+))?(?:, |\n)")
+RUN = re.compile(rb"(\d+)-?(\d*)")
+PART = re.compile(rb"(?:\d{1,19}(?:-\d{1,19})?(?:, |\n|$)){1,1000}")
 
 
 class Header(NamedTuple):
@@ -133,17 +134,17 @@ class _Groups:
             raise NotThisText(f"dumpe2fs' list of free blocks in group {self.groups.count}: {error}") from error
 
     def _runs(self, line: bytes) -> Iterator[tuple[int, int]]:
-        """Start and length of each run, one by one: a line of 7 MB has a million."""
-        block_bytes, cluster_bytes = self.header.block_bytes, self.cluster_bytes
-        at = len(FREE)
-        for match in RUN.finditer(line, at) if len(line) > at + 1 else ():
-            if match.start() != at:
-                break
-            at = match.end()
-            start = number_of(match[1])
-            yield start * block_bytes, (number_of(match[2] or match[1]) - start) * block_bytes + cluster_bytes
-        if line[at:] not in (b"", b"\n"):
-            raise ValueError(f"{line[at : at + 20]!r} is no run of blocks")
+        """Start and length of each run; a line of 7 MB has a million, so it is looked at part by part."""
+        block_bytes, more_bytes = self.header.block_bytes, self.cluster_bytes
+        at, end = len(FREE), len(line.rstrip(b"\n"))
+        while at < end:
+            part = PART.match(line, at)
+            if not part:
+                raise ValueError(f"{line[at : at + 20]!r} is no run of blocks")
+            for first, last in RUN.findall(part[0]):
+                start = int(first) * block_bytes
+                yield start, (int(last) * block_bytes - start if last else 0) + more_bytes
+            at = part.end()
 
     def _end(self, size_bytes: int, counts: re.Match[bytes] | None, free_bytes: int | None) -> None:
         if counts is None or free_bytes is None:

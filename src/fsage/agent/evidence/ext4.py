@@ -69,6 +69,9 @@ def of_device(device: str, counting: Counting = ONCE) -> Store:
                 process.stdout.close()
                 if process.wait() <= 0:
                     raise Failure(f"`{command}`: {error}") from error
+            except BaseException:  # a time limit: what is not wanted any more shall not read on
+                process.kill()
+                raise
         if process.returncode:
             said.seek(0)
             words = said.read().decode(errors="replace").splitlines()[1:]  # without the version

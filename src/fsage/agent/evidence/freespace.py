@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -33,8 +34,7 @@ class FreeSpace:
     def __init__(self, device_bytes: int, block_bytes: int, counting: Counting = ONCE) -> None:
         self.device_bytes, bins = device_bytes, counting.bins
         self._keep = counting.keep
-        self.count = self.free_bytes = self.largest_bytes = 0
-        self._extents, self._bytes = [0] * 64, [0] * 64  # by power of two of their length
+        self._lengths: defaultdict[int, int] = defaultdict(int)  # as many as differ: few beside the extents
         self._aligned = [0] * len(ALIGNED_POWERS)  # chunks
         self._bin_power = max(-(-device_bytes // bins) - 1, block_bytes - 1).bit_length()
         self._bins = [0] * (((device_bytes - 1) >> self._bin_power) + 1)
@@ -42,11 +42,12 @@ class FreeSpace:
 
     def add(self, extents: Iterable[tuple[int, int]]) -> int:
         """Count extents (start, length; bytes), ascending, neighbours joined; return their bytes. Raises ValueError."""
-        added = 0
+        added, count = 0, self._count
         begin, end, device_bytes = self._begin, self._end, self.device_bytes
         for start, length in extents:
             if start > end:
-                self._count(begin, end)
+                if begin < end:
+                    count(begin, end)
                 begin = start
             elif start < end:
                 raise ValueError(f"a free extent at {start}, after one up to {end}")
@@ -64,20 +65,26 @@ class FreeSpace:
         that is free, from the device's beginning, the last bin cut off at its end. aligned_free_share: by chunk size in
         bytes, share of the free bytes that lie in wholly free chunks that begin at a multiple of that size.
         """
-        self._count(self._begin, self._end)
-        self._begin = self._end
-        device_bytes, free_bytes, bin_bytes = self.device_bytes, self.free_bytes, 1 << self._bin_power
-        powers = [power for power, extents in enumerate(self._extents) if extents]
+        if self._begin < self._end:
+            self._count(self._begin, self._end)
+        self._begin = self._end = 0
+        extents, sizes = [0] * 64, [0] * 64  # by power of two of their length
+        for length, number in self._lengths.items():
+            extents[length.bit_length() - 1] += number
+            sizes[length.bit_length() - 1] += length * number
+        device_bytes, bin_bytes = self.device_bytes, 1 << self._bin_power
+        count, free_bytes = sum(extents), sum(sizes)
+        powers = [power for power, number in enumerate(extents) if number]
         return {
             "used_bytes": device_bytes - free_bytes,
             "free_bytes": free_bytes,
             "fullness_percent": 100 * (device_bytes - free_bytes) / device_bytes,
             "free_extents": {
-                "count": self.count,
-                "largest_bytes": self.largest_bytes,
-                "mean_bytes": free_bytes / self.count if self.count else None,
+                "count": count,
+                "largest_bytes": max(self._lengths, default=0),
+                "mean_bytes": free_bytes / count if count else None,
                 "histogram": [
-                    {"from_bytes": 1 << power, "extents": self._extents[power], "bytes": self._bytes[power]}
+                    {"from_bytes": 1 << power, "extents": extents[power], "bytes": sizes[power]}
                     for power in (range(powers[0], powers[-1] + 1) if powers else ())
                 ],
             },
@@ -94,26 +101,19 @@ class FreeSpace:
         }
 
     def _count(self, start: int, end: int) -> None:
-        """Count the extent whose two ends are known; nothing if it has no length."""
+        """Count the extent whose two ends are known. There may be millions."""
         length = end - start
-        if not length:
-            return
         if self._keep:
             self._keep(start, end)
-        self.count += 1
-        self.free_bytes += length
-        if length > self.largest_bytes:
-            self.largest_bytes = length
-        power = length.bit_length() - 1
-        self._extents[power] += 1
-        self._bytes[power] += length
+        self._lengths[length] += 1
         first, last = -(-start >> MIB_POWER), end >> MIB_POWER  # whole chunks lie from here to there, in their number
-        for number in range(len(ALIGNED_POWERS)):
-            if first >= last:
-                break  # where no chunk fits, none of twice its size does
-            self._aligned[number] += last - first
-            first, last = (first + 1) >> 1, last >> 1
         bins, power = self._bins, self._bin_power
+        if first < last:
+            for number in range(len(ALIGNED_POWERS)):
+                if first >= last:
+                    break  # where no chunk fits, none of twice its size does
+                self._aligned[number] += last - first
+                first, last = (first + 1) >> 1, last >> 1
         first, last = start >> power, (end - 1) >> power
         if first == last:
             bins[first] += length

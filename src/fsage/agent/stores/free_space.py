@@ -20,6 +20,8 @@ def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONC
         if found:
             return found.free_space(device, mount, counting)
         reason = f"of {filesystem} no free space is read; only of {filesystems.titles()}"
-    except (OSError, ValueError, Failure) as error:
+    except ValueError as error:  # an extent that lies in another, or before it
+        reason = f"it was written to while it was read, and what was read cannot be ({error}); ask again"
+    except (OSError, Failure) as error:
         reason = str(error)
     return Store(filesystem, {}, {}, without(OF_DEVICE, reason))

@@ -1,0 +1,92 @@
+"""The layout of stores as metrics of Prometheus: how large, how full, and how free space lies; no name of any file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+LABELS = ("device", "fstype")  # as the node exporter has them, so that its metrics can be joined
+# The same bounds everywhere, or histograms could not be added up. A bucket holds what is at most its bound, and free
+# extents are counted from each power of two up to below the next.
+EXTENT_BOUNDS = tuple((1 << power + 1) - 1 for power in range(10, 40))
+FILE_BOUNDS = tuple(1 << power for power in range(15))
+BOUNDLESS = "+Inf"
+
+
+class Watched(NamedTuple):
+    """A store that was looked at: `found` is its Store.summary, None where it could not be read; `at` since 1970."""
+
+    device: str
+    found: Mapping[str, Any] | None
+    seconds: float
+    at: float
+
+
+def text(stores: Sequence[Watched]) -> bytes:
+    """All of them as OpenMetrics, which is the classic text format too: it has gauges and histograms alone."""
+    content: bytes = generate_latest(_Families(stores))
+    return content
+
+
+class _Families(Collector):
+    """What `generate_latest` asks for."""
+
+    def __init__(self, stores: Sequence[Watched]) -> None:
+        self.stores = stores
+
+    def collect(self) -> Iterator[Metric]:
+        """A family for each metric, whichever stores have it."""
+        success = GaugeMetricFamily("fsage_evidence_success", "1 where the layout could be read", labels=["device"])
+        seconds = GaugeMetricFamily("fsage_evidence_duration_seconds", "How long that took", labels=["device"])
+        when = GaugeMetricFamily("fsage_evidence_timestamp_seconds", "When it was read", labels=["device"])
+        for one in self.stores:
+            success.add_metric([one.device], 0.0 if one.found is None else 1.0)
+            seconds.add_metric([one.device], one.seconds)
+            when.add_metric([one.device], one.at)
+        yield from (success, seconds, when)
+        of_stores = [((one.device, one.found["filesystem"] or ""), one.found) for one in self.stores if one.found]
+        size = GaugeMetricFamily("fsage_device_size_bytes", "Size of the device", labels=LABELS)
+        unused = GaugeMetricFamily("fsage_free_bytes", "Bytes of free blocks", labels=LABELS)
+        largest = GaugeMetricFamily("fsage_free_extent_largest_bytes", "The largest free extent", labels=LABELS)
+        extents = _histogram("fsage_free_extent_size_bytes", "Free extents by size, as they are now (no rate)")
+        files = _histogram("fsage_file_extents", "Files by number of extents, of the first files that were found")
+        chunks = _of_each("fsage_free_aligned_ratio", "Share of free bytes in free aligned chunks", "chunk_bytes")
+        groups = _of_each("fsage_groups", "Block or allocation groups by the share of each that is free", "free")
+        for at, found in of_stores:
+            free = found["free_extents"]
+            size.add_metric(at, found["device_bytes"])
+            unused.add_metric(at, found["free_bytes"])
+            largest.add_metric(at, free["largest_bytes"])
+            sizes = {2 * one["from_bytes"] - 1: one["extents"] for one in free["histogram"]}
+            extents.add_metric(at, _buckets(sizes, EXTENT_BOUNDS), found["free_bytes"])
+            for chunk, share in found["aligned_free_share"].items():
+                if share is not None:
+                    chunks.add_metric([*at, chunk], share)
+            for bucket in (found["groups"] or {}).get("buckets", ()):
+                groups.add_metric([*at, bucket["label"]], bucket["groups"])
+            for one in (found["files"] or {}).values():
+                if not one["files"]:  # none was looked at
+                    continue
+                numbers = {int(number): count for number, count in one["extents_per_file"].items()}
+                files.add_metric(at, _buckets(numbers, FILE_BOUNDS), one["extents"])
+        of_space = (size, unused, largest, extents, chunks, groups, files)
+        yield from (family for family in of_space if family.samples)
+
+
+def _of_each(name: str, says: str, label: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, says, labels=(*LABELS, label))
+
+
+def _histogram(name: str, says: str) -> HistogramMetricFamily:
+    return HistogramMetricFamily(name, says, labels=LABELS)
+
+
+def _buckets(counted: Mapping[int, int], bounds: Iterable[int]) -> list[tuple[str, float]]:
+    """How many are at most each bound, and all."""
+    below = [(floatToGoString(bound), sum(it for at, it in counted.items() if at <= bound)) for bound in bounds]
+    return [*below, (BOUNDLESS, sum(counted.values()))]

@@ -1,0 +1,221 @@
+"""Layouts as metrics for Prometheus: what is printed, its dashboard and alert rules, and the role that installs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+from small_filesystems import small
+from test_hosts_python import old_python
+from test_playbooks import ansible, done, refused
+
+from fsage.agent.evidence import ext4
+from fsage.agent.system import mounting
+from fsage.evidence import exporter, metrics
+from fsage.evidence.inspect import inspect
+from fsage.evidence.program import program
+
+ROOT = Path(__file__).resolve().parents[1]
+MONITORING = ROOT / "docs" / "monitoring"
+EXAMPLE = ROOT / "config" / "layouts" / "example.gz"
+SECRET = "payroll-2026"
+NAMES = re.compile(r"\bfsage_[a-z_]+\b")
+
+
+def samples(text: str) -> dict[str, list[Any]]:
+    """Samples by metric; the text is OpenMetrics, and means the same in the classic format."""
+    strict = [one for family in openmetrics.text_string_to_metric_families(text) for one in family.samples]
+    classic = [one for family in text_string_to_metric_families(text) for one in family.samples]
+    assert [one[:3] for one in strict] == [one[:3] for one in classic]
+    found: dict[str, list[Any]] = {}
+    for one in strict:
+        found.setdefault(one.name, []).append(one)
+    return found
+
+
+def fsage(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", "from fsage.cli import main; main()", *map(str, words)]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_what_is_printed_is_what_evidence_counts() -> None:
+    ran = fsage("evidence", EXAMPLE, "--openmetrics")
+    assert ran.returncode == 0, ran.stderr
+    found = samples(ran.stdout)
+    (store,) = inspect(str(EXAMPLE), 0)["stores"]
+    assert found["fsage_free_bytes"][0].value == store["free_bytes"]
+    assert found["fsage_free_extent_size_bytes_count"][0].value == store["free_extents"]["count"]
+    assert found["fsage_free_extent_size_bytes_sum"][0].value == store["free_bytes"]
+    below = {int(float(it.labels["le"])): it.value for it in found["fsage_free_extent_size_bytes_bucket"][:-1]}
+    for one in store["free_extents"]["histogram"]:
+        start = one["from_bytes"]
+        assert below[2 * start - 1] - below.get(start - 1, 0) == one["extents"]
+    assert sum(it.value for it in found["fsage_groups"]) == store["groups"]["count"]
+    chunks = {it.labels["chunk_bytes"]: it.value for it in found["fsage_free_aligned_ratio"]}
+    assert chunks == store["aligned_free_share"]
+    assert not [name for name in found if name.startswith("fsage_file")]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp_path: Path) -> None:
+    """By the program as servers get it: one file, run by the oldest Python that is here, with nothing else."""
+    packed, to = tmp_path / "evidence.pyz", tmp_path / "fsage.prom"
+    packed.write_bytes(program())
+    assert program() == packed.read_bytes(), "the same modules give the same file"
+    point = tmp_path / "mnt"
+    with small(filesystem, point) as made:
+        folder = made.point / SECRET
+        folder.mkdir()
+        for number in range(5):
+            (folder / f"{SECRET}{number}").write_bytes(b"x" * 100_000)
+        os.sync()
+        to.symlink_to(tmp_path / "elsewhere")
+        argv = [old_python() or "/usr/bin/python3", "-I", packed, "--to", to, folder]
+        subprocess.run(argv, check=True, capture_output=True)
+        without = to.read_text()
+        subprocess.run([*argv, "--files", "3"], check=True, capture_output=True)
+        asked = samples(to.read_text())
+        device = mounting.mount_of(point).source
+    point.rmdir()
+    assert "fsage_file_extents" not in without
+    assert asked["fsage_file_extents_count"][0].value == 3
+    assert asked["fsage_file_extents_count"][0].labels == {"device": device, "fstype": filesystem}
+    assert SECRET not in without + to.read_text() and str(tmp_path) not in without
+    assert not to.is_symlink() and not (tmp_path / "elsewhere").exists(), "a link is replaced, not followed"
+    assert stat.S_IMODE(to.stat().st_mode) == 0o644
+    assert sorted(path.name for path in tmp_path.iterdir()) == [packed.name, to.name]
+
+
+def test_what_cannot_be_read_is_a_sentence_and_a_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    to = tmp_path / "fsage.prom"
+    assert exporter.main(["--to", str(to), str(EXAMPLE), str(tmp_path / SECRET)]) == 1
+    assert f"{SECRET}: No such file or directory" in capsys.readouterr().err
+    found = samples(to.read_text())
+    assert [one.value for one in found["fsage_evidence_success"]] == [1, 0]
+    assert len(found["fsage_free_bytes"]) == 1 and SECRET not in to.read_text()
+    assert exporter.main(["--to", str(tmp_path / "none" / "x.prom"), str(EXAMPLE)]) == 1
+    assert "No such file or directory; the metrics were not written" in capsys.readouterr().err
+    ran = fsage("evidence", EXAMPLE, "--openmetrics", "--json")
+    assert ran.returncode != 0 and "--openmetrics stands alone" in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_a_time_limit_ends_what_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program that reads a device does not end, and is ended."""
+    slow = tmp_path / "dumpe2fs"
+    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(exporter, "inspect", lambda what, files: ext4.of_device(what))
+    failed = exporter.export(["/dev/none"], tmp_path / "fsage.prom", 0.5, 0, 0)
+    assert failed == ["/dev/none: not read within 0.5 s (--time-limit)"]
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    assert samples((tmp_path / "fsage.prom").read_text())["fsage_evidence_success"][0].value == 0
+
+
+def test_dashboard_and_alerts_name_only_what_is_printed() -> None:
+    (store,) = inspect(str(EXAMPLE), 0)["stores"]
+    store["files"] = {"found": {"files": 2, "extents_per_file": {"1": 2}, "extents": 2}}
+    printed = set(samples(metrics.text([metrics.Watched("/dev/sdb", store, 1.0, 1.0)]).decode()))
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    panels = dashboard["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    asked += [one["query"] for one in dashboard["templating"]["list"]]
+    rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())
+    asked += [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    named = {name for text in asked for name in NAMES.findall(text)}
+    assert named and named <= printed
+    told = set(NAMES.findall((MONITORING / "README.md").read_text()))
+    assert {re.sub("_(bucket|sum|count)$", "", name) for name in printed} == told
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places = {(x, y) for one in panels for g in [one["gridPos"]] for x in range(g["x"], g["x"] + g["w"])
+              for y in range(g["y"], g["y"] + g["h"])}  # fmt: skip
+    assert len(places) == sum(one["gridPos"]["w"] * one["gridPos"]["h"] for one in panels), "panels overlap"
+    assert max(x for x, _ in places) == 23, "Grafana's grid has 24 columns"
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed (Debian: prometheus)")
+def test_promtool_takes_the_rules_and_the_metrics() -> None:
+    for words in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+        ran = subprocess.run(["promtool", *words], cwd=MONITORING, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    said = fsage("evidence", EXAMPLE, "--openmetrics").stdout
+    ran = subprocess.run(["promtool", "check", "metrics"], input=said, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def server(place: Path) -> Path:
+    """An inventory whose server is this machine."""
+    place.mkdir()
+    host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"one": host}}, "servers": {"hosts": {"one": host}}}
+    (place / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    return place
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.root
+@pytest.mark.long
+def test_the_role_installs_a_timer_and_removes_it(tmp_path: Path) -> None:
+    inventory, root = server(tmp_path / "inventory"), tmp_path / "root"
+    folder = root / "var/lib/prometheus/node-exporter"
+    for path in (folder, root / "usr/local/lib", root / "etc/systemd/system"):
+        path.mkdir(parents=True)
+    (folder / "other.prom").write_text("")
+    before = files(root)
+
+    def play(*words: str, **more: Any) -> int:
+        given = {"monitoring_root": str(root), "monitoring_sources": ["/mnt/ost0", "/dev/sdb"], **more}
+        return done(ansible(inventory, "monitoring.yml", *words, **given))
+
+    assert play("--check") > 0 and files(root) == before
+    assert play() > 0 and play() == 0
+    units = root / "etc/systemd/system"
+    assert sorted(set(files(root)) - set(before)) == [
+        "etc/systemd/system/fsage-evidence.service",
+        "etc/systemd/system/fsage-evidence.timer",
+        "usr/local/lib/fsage-evidence.pyz",
+    ]
+    verified = [str(path) for path in sorted(units.iterdir())]
+    ran = subprocess.run(["systemd-analyze", "verify", *verified], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
+    (start,) = re.findall("^ExecStart=(.*)$", (units / "fsage-evidence.service").read_text(), re.M)
+    words = [*start.split()[:-2], str(EXAMPLE)]
+    words[2], words[4] = str(root / words[2].strip("/")), str(root / words[4].strip("/"))
+    subprocess.run(words, check=True)
+    assert samples((folder / "fsage.prom").read_text())["fsage_evidence_success"][0].value == 1
+
+    assert play(monitoring_state="absent") > 0 and files(root) == before
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "at least one, now 0"),
+        ({"monitoring_sources": ["/mnt/a b"]}, "every path is absolute"),
+        ({"monitoring_sources": ["/mnt/%i"]}, "every path is absolute"),
+        ({"monitoring_sources": ["/mnt/a\nUser=me"]}, "every path is absolute"),
+        ({"monitoring_sources": ["/mnt/a"], "monitoring_calendar": "hourly\nUnit=x"}, "systemd.time(7)"),
+        ({"monitoring_sources": ["/mnt/a"], "monitoring_folder": "/nowhere"}, "/nowhere is no folder"),
+    ],
+)
+def test_the_role_refuses(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    ran = ansible(server(tmp_path / "inventory"), "monitoring.yml", monitoring_root=str(root), **given)
+    assert said in refused(ran) and not list(root.iterdir())
