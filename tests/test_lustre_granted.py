@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import Any
 
 import pytest
 from lustre_site import Site, brw_stats
 
 from fsage.agent import helper
+from fsage.agent.__main__ import main
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import servers
 from fsage.agent.system import privilege
@@ -76,3 +78,13 @@ def test_a_user_asks_the_servers_by_their_helper(site: Site, monkeypatch: pytest
         site.answer(f"{ask}sync", said, rc=1)
         with pytest.raises(kind, match=words):
             servers.sync("lustre", [{"name": "oss1"}])
+
+
+def test_a_user_whose_path_lacks_sbin_has_its_programs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On Debian no ordinary user's PATH has /usr/sbin, where lctl lies."""
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+    assert not shutil.which("blkid")
+    assert main(["no-such-verb"]) == 2 and "no verb" in capsys.readouterr().out
+    assert shutil.which("blkid") and shutil.which("ls") == "/usr/bin/ls", "what PATH had comes first"

@@ -59,3 +59,9 @@ def test_a_run_that_looks_whole_but_is_not(old, new, reason):
     assert old in RUN.stdout
     with pytest.raises(BadOutput, match=reason):
         RUN.parse(RUN.stdout.replace(old, new))
+
+
+def test_times_are_no_rates_when_another_rank_writes_into_their_heading():
+    (times,) = [case for case in of(GOOD, "mdtest") if case.name == "mdtest-4.0.0/P-C"]
+    with pytest.raises(BadOutput, match="two rows of File creation in one table"):
+        times.parse(times.stdout.replace("SUMMARY time", "unable to stt/ext4/mdSUMMARY time"))

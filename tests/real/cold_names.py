@@ -34,7 +34,7 @@ def cold(phases: Counted, phase: dict) -> dict:
     mount = mount_of(phases.target.spec)
     subprocess.run(["umount", mount.point], check=True)
     caches.drop_all_pages()
-    subprocess.run(["mount", "-t", "lustre", mount.source, mount.point], check=True)
+    subprocess.run(["mount", "-t", "lustre", f"{mount.mgs}:/{mount.fsname}", mount.point], check=True)
     return dropped
 
 
@@ -66,7 +66,7 @@ class Counted(Phases):
 
 
 def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[str, list[dict]]]:
-    """Phase -> way -> {"requests", "stdout", "metadata"} of each time."""
+    """Phase -> way -> {"requests", "wall_s", "metadata"} of each time."""
     target = opened(spec, request)
     found: dict[str, dict[str, list[dict]]] = {}
     with closing(Hosts(target.spec, target.claim, measure.hosts_of(target, request))) as hosts:
@@ -78,7 +78,7 @@ def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[s
                 taken, why = phases.run(request["cells"][0], state)
                 assert why is None, (why, taken)
                 for one in taken:
-                    kept = {key: one[key] for key in ("requests", "stdout", "metadata")}
+                    kept = {key: one[key] for key in ("requests", "wall_s", "metadata")}
                     found.setdefault(one["name"], {}).setdefault(way.__name__, []).append(kept)
                 remove_measured(target, state)
     return found

@@ -1,4 +1,4 @@
-"""Names on a real Lustre are as cold to mdtest as after umount and mount: cold, warm and ours side by side."""
+"""Names on a real Lustre are as cold to mdtest and fio as after umount and mount: cold, warm and ours side by side."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import lustre_vm as real
 import pytest
 from lustre_vm import LustreProject
 
-from fsage.parse import mdtest
+from fsage.workloads import metadata
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(3600),
     pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
 ]
-STATE, FILES, TIMES = "10.00@64M", 300, 3
+STATE, FILES, TIMES = "10.00@64M", 300, {"mdtest": 3, "fio": 1}
 ONE = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
-CELLS = {"workload": "metadata", "tool": "mdtest", "files_per_task": FILES, "iterations": 1}
+CELLS = {"workload": "metadata", "files_per_task": FILES, "iterations": 1}
+SAYS = {"mdtest": "cold", "fio": metadata.LOOKED_UP}
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +31,18 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         yield made
 
 
-def test_names_are_as_cold_as_after_an_unmount(project: LustreProject) -> None:
+@pytest.mark.parametrize("tool", sorted(TIMES))
+def test_names_are_as_cold_as_after_an_unmount(project: LustreProject, tool: str) -> None:
     """By the requests that reach the servers; rates are printed."""
-    project.measured(**ONE, cells=CELLS)
+    project.measured(**ONE, cells={**CELLS, "tool": tool})
     request = json.loads(project.done("fsage", "request", "small", STATE))
-    found = real.there(Path(__file__).with_name("cold_names.py"), spec=project.spec, request=request, times=TIMES)
+    times, program = TIMES[tool], Path(__file__).with_name("cold_names.py")
+    found = real.there(program, spec=project.spec, request=request, times=times)
     sent = {name: {way: [one["requests"] for one in of] for way, of in ways.items()} for name, ways in found.items()}
-    rates = {way: [mdtest.parse(one["stdout"], "", 0).per_s for one in of] for way, of in found["stat"].items()}
-    print(sent, rates)
+    seconds = {way: [one["wall_s"] for one in of] for way, of in found["stat"].items()}
+    print(sent, seconds)
     for name in ("stat", "remove"):
         middle = {way: statistics.median(counts) for way, counts in sent[name].items()}
         assert middle["ours"] > 0.9 * middle["cold"], sent
-        assert {one["metadata"] for one in found[name]["ours"]} == {"cold"}
+        assert {one["metadata"] for one in found[name]["ours"]} == {SAYS[tool]}
     assert statistics.median(sent["stat"]["ours"]) > 3 * statistics.median(sent["stat"]["warm"]), sent

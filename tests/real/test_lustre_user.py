@@ -1,4 +1,7 @@
-"""A user without root measures on a real Lustre: his sudo has what `fsage site --sudoers` prints."""
+"""A user without root measures on a real Lustre: his sudo has what `fsage site --sudoers` prints.
+
+The server is the same machine by an sshd of its own, which does not see his home: so it is root's there, as at sites.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,28 @@ pytestmark = [
 ]
 USER, SERVER = "fsagetest", f"{HOST}-server"
 HOME, RULES = f"/home/{USER}", "/etc/sudoers.d/fsagetest"
+PORT, KEYS, DAEMON = 2022, "/etc/ssh/fsagetest_keys", "/run/fsagetest.pid"
 ONE = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
 MAKE = f"""set -e
 useradd --create-home --shell /bin/bash {USER}
 install -d -m 700 -o {USER} -g {USER} {HOME}/.ssh
 install -m 600 -o {USER} -g {USER} -t {HOME}/.ssh /root/.ssh/*
-awk '{{ print "{SERVER},{HOST}", $1, $2 }}' /etc/ssh/ssh_host_ed25519_key.pub >>{HOME}/.ssh/known_hosts
-echo "$(hostname -I | cut -d' ' -f1) {SERVER}" >>/etc/hosts
+cat >{HOME}/.ssh/config <<END
+Host {SERVER}
+  HostName 127.0.0.1
+  Port {PORT}
+  HostKeyAlias {HOST}
+END
+install -m 644 /root/.ssh/authorized_keys {KEYS}
+mkdir -p /run/sshd
+setsid unshare --mount sh -c 'mount -t tmpfs none /home &&
+    exec /usr/sbin/sshd -D -p {PORT} -o PidFile=none -o AuthorizedKeysFile={KEYS}' </dev/null >/dev/null 2>&1 &
+echo $! >{DAEMON}
 install -D -m 755 /dev/stdin {privilege.HELPER}
 chmod 1777 {real.MOUNT}
 """
-UNMAKE = f"""chmod 755 {real.MOUNT}; rm -f {privilege.HELPER} {RULES}; rmdir /usr/local/libexec/fsage
-sed -i '/ {SERVER}$/d' /etc/hosts; userdel --remove {USER}"""
+UNMAKE = f"""chmod 755 {real.MOUNT}; kill $(cat {DAEMON}); rm -f {privilege.HELPER} {RULES} {KEYS} {DAEMON}
+rmdir /usr/local/libexec/fsage; userdel --force --remove {USER}"""
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +52,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     folder = tmp_path_factory.mktemp("user")
     first = Path(CONFIG).read_text() if CONFIG else f"Host {HOST}\n"
     config = folder / "user.conf"
-    server = first.replace(f"Host {HOST}", f"Host {SERVER}") + "  User root\n"
-    config.write_text(server + first.replace("User root", f"User {USER}"))
+    kept = [line for line in first.splitlines() if line.split()[:1] not in (["Host"], ["HostName"], ["Port"])]
+    jump = f"ssh {f'-F {CONFIG} ' if CONFIG else ''}-W 127.0.0.1:{PORT} {HOST}"
+    server = "\n".join([f"Host {SERVER}", f"  ProxyCommand {jump}", f"  HostKeyAlias {HOST}", *kept, "  User root"])
+    config.write_text(server + "\n" + first.replace("User root", f"User {USER}"))
     spec = {**real.declaration(oss=[SERVER]), "home": f"{HOME}/fsage"}
     try:
         ssh(MAKE, stdin=sudoers.program())

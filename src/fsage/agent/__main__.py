@@ -28,6 +28,7 @@ from fsage.agent.outside import of_cells
 from fsage.agent.states import state
 from fsage.agent.structure.step import Shard
 from fsage.agent.system import namespace, privilege
+from fsage.agent.system.shell import find_administrators
 from fsage.agent.targets import kinds, lease
 from fsage.agent.targets.declaration import DEFAULTS, complete, home_of
 from fsage.agent.verbs import asked, claim, create, prealloc, recover, tune
@@ -151,6 +152,7 @@ def end_unread() -> None:
 
 def main(arguments: list[str]) -> int:
     """Run one verb."""
+    find_administrators()
     check = "--check" in arguments
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb not in VERBS and verb not in ON_STEPS:

@@ -1,8 +1,8 @@
 """What MPI's launchers and libraries say beside a tool: trouble, what is known to be harmless, and how they end.
 
 Traps (all seen): Open MPI's mpirun that is terminated ends with code 1 and says nothing, MPICH's that is ended does so
-with code 0 at times; a launcher of one MPI starts programs built with another without a complaint, each of which then
-believes that it is alone.
+with code 0 at times, and at times loses what a task said that gave up; a launcher of one MPI starts programs built with
+another without a complaint, each of which then believes that it is alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ TROUBLE = re.compile(
     r"|mpirun (was unable|has detected)"
 )
 """What IOR, mdtest and what launches them say of trouble, whatever the return code."""
-SILENT = "without a word, as a launcher ends that was ended itself (a kill, a time limit, a lost login)"
+SILENT = (
+    "without a word, as a launcher ends that was ended itself (a kill, a time limit, a lost login), "
+    "and MPICH's at times when a task gave up"
+)
 
 
 PROGRAMS = ("mpirun", "srun")

@@ -105,6 +105,8 @@ def _rates(text: str) -> dict[str, float]:
                 raise BadOutput(f"mdtest's rate of {row[1]} is not a number: {line.strip()}") from error
             if not math.isfinite(rate) or rate < 0:
                 raise BadOutput(f"mdtest's rate of {row[1]} is {rate}")
+            if row[1] in rates:  # of times, below a heading into which another rank wrote
+                raise BadOutput(f"mdtest's output has two rows of {row[1]} in one table")
             if rate:
                 rates[row[1]] = rate
     return rates

@@ -24,6 +24,7 @@ from fsage.agent.hosts.armed import Armed
 from fsage.agent.lustre import cold, prealloc, servercache
 from fsage.agent.structure import eviction
 from fsage.agent.system import caches
+from fsage.agent.system.shell import find_administrators
 from fsage.agent.system.walk import regular_files
 from fsage.agent.targets.opening import verified
 from fsage.agent.targets.target import Target
@@ -136,6 +137,7 @@ def measured_files(mounts: list[Path]) -> list[Path]:
 
 def main() -> None:
     """Answer line after line until the launcher goes."""
+    find_administrators()
     attendant: Attendant | None = None
     try:
         while line := next_line(sys.stdin.buffer):

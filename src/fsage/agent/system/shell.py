@@ -14,8 +14,19 @@ SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 """The front of a command for another host; nobody is there to type a password."""
 
 
+ADMINISTRATORS = ("/usr/sbin", "/sbin")
+"""Where lctl, blkid and the like lie. On Debian an ordinary user's PATH lacks them."""
+
+
 class Silent(Failure):
     """A command that did not end in time."""
+
+
+def find_administrators() -> None:
+    """Have administrators' programs found by their names, after all that PATH has."""
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    lacking = [place for place in ADMINISTRATORS if place not in places]
+    os.environ["PATH"] = os.pathsep.join([*places, *lacking])
 
 
 def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subprocess.CompletedProcess[str]:
