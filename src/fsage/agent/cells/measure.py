@@ -42,32 +42,34 @@ def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, An
             "undone": None,
         }
     with held(target.home, request) as lease, contextlib.closing(Hosts(target.spec, target.claim, hosts)) as others:
-        visit = Visit(target, request, Watch(target.home, request, lease), others)
-        lost = visit.enter() if cells else None
-        measured, stopped = 0, None
-        while not lost and not stopped and measured < len(cells):
-            if stopped := too_late(request.get("until"), cells[measured]):
-                break
-            try:
-                lost = visit.cell(cells[measured])
-            except Orphaned:
-                raise Failure(
-                    f"the run that asked for cell {cells[measured]['name']} has gone; {measured} of {len(cells)} cells "
-                    "were measured and kept"
-                ) from None
-            measured += outbox.place(target, request, cells[measured]).exists()
-        lost = lost or (visit.leave() if cells else None)
-        return {
-            "changed": measured > 0,
-            "msg": f"measured {measured} of {len(cells)} cells"
-            + (f"; then: {lost or stopped}" if lost or stopped else ""),
-            "measured": measured,
-            "remaining": len(cells) - measured,
-            "lost": lost,
-            "stopped": stopped,
-            "kinds": [step.kind for step in request["steps"]],
-            "undone": undone(target, request, lost, stopped),
-        }
+        watch = Watch(target.home, request, lease)
+        with contextlib.closing(Visit(target, request, watch, others)) as visit:
+            lost = visit.enter() if cells else None
+            measured, stopped = 0, None
+            while not lost and not stopped and measured < len(cells):
+                if stopped := too_late(request.get("until"), cells[measured]):
+                    break
+                try:
+                    lost = visit.cell(cells[measured])
+                except Orphaned:
+                    raise Failure(
+                        f"the run that asked for cell {cells[measured]['name']} has gone; {measured} of {len(cells)} "
+                        "cells were measured and kept"
+                    ) from None
+                measured += outbox.place(target, request, cells[measured]).exists()
+            lost = lost or (visit.leave() if cells else None)
+            return {
+                "changed": measured > 0,
+                "msg": f"measured {measured} of {len(cells)} cells"
+                + (f"; then: {lost or stopped}" if lost or stopped else "")
+                + (f"; all files were looked at before each cell: {visit.unwatched}" if visit.unwatched else ""),
+                "measured": measured,
+                "remaining": len(cells) - measured,
+                "lost": lost,
+                "stopped": stopped,
+                "kinds": [step.kind for step in request["steps"]],
+                "undone": undone(target, request, lost, stopped),
+            }
 
 
 def undone(target: Target, request: Request, lost: str | None, stopped: str | None) -> str | None:

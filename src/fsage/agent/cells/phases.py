@@ -94,6 +94,8 @@ class Phases:
                 )
             if dropped["metadata"] == caches.WARM and not phase.get("warm"):
                 return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
+            if self.target.watch and phase.get("folders"):  # many names, of which each would cost some µs more
+                self.target.watch.lift()
             with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
                 result.update(cast(PhaseResult, self.served({**phase, "argv": result["argv"]})))
             if trace:

@@ -12,6 +12,7 @@ from pathlib import Path
 from fsage.agent import structure
 from fsage.agent.cells import io_groups, leftover, outbox
 from fsage.agent.cells.phases import Phases
+from fsage.agent.cells.structure_check import StructureCheck
 from fsage.agent.errors import Failure
 from fsage.agent.hosts.others import Hosts
 from fsage.agent.lustre import servercache, servers, tuned
@@ -19,8 +20,7 @@ from fsage.agent.messages import token
 from fsage.agent.messages.observation import Check, Conditions, Observation, Outcome, PhaseResult
 from fsage.agent.messages.request import Cell, Request
 from fsage.agent.messages.token import Token
-from fsage.agent.states.fingerprint import fingerprint
-from fsage.agent.states.state import differs, inspect, layout_record, remove_measured
+from fsage.agent.states.state import inspect, layout_record, remove_measured
 from fsage.agent.structure.room import Room
 from fsage.agent.system.files import read_json, utc_now
 from fsage.agent.targets import frozen
@@ -39,6 +39,7 @@ class Visit:
         self.mount = target.mounts[0]
         self.lustre = target.spec["lustre"]
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
+        self.structure = StructureCheck(target)
         self.differs: str | None = None  # what the last check found
 
     def enter(self) -> str | None:
@@ -72,21 +73,34 @@ class Visit:
         return None
 
     def leave(self) -> str | None:
-        """Look once more after the last cell."""
-        seen = self.check()
-        return None if seen["agreed"] else f"the state changed while its last cell was measured: {self.differs}"
+        """Compare the whole layout once more after the last cell; why it is not as it was, or None."""
+        if not self.check()["agreed"]:
+            return f"the state changed while its last cell was measured: {self.differs}"
+        why = self.structure.whole_differs(self.now)
+        return f"the state changed during this visit, before which of its cells is not known: {why}" if why else None
+
+    @property
+    def unwatched(self) -> str | None:
+        """Why the kernel does not tell what others do to the target; None where it does."""
+        return self.structure.why_unwatched
+
+    def close(self) -> None:
+        """Watch the target no more."""
+        self.structure.close()
 
     def check(self) -> Check:
-        """Token, epoch and fingerprint against what this visit expects."""
+        """Token, epoch and structure against what this visit expects."""
         began = time.monotonic()
         now = token.read(self.mount)
-        prints = fingerprint(self.target)
-        self.differs = "its token is another one" if now != self.now else differs(self.target, self.now, prints)
+        self.differs, looked_at = self.structure.differs(self.now)
+        if now != self.now:
+            self.differs = "its token is another one"
         return {
             "state": self.now.state,
             "epoch": self.now.epoch,
             "status": now.status if now else None,
-            "fingerprint": prints["hash"],
+            "fingerprint": self.structure.hash,
+            "looked_at": looked_at,
             "agreed": self.differs is None,
             "instance": self.now.instance,
             "rebuilt": self.request.get("first_instance") not in (None, self.now.instance),

@@ -226,6 +226,11 @@ class Loop(Target):
         stat = os.statvfs(mount)
         return Free(stat.f_bfree * stat.f_frsize, self.made_of.counted(stat))
 
+    @property
+    def why_unwatched(self) -> str | None:
+        """As Target.why_unwatched."""
+        return None if os.geteuid() == 0 else "fanotify needs root"
+
     def settle(self, wrong: Wrong = nothing) -> None:
         """As Target.settle."""
         for mount in self.mounts:
@@ -252,7 +257,7 @@ class Loop(Target):
     def remount(self) -> None:
         """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
         for store, device, point in self.stores():
-            filesystems.remount(self.spec["filesystem"], device, point, self._options())
+            filesystems.remount(self.spec["filesystem"], device, point, self._options(), self.watch)
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
 
     def attach(self) -> None:

@@ -146,6 +146,11 @@ class Lustre(Directory):
         """As Directory.empty, with proof that the objects are gone too."""
         lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.sync_servers)
 
+    @property
+    def why_unwatched(self) -> str | None:
+        """As Target.why_unwatched."""
+        return "a client of Lustre does not see what others do"
+
     def settle(self, wrong: Wrong = nothing) -> None:
         """As Target.settle."""
         for mount in self.mounts:

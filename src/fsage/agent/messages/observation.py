@@ -25,11 +25,15 @@ class _Check(TypedDict):
 
 
 class Check(_Check, total=False):
-    """What a cell's check saw of its state. `rebuilt`: it is another layout instance than when it was first reached."""
+    """What a cell's check saw of its state. `rebuilt`: it is another layout instance than when it was first reached.
+
+    `looked_at`: every file, or what the kernel told of since every file was looked at, and free space.
+    """
 
     state: str
     status: str | None
     fingerprint: str
+    looked_at: Literal["files", "events"]
     instance: Word | None
     emptied_because: str
 

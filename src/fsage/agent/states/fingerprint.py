@@ -19,14 +19,16 @@ from fsage.agent.targets.target import Target
 def fingerprint(target: Target) -> dict[str, Any]:
     """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
 
-    Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "seconds"}, on Lustre also "osts",
-    the used bytes of each. btrfs' statfs lags behind its transactions, and a plain directory's file system belongs to
-    others too: there free space does not count. On Lustre it does, but not to the byte (lustre.space.as_left).
+    Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "counted" (Free.counted by store),
+    "seconds"}, on Lustre also "osts", the used bytes of each. btrfs' statfs lags behind its transactions, and a plain
+    directory's file system belongs to others too: there free space does not count. On Lustre it does, but not
+    to the byte (lustre.space.as_left).
     """
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
     files = total = held = free = 0
     osts: dict[str, int] = {}
+    counted: list[str | None] = []
     for mount in target.mounts:
         for entry in fillers(mount):
             stat = entry.stat()
@@ -38,6 +40,7 @@ def fingerprint(target: Target) -> dict[str, Any]:
         space = target.free(mount)
         free += space.bytes
         osts.update(space.osts or {})
+        counted.append(space.counted)
         if space.counted is not None:
             digest.update(f"{space.counted}\n".encode())
     return {
@@ -46,6 +49,7 @@ def fingerprint(target: Target) -> dict[str, Any]:
         "bytes": total,
         "held_bytes": held,
         "free_bytes": free,
+        "counted": counted,
         **({"osts": osts} if osts else {}),
         "seconds": time.monotonic() - began,
     }
@@ -63,7 +67,7 @@ def digest(mounts: list[Path]) -> dict[str, Any]:
     for mount in mounts:
         for entry in fillers(mount):
             try:
-                pieces = fiemap.extents(Path(entry.path))
+                pieces = fiemap.extents(entry.path)
             except OSError as error:
                 taken_s = time.monotonic() - began
                 return {"hash": None, "files": files, "extents": None, "seconds": taken_s, "error": error}

@@ -24,6 +24,8 @@ from fsage.agent.states.layout import layout
 from fsage.agent.stores import filesystems
 from fsage.agent.structure.step import ALONE, Shard, Step
 from fsage.agent.system import caches, places
+from fsage.agent.system.files import Stamp, stamp
+from fsage.agent.targets import lease
 from fsage.agent.targets.free import Wrong, nothing
 from fsage.agent.targets.lease import held, lost
 from fsage.agent.targets.opening import opened
@@ -247,8 +249,16 @@ def work(spec: Mapping[str, Any], request: Request, step: Step, shard: Shard = A
                 f"target {target.name} does not expect this {kind} step; run {step.PLAYBOOK} again from its start"
             )
 
+        noted = (token.path_of(target.mounts[0]), target.home / lease.NOTE)
+        looked: list[Stamp] = []
+
         def check_lease() -> None:
-            # the token tells it to the shards on all hosts, the lease to the one on the launcher before it is changed
+            # The token tells it to the shards on all hosts, the lease to the one on the launcher before it is changed.
+            # This is asked for each file, so both are read only where they were written since.
+            nonlocal looked
+            if looked == (stamps := [stamp(path) for path in noted]):
+                return
+            looked = stamps
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
 

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fsage.agent import plugins
 from fsage.agent.errors import Failure, Refusal
@@ -22,6 +23,9 @@ from fsage.agent.system import caches, mounting, places
 from fsage.agent.system.mounting import MS_NOATIME, MS_NODEV, MS_NOSUID, uuid_on, wipe
 from fsage.agent.system.privilege import privileged
 from fsage.agent.system.shell import run
+
+if TYPE_CHECKING:
+    from fsage.agent.system.fanotify import FileWatch  # not part of root's helper
 
 PACKAGE = "fsage.agent.filesystems"
 
@@ -81,15 +85,19 @@ def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
 
 
 @privileged("mount")
-def mount(filesystem: str, device: str, point: Path, more: str = "") -> None:
-    """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options."""
+def mount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
+    """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options.
+
+    `watch`, of root alone, goes on with it.
+    """
     mounting.refuse_occupied(point, device)
     places.make(point)
     options = of(filesystem).options + (more and f",{more}")
     deadline = time.monotonic() + mounting.PATIENCE_S
     while True:
         try:
-            mounting.mount_call(device, str(point), filesystem, MS_NOSUID | MS_NODEV | MS_NOATIME, options)
+            with watch.mounting(device) if watch else contextlib.nullcontext():
+                mounting.mount_call(device, str(point), filesystem, MS_NOSUID | MS_NODEV | MS_NOATIME, options)
             break
         except OSError as error:  # busy: another command looks at the device for a moment, to be told to keep off
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
@@ -99,13 +107,18 @@ def mount(filesystem: str, device: str, point: Path, more: str = "") -> None:
 
 
 @privileged("remount")
-def remount(filesystem: str, device: str, point: Path, more: str = "") -> None:
-    """Unmount and mount again, so that nothing is known of the file system and its allocator starts anew."""
+def remount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
+    """Unmount and mount again, so that nothing is known of the file system and its allocator starts anew.
+
+    `watch`, of root alone, goes on after it.
+    """
     mounting.unmount(point)
     # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
     mounting.refuse_if_in_use(device)
+    if watch:
+        watch.unmounted(device)
     caches.drop_device(device)
-    mount(filesystem, device, point, more)
+    mount(filesystem, device, point, more, watch)
 
 
 def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:

@@ -28,7 +28,7 @@ def fate(seed: int | None, generation: int, index: int) -> float:
 
 def path_of(mounts: list[Path], generation: int, index: int) -> Path:
     """Where file `index` lies: round robin over the stores."""
-    return mounts[index % len(mounts)] / "filler" / f"g{generation}" / f"{index:07d}"
+    return Path(f"{mounts[index % len(mounts)]}/filler/g{generation}/{index:07d}")  # for many: joined once
 
 
 def make_room(mounts: list[Path], generation: int) -> None:
@@ -59,7 +59,7 @@ def in_turns(
     attempt left of them is made anew. Raises OSError that names the file.
     """
     with contextlib.ExitStack() as stack:
-        content = stack.enter_context(noise(request_bytes))
+        content = stack.enter_context(noise(request_bytes)) if method != "fallocate" else memoryview(b"")
         growing = []
         for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
             with naming(path):

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.system import holders, places
@@ -45,6 +45,18 @@ def read_json(path: Path | str) -> Any:
         return None
     except ValueError as error:
         raise Failure(f"{path}: not JSON ({error}); it is written atomically, so somebody edited it") from error
+
+
+Stamp = Optional[tuple[int, int, int, int]]  # noqa: UP045 (hosts: Python 3.9)
+
+
+def stamp(path: Path | str) -> Stamp:
+    """What of a file changes when it is written or replaced: inode, size and both times; None where there is none."""
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 def remove(path: Path | str) -> None:

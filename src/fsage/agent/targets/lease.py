@@ -16,6 +16,7 @@ from fsage.agent.errors import Refusal
 from fsage.agent.system import holders, places
 from fsage.agent.system.files import boot_id, lock, locked, read_json, remove, write_json
 
+NOTE = "lease.json"  # in a target's home
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go
 BELIEVED_S = 900.0  # a holder on another machine, whose process cannot be looked up, counts as alive so long
 RENEW_S = 60.0  # so often a command that works long says that its run is alive
@@ -72,7 +73,7 @@ def _changing(home: Path) -> Iterator[Path]:
     had read over the lease of the run that took its place.
     """
     with locked(home / "lease.lock"):
-        yield home / "lease.json"
+        yield home / NOTE
 
 
 def refuse_if_held(home: Path, request: Asker) -> None:
@@ -80,7 +81,7 @@ def refuse_if_held(home: Path, request: Asker) -> None:
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
     """
-    current, mine = read_json(home / "lease.json"), request.get("holder")
+    current, mine = read_json(home / NOTE), request.get("holder")
     if current is None or (mine and current["run"] == mine["run"]):
         return
     if current["run"] not in request.get("gone", ()) and alive(current):
@@ -117,7 +118,7 @@ def drop(home: Path, request: Asker) -> bool:
 def lost(home: Path, request: Asker) -> bool:
     """Whether the request's run no longer holds the lease."""
     mine = request.get("holder")
-    return mine is not None and (read_json(home / "lease.json") or {}).get("run") != mine["run"]
+    return mine is not None and (read_json(home / NOTE) or {}).get("run") != mine["run"]
 
 
 @contextlib.contextmanager
@@ -172,7 +173,7 @@ class Watch:
         if self.lease is None:
             return False
         if time.time() - self.lease["renewed"] <= RENEW_S:
-            return not self._ours(self.home / "lease.json")
+            return not self._ours(self.home / NOTE)
         with _changing(self.home) as path:
             if not self._ours(path):
                 return True

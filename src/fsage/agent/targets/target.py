@@ -19,6 +19,7 @@ from fsage.agent.errors import Refusal
 from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.system import files
+from fsage.agent.system.fanotify import FileWatch
 from fsage.agent.targets import declaration, directories, run_as
 from fsage.agent.targets.free import Free, Wrong, nothing
 from fsage.agent.targets.kinds import Kind
@@ -39,6 +40,7 @@ class Target(Kind):
         self.devices: list[str] = []
         self.notes: list[str] = []  # what opening it had to do
         self.servers: list[Host] = []  # of Lustre, as the request has them: they are made to free what went
+        self.watch: FileWatch | None = None  # of a visit, where the kernel can tell what others do
         self.inputs: dict[str, str] = {}  # what steps need beside what they say, as the request has it, by its name
 
     @property
@@ -138,6 +140,11 @@ class Target(Kind):
     def remount(self) -> None:
         """Start the allocator from its beginning again, where that can be done."""
         return
+
+    @property
+    def why_unwatched(self) -> str | None:
+        """Why the kernel cannot tell what others do to its file systems, all of it and nothing else; None: it can."""
+        return "its file system is others' too"
 
     def settle(self, wrong: Wrong = nothing) -> None:
         """Wait until what was deleted is free; on Lustre until `wrong` has nothing to say. Raises Failure."""

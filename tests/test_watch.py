@@ -1,0 +1,201 @@
+"""Between two cells the kernel tells whether somebody else did anything to the structure; nothing is missed by that."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from states import bring, populate
+from test_measure import asked, cell, observed
+
+from fsage.agent import structure
+from fsage.agent.cells import measure
+from fsage.agent.cells.structure_check import StructureCheck
+from fsage.agent.messages import token
+from fsage.agent.messages.token import Token
+from fsage.agent.states import state
+from fsage.agent.states.fingerprint import fingerprint
+from fsage.agent.structure import files
+from fsage.agent.system import fanotify, mounting
+from fsage.agent.targets.opening import open_target
+from fsage.agent.targets.target import Target
+from fsage.agent.verbs import claim, create
+from fsage.workloads import metadata
+
+pytestmark = pytest.mark.root
+MIB = 1 << 20
+ACTS = {  # what a stranger does to {0}; {1}, {2} are others, and the directory {3} is not of the structure
+    "written": "f = open({0!r}, 'r+b'); f.write(b'x')",
+    "grown": "os.truncate({0!r}, os.path.getsize({0!r}) + 4096)",
+    "cut": "os.truncate({0!r}, os.path.getsize({0!r}) - 4096)",
+    "punched": "f = os.open({0!r}, 2); C.fallocate(f, 3, ctypes.c_long(0), ctypes.c_long(65536))",
+    "extended": "os.posix_fallocate(os.open({0!r}, 2), os.path.getsize({0!r}), 65536)",
+    "stored into": "m = mmap.mmap(os.open({0!r}, 2), 4096); m[0] = 7; m.close()",
+    "touched": "os.utime({0!r}, ns=(1, 2))",
+    "replaced": "os.rename({1!r}, {0!r})",
+    "renamed": "os.rename({0!r}, {0!r} + 'x'); os.rename({2!r}, {0!r})",
+    "written by another name": "os.link({0!r}, n := {3!r} + '/x%d' % os.getpid()); f = open(n, 'r+b'); f.write(b'x')",
+    "moved to another directory": "os.rename({0!r}, {3!r} + '/y')",
+    "created": "open({0!r} + 'y', 'w')",
+    "deleted": "os.unlink({0!r} + 'y')",
+}
+
+
+def stranger(act: str, mount: Path) -> None:
+    """Another process."""
+    (mount / "elsewhere").mkdir(exist_ok=True)
+    some = sorted(str(path) for path in (mount / "filler" / "g1").iterdir())[:3]
+    text = "import ctypes, mmap, os; C = ctypes.CDLL(None); " + act.format(*some, str(mount / "elsewhere"))
+    subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def now_of(target: Target) -> Token:
+    """The token, had the state been declared ready just now."""
+    state.settle(target)
+    found = token.read(target.mounts[0])
+    assert found
+    return replace(found, fingerprint=fingerprint(target)["hash"])
+
+
+def undisturbed(check: StructureCheck, now: Token) -> bool:
+    """Whether events say so; where memory is short the kernel may forget what it need not tell, and tells it once."""
+    return any(check.differs(now) == (None, "events") for _ in range(3))
+
+
+@pytest.fixture(params=["ext4", *(pytest.param(name, marks=pytest.mark.long) for name in ("xfs", "btrfs"))])
+def watched(request: pytest.FixtureRequest, local_target: dict) -> Iterator[tuple[Target, StructureCheck]]:
+    """A target in a state, on each file system, and what looks at it."""
+    local_target["filesystem"] = request.param
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    bring(local_target, populate(40))
+    target = open_target(local_target)
+    (target.mounts[0] / "elsewhere").mkdir()
+    with contextlib.closing(StructureCheck(target)) as check:
+        assert check.why_unwatched is None
+        yield target, check
+
+
+def test_what_a_stranger_does_between_two_looks_is_noticed(watched: tuple[Target, StructureCheck]) -> None:
+    target, check = watched
+    mount, own = target.mounts[0], "/measured/of_a_cell"
+    now = now_of(target)
+    assert check.differs(now) == (None, "files"), "the first look is at all of them"
+    for number, (act, code) in enumerate(ACTS.items()):
+        for step in ("f = open({3!r} + '/.." + own + "', 'wb'); f.write(bytes(99))", code):
+            assert undisturbed(check, now), f"nothing was {act} yet"
+            stranger(step, mount)
+            if own in step:
+                (mount / own[1:]).unlink()
+                state.settle(target)
+            if number % 2:
+                target.remount()
+        why, looked_at = check.differs(now)
+        assert why and looked_at == "files", f"{act} was not noticed"
+        now = now_of(target)
+        assert check.differs(now)[0] is None
+    is_lost_when_others_mount(target, check)
+    is_lost_when_the_queue_is_full(target, check)
+
+
+def is_lost_when_others_mount(target: Target, check: StructureCheck) -> None:
+    mount, now = target.mounts[0], now_of(target)
+    there = mounting.mounted_at(mount)
+    assert there and target.watch and check.differs(now)[0] is None
+    other = Path(f"{mount}-other")
+    other.mkdir()
+    by_us: list[contextlib.AbstractContextManager[None]] = [
+        contextlib.nullcontext(),
+        target.watch.mounting(there.source),
+    ]
+    for number, mounting_again in enumerate(by_us):  # a stranger unmounts it, or comes between when we do
+        assert undisturbed(check, now)
+        mounting.unmount(mount)
+        target.watch.unmounted(there.source)
+        subprocess.run(["mount", "-t", there.type, there.source, other], check=True)
+        stranger(f"os.utime({{0!r}}, ns=(1, {number}))", other)
+        mounting.unmount(other)
+        with mounting_again:
+            subprocess.run(["mount", "-t", there.type, there.source, mount], check=True)
+        why, looked_at = check.differs(now)
+        assert why and looked_at == "files"
+        now = now_of(target)
+        assert check.differs(now)[0] is None
+    other.rmdir()
+
+
+def is_lost_when_the_queue_is_full(target: Target, check: StructureCheck) -> None:
+    now = now_of(target)
+    assert undisturbed(check, now)
+    many = int(Path("/proc/sys/fs/fanotify/max_queued_events").read_text(encoding="ascii")) + 1
+    stranger(f"[open({{3!r}} + '/x%d' % n, 'w').close() for n in range({many})]", target.mounts[0])
+    assert target.watch and not target.watch.quiet()
+
+
+def test_cells_are_checked_by_events_and_those_that_make_names_are_not_watched(local_target: dict) -> None:
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    steps = [populate(30)]
+    bring(local_target, *steps)
+    claimed = open_target(local_target).claim
+    names = metadata.Params(tool="fio", files_per_task=20, iteration=1)
+    cells = [cell(local_target, name) for name in ("a", "b", "c", "d")]
+    cells[1] |= {"params": names.model_dump(), "phases": metadata.commands(names, claimed)}
+    answer = measure.measure(local_target, {**asked(cells), "steps": steps, "state": "wanted"}, False)
+    assert answer["measured"] == 4 and not answer["lost"], answer
+    looks = [observed(local_target, one["name"])[0]["check"] for one in cells]
+    assert [one["looked_at"] for one in looks] == ["files", "events", "files", "events"]
+    assert len({one["fingerprint"] for one in looks}) == 1
+
+
+def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(local_target: dict) -> None:
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    bring(local_target, populate(20))
+    text = (
+        "import json, sys; from fsage.agent.cells.structure_check import StructureCheck; "
+        "from fsage.agent.kinds.loop import Loop; from fsage.agent.messages import token; from pathlib import Path; "
+        "spec, claim = json.load(sys.stdin); target = Loop(spec, claim); now = token.read(target.mounts[0]); "
+        "target.devices = ['/dev/null']; check = StructureCheck(target); "
+        "print(json.dumps([check.differs(now), check.differs(now), check.why_unwatched]))"
+    )
+    target = open_target(local_target)
+    given = json.dumps([target.spec, target.claim])
+    deprived = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", text]
+    said = subprocess.run(deprived, input=given, capture_output=True, text=True, check=True).stdout
+    assert json.loads(said) == [[None, "files"], [None, "files"], "fanotify: Operation not permitted"]
+
+
+def test_what_moved_without_an_event_is_noticed_when_the_visit_ends(local_target: dict) -> None:
+    """By e4defrag's call, which tells nobody; the extents tell."""
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    bring(local_target, populate(30))
+    target = open_target(local_target)
+    now = now_of(target)
+    with contextlib.closing(StructureCheck(target)) as check:
+        assert check.whole_differs(now) is None
+        path = structure.fillers(target.mounts[0])[0].path
+        stat = os.stat(path)
+        os.rename(path, target.mounts[0] / "elsewhere")  # as this process, which is not watched
+        files.fallocate(Path(path), stat.st_size)
+        assert check.whole_differs(replace(now, fingerprint=fingerprint(target)["hash"])) is not None
+
+
+def test_events_are_told_apart() -> None:
+    in_directory, of_file = (
+        bytes((2, 0)) + (4).to_bytes(2, sys.byteorder),
+        bytes((1, 0)) + (4).to_bytes(2, sys.byteorder),
+    )
+    assert fanotify._harmless(fanotify.OPEN | fanotify.ON_DIRECTORY, in_directory)
+    assert fanotify._harmless(fanotify.ATTRIB, of_file), "a name less: another event says whose"
+    assert not fanotify._harmless(fanotify.ATTRIB, in_directory + of_file)
+    assert not fanotify._harmless(fanotify.OPEN, in_directory + of_file)
+    assert not fanotify._harmless(0x4000, b""), "the queue was full"
