@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from fsage.adaptive.design import Costs, Visit, next_visit, unknown
 from fsage.adaptive.surface import Belief, Points, Samples, Z, believe
@@ -40,6 +41,7 @@ class Study(Protocol):
         """After each visit."""
 
 
+@threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
 def explore(study: Study, precision: float) -> list[Belief]:
     """Measure until all rates are known within ± `precision`; what is known of each then."""
     draw = random.Random(SEED)

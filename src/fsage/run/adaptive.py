@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from fsage import workloads
 from fsage.adaptive.design import Costs, Visit, next_visit, unknown
@@ -216,6 +217,7 @@ def measure(plan: Plan, precision: float, inventory: Path) -> None:
     _say(f"{plan.study.name}: {_end(course, beliefs)}")
 
 
+@threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
 def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     """What a budget buys on a surface of usual smoothness and noise, in a sentence: a guess before it is measured."""
     course = Course(plan, precision)
