@@ -185,12 +185,18 @@ def test_root_is_asked_for_task_by_task() -> None:
     plays = [play for name in PLAYBOOKS for play in yaml.safe_load((ROOT / name).read_text())]
     assert not [play["name"] for play in plays if "become" in play]
     of_servers = [play for play in plays if play["hosts"].split(":")[0] in ("servers", "oss")]
+    of_servers = [play for play in of_servers if play.get("roles") != [{"role": "monitoring"}]]  # which has no agent
     assert len(of_servers) == 5
     for play in of_servers:
         roles = [ROOT / "roles" / role["role"] / "tasks/main.yml" for role in play.get("roles", ())]
         tasks = [*play.get("tasks", ()), *(task for path in roles for task in yaml.safe_load(path.read_text()))]
         asking = [task for task in tasks if "fsage_agent" in task and "clients" not in str(task.get("when"))]
         assert asking and all(task["become"] for task in asking), play["name"]
+    monitoring = (ROOT / "roles/monitoring/tasks").glob("*.yml")
+    tasks = [task for path in monitoring for task in yaml.safe_load(path.read_text())]
+    looks = {f"ansible.builtin.{name}" for name in ("assert", "fail", "include_tasks", "stat")}
+    changes = [task for task in tasks if not looks & task.keys() and "delegate_to" not in task]
+    assert changes and all(task.get("become") for task in changes), "what changes a server is root's"
 
 
 @pytest.mark.parametrize(

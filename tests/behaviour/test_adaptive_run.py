@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from project import CELLS, Project
+from project import Project
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
 RATES = ("write_bw_mib_s", "read_bw_mib_s")
 
 
-def test_what_is_sure_enough_is_predicted_and_can_be_measured_later(project: Project) -> None:
-    project.write_study(reference_reads={"position": 0.5})
+@pytest.mark.parametrize(("fragmentation", "cells"), [([0], 12), pytest.param([0, 50], 24, marks=pytest.mark.long)])
+def test_what_is_sure_enough_is_predicted_and_can_be_measured_later(
+    project: Project, fragmentation: list[int], cells: int
+) -> None:
+    project.write_study(reference_reads={"position": 0.5}, states__fragmentation=fragmentation)
     ran = project.measure("--config", "precision=50%")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "budget small: about " in ran.stdout and "of the rates are known within ±50.0%" in ran.stderr
     records = project.records()
-    assert len(records) == CELLS + 8, "every planned cell and each reference read has a record"
+    assert len(records) == cells, "every planned cell and each reference read has a record"
     valid = {name for name, record in records.items() if record["status"] == "valid"}
     primary = {f"{state}@8M/transfer_size-4M_i{i}" for state in ("30.00", "60.00") for i in (1, 2)}
     assert primary <= valid, "the study's own question first"
