@@ -128,6 +128,23 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
     assert [name for name in titles[0] if " rate over " not in name] == titles[1]
 
 
+def test_each_way_of_laying_filler_is_compared_with_itself_equally_full(tmp_path):
+    study = load_study(CONFIG / "filler.yaml")
+    page = contents(study, make_records(study), tmp_path)
+    [section] = [one for one in page.sections if one.title == "How filler is laid"]
+    once, at_once = "fallocate, 1 at once", "fallocate, 16 at once"
+    asked = {once: ["512 KiB", "1 MiB", "4 MiB", "264 MiB"], at_once: ["512 KiB", "1 MiB", "4 MiB"]}
+    assert [row[:2] for row in section.table[1:]] == [[way, size] for way, sizes in asked.items() for size in sizes]
+    for figure in section.figures:
+        assert {one.label: len(one.points) for one in figure.series} == {
+            way: len(sizes) for way, sizes in asked.items()
+        }
+    frame = dataset.load(store(make_records(study), tmp_path / "again"))
+    pairs = {(row.state, row.clean) for row in summarise(frame).itertuples() if row.to_clean is not None}
+    ways = [state.removeprefix("80.50") for state, _ in pairs]
+    assert pairs == {(f"80.50{way}", f"40.00{way}") for way in ways} and len(pairs) == 7
+
+
 def test_how_much_is_measured_has_a_point_a_share_and_the_extents_of_both_states(tmp_path):
     study = load_study(CONFIG / "amount.yaml")
     records = make_records(study)

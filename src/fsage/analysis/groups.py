@@ -112,22 +112,24 @@ def _flags(column: pd.Series, cells: pd.Series) -> list[str]:
 
 def _clean(table: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The row that each REFERENCE is compared with, by `_key`; of several layouts of that state the commonest."""
-    named = table[table["state"] == table["reference"]].sort_values("main", kind="stable")
+    named = table[table["state"].isin(table["reference"].dropna())].sort_values("main", kind="stable")
     whole = table[(table["fragmentation_percent"] == 0) & table["reference"].isna()]
+    whole = whole[~whole["state"].isin(named["state"])]  # what others name stands for those alone
     whole = whole.sort_values(["capacity_percent", "main"], ascending=[False, True], kind="stable")
-    return {_key(row): row for part in (named, whole) for row in part.to_dict("records")}
+    found = {_key(row, row["state"]): row for row in named.to_dict("records")}
+    return found | {_key(row, None): row for row in whole.to_dict("records")}
 
 
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    named = row["reference"] if isinstance(row["reference"], str) else None
-    return (named, *(None if pd.isna(row[name]) else row[name] for name in REFERENCE))
+def _key(row: dict[str, Any], reference: str | None) -> tuple[Any, ...]:
+    return (reference, *(None if pd.isna(row[name]) else row[name] for name in REFERENCE))
 
 
 def _compared(
     row: dict[str, Any], clean: dict[tuple[Any, ...], dict[str, Any]]
 ) -> tuple[str | None, statistics.Ratio | None, statistics.Test | None]:
     """Name of the clean state, and the row against it; nothing against itself."""
-    reference = clean.get(_key(row))
+    named = row["reference"] if isinstance(row["reference"], str) else None
+    reference = clean.get(_key(row, named))
     if reference is None:
         return None, None, None
     if reference["state"] == row["state"]:
