@@ -33,67 +33,66 @@ def unknown(beliefs: Sequence[Belief], precision: float) -> NDArray[np.bool_]:
     return np.any([one.half_width > precision for one in beliefs], axis=0)
 
 
-def next_visit(
-    beliefs: Sequence[Belief],
-    state: NDArray[np.int_],
-    left: NDArray[np.int_],
-    costs: Costs,
-    precision: float,
-    seconds: float,
-) -> Visit | None:
-    """The visit that gains most a second; None where none is needed, or none ends within `seconds`.
+@dataclass(frozen=True)
+class Choice:
+    """What the next visit is chosen by.
 
-    `beliefs`: of each rate, over the same groups; `state`: each group's; `left`: how many samples may still be taken.
-    What a sample gains is how much nearer it brings all groups, its own and those that it tells of, to `precision`.
+    `beliefs`: of each rate, over the same groups; `state`: each group's; `left`: how many samples may still be taken;
+    `precision`: what is asked for, as in `unknown`; `seconds`: in which a visit must end.
     """
-    if not unknown(beliefs, precision).any():
-        return None
-    best, gain_of_best = None, 0.0
-    for number in np.unique(state[left > 0]):
-        found = _best_of(int(number), beliefs, state, left, costs, precision, seconds)
-        if found and found[1] > gain_of_best:
-            best, gain_of_best = found
-    return best
 
+    beliefs: Sequence[Belief]
+    state: NDArray[np.int_]
+    left: NDArray[np.int_]
+    costs: Costs
+    precision: float
+    seconds: float
 
-def _best_of(
-    number: int,
-    beliefs: Sequence[Belief],
-    state: NDArray[np.int_],
-    left: NDArray[np.int_],
-    costs: Costs,
-    precision: float,
-    seconds: float,
-) -> tuple[Visit, float] | None:
-    """The best visit of one state and its gain a second: sample after sample, as long as that rises."""
-    mine = np.flatnonzero((state == number) & (left > 0))
-    goals = [(np.log1p(precision) / (Z * one.stretch)) ** 2 for one in beliefs]
-    spread = [np.diag(one.covariance).copy() for one in beliefs]
-    shared = [one.covariance[:, mine].copy() for one in beliefs]
-    start = sum(_short(*each) for each in zip(spread, goals, strict=True))
-    taken: dict[int, int] = {}
-    spent, rate = float(costs.reach[number]), 0.0
-    while open_ := [place for place, group in enumerate(mine) if taken.get(int(group), 0) < left[group]]:
-        options = []
-        for place in open_:
-            after = 0.0
-            for one, goal, variance, columns in zip(beliefs, goals, spread, shared, strict=True):
-                column = columns[:, place]
-                after += _short(variance - column**2 / (column[mine[place]] + one.noise**2), goal)
-            takes = spent + costs.sample[mine[place]]
-            options.append(((start - after) / takes, takes, place))
-        best, takes, place = max(options)
-        if best <= rate or takes > seconds:
-            break
-        rate, spent = best, takes
-        group = int(mine[place])
-        taken[group] = taken.get(group, 0) + 1
-        for one, variance, columns in zip(beliefs, spread, shared, strict=True):
-            column = columns[:, place].copy()
-            scale = column[group] + one.noise**2
-            variance -= column**2 / scale
-            columns -= np.outer(column, column[mine]) / scale
-    return (Visit(number, taken, spent), rate) if taken else None
+    def best(self) -> Visit | None:
+        """The visit that gains most a second; None where none is needed, or none ends in time.
+
+        What a sample gains is how much nearer it brings all groups, its own and those that it tells of, to `precision`.
+        """
+        if not unknown(self.beliefs, self.precision).any():
+            return None
+        best, gain_of_best = None, 0.0
+        for number in np.unique(self.state[self.left > 0]):
+            found = self._best_of(int(number))
+            if found and found[1] > gain_of_best:
+                best, gain_of_best = found
+        return best
+
+    def _best_of(self, number: int) -> tuple[Visit, float] | None:
+        """The best visit of one state and its gain a second: sample after sample, as long as that rises."""
+        beliefs, left, costs = self.beliefs, self.left, self.costs
+        mine = np.flatnonzero((self.state == number) & (left > 0))
+        goals = [(np.log1p(self.precision) / (Z * one.stretch)) ** 2 for one in beliefs]
+        spread = [np.diag(one.covariance).copy() for one in beliefs]
+        shared = [one.covariance[:, mine].copy() for one in beliefs]
+        start = sum(_short(*each) for each in zip(spread, goals, strict=True))
+        taken: dict[int, int] = {}
+        spent, rate = float(costs.reach[number]), 0.0
+        while open_ := [place for place, group in enumerate(mine) if taken.get(int(group), 0) < left[group]]:
+            options = []
+            for place in open_:
+                after = 0.0
+                for one, goal, variance, columns in zip(beliefs, goals, spread, shared, strict=True):
+                    column = columns[:, place]
+                    after += _short(variance - column**2 / (column[mine[place]] + one.noise**2), goal)
+                takes = spent + costs.sample[mine[place]]
+                options.append(((start - after) / takes, takes, place))
+            best, takes, place = max(options)
+            if best <= rate or takes > self.seconds:
+                break
+            rate, spent = best, takes
+            group = int(mine[place])
+            taken[group] = taken.get(group, 0) + 1
+            for one, variance, columns in zip(beliefs, spread, shared, strict=True):
+                column = columns[:, place].copy()
+                scale = column[group] + one.noise**2
+                variance -= column**2 / scale
+                columns -= np.outer(column, column[mine]) / scale
+        return (Visit(number, taken, spent), rate) if taken else None
 
 
 def _short(variance: Array, goal: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from fsage.adaptive.design import Costs, Visit, next_visit, unknown
+from fsage.adaptive.design import Choice, Costs, Visit, unknown
 from fsage.adaptive.surface import Belief, Points, Samples, Z, believe
 
 TESTS = 4
@@ -48,7 +48,8 @@ def explore(study: Study, precision: float) -> list[Belief]:
     beliefs = [believe(study.points, samples) for samples in study.samples()]
     stood = 0
     while True:
-        visit = next_visit(beliefs, study.points.state, study.left(), study.costs(), precision, study.seconds())
+        chosen = Choice(beliefs, study.points.state, study.left(), study.costs(), precision, study.seconds())
+        visit = chosen.best()
         tested = None
         if visit is None and stood < TESTS and not unknown(beliefs, precision).any():
             visit = tested = _test(study, draw)

@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import math
 import sys
-import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fsage import workloads
-from fsage.adaptive.design import Costs, Visit, next_visit, unknown
+from fsage.adaptive.design import Choice, Costs, Visit, unknown
 from fsage.adaptive.explore import explore
 from fsage.adaptive.surface import LEVEL, Belief, Points, Samples, Z, prior
-from fsage.agent import typed
 from fsage.plan import results
 from fsage.plan.plan import STATE_S, Plan
 from fsage.records import record
-from fsage.run import job, request, runs, stopping
+from fsage.run import job, predictions, request, runs, stopping
 from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.study import Cell, StudyError, means
@@ -210,7 +207,7 @@ def measure(plan: Plan, precision: float, inventory: Path) -> None:
         course.measure(state, cells)
     beliefs = explore(course, precision)
     runs.check()
-    _skip(course, beliefs)
+    predictions.keep(course, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
     for state in plan.states:
         if lacking := record.hand_over(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
@@ -235,7 +232,7 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
             costs.reach[visit.state] = STATE_S
         now_left = left - np.array([taken[number] for number in range(len(left))])
         rest = math.inf if seconds is None else seconds - spent
-        found = next_visit(beliefs, course.state, now_left, costs, precision, rest)
+        found = Choice(beliefs, course.state, now_left, costs, precision, rest).best()
         visits = [found] if found else []
     wide = max(float(one.half_width.max()) for one in beliefs)
     return (
@@ -243,79 +240,6 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
         f"{duration(spent)}; the other rates are then predicted within about ±{wide:.1%} or better, if they are as "
         "smooth and as little noisy as most are"
     )
-
-
-def _skip(course: Course, beliefs: list[Belief]) -> None:
-    """Say of each cell that is left, in its observation, that it was not measured, and what it is predicted to be."""
-    plan = course.plan
-    observations = (_stored(plan, group.state, cell) for group in course.groups for cell in group.cells)
-    like = next(one for one in observations if one and one["status"] == "done")
-    why = f"not measured: predicted by the measured cells. {_held_out(beliefs)}"
-    for number, (group, left) in enumerate(zip(course.groups, course.cells_left(), strict=True)):
-        predicted = _predicted(course, beliefs, number)
-        for cell in left:
-            record.keep(
-                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": why, "predicted": predicted},
-                plan.results.root,
-                plan.target.name,
-            )
-    for state in plan.states:
-        for cell in request.to_measure(plan, state):  # beside planned ones, of states that were not visited
-            why = "not measured: nothing else was measured in this state"
-            record.keep(
-                {**_of_state(plan, state, like), **_of_cell(cell), "why": why}, plan.results.root, plan.target.name
-            )
-
-
-def _predicted(course: Course, beliefs: list[Belief], number: int) -> dict[str, float]:
-    """Rates of a group with their intervals, as columns of the table."""
-    found: dict[str, float] = {}
-    for rate, belief in zip(course.rates, beliefs, strict=True):
-        middle, wide = float(belief.mean[number]), math.log1p(float(belief.half_width[number]))
-        for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
-            found[f"{rate}_predicted{name}"] = math.exp(value)
-    return found
-
-
-def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, Any] | None:
-    found = results.read(plan.results.pending(state, cell.name))
-    if found is None and (done := results.read(plan.results.record(state, cell.name))):
-        found = results.read(plan.results.root / done["raw"]["path"])
-    return found
-
-
-def _of_state(plan: Plan, state: str, like: Mapping[str, Any]) -> dict[str, Any]:
-    """An observation of a state that is said to be as planned: nobody looked."""
-    steps = plan.states[state].steps(plan.target.scale.file_size, request.seed_of(plan))
-    capacity = like["layout"]["capacity_bytes"]
-    used = int(capacity * plan.states[state].nominal["fullness_percent"] / 100)
-    layout = {
-        "capacity_bytes": capacity,
-        "used_bytes": used,
-        "free_bytes": capacity - used,
-        "generations": [],
-        "steps": typed.to_json(steps),
-        "notes": {},
-        "state_known": False,
-    }
-    return {**like, "state": state, "nominal": plan.states[state].nominal, "layout": layout}
-
-
-def _of_cell(cell: Cell) -> dict[str, Any]:
-    now = datetime.now().astimezone().isoformat(timespec="seconds")
-    return {
-        "id": str(uuid.uuid4()),
-        "cell": cell.name,
-        "kind": cell.kind,
-        "order": cell.order,
-        "params": cell.params,
-        "attempt": 1,
-        "status": "skipped",
-        "began": now,
-        "ended": now,
-        "phases": [],
-        "check": {},
-    }
 
 
 def _known(course: Course, beliefs: list[Belief]) -> str:

@@ -35,13 +35,16 @@ class WhatIf(NamedTuple):
     deleted: tuple[float, ...] = ()
 
 
+NOTHING_ELSE = WhatIf()
+
+
 def prepare(
     sources: Sequence[str],
     studies: Path,
     folder: Path,
     samples: int,
     claim_copy: Path,
-    what_if: WhatIf = WhatIf(),  # noqa: B008
+    what_if: WhatIf = NOTHING_ELSE,
 ) -> tuple[str, list[str]]:
     """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
 

@@ -1,0 +1,92 @@
+"""Observations of cells that nobody measured: skipped, with the rates that the measured ones predict."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fsage.adaptive.surface import Belief
+from fsage.agent import typed
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.records import record
+from fsage.run import request
+from fsage.study.study import Cell
+
+if TYPE_CHECKING:
+    from fsage.run.adaptive import Course
+
+
+def keep(course: Course, beliefs: list[Belief], why: str) -> None:
+    """Note an observation of each cell that is left: not measured, `why`, and what it is predicted to be."""
+    plan = course.plan
+    observations = (_stored(plan, group.state, cell) for group in course.groups for cell in group.cells)
+    like = next(one for one in observations if one and one["status"] == "done")
+    for number, (group, left) in enumerate(zip(course.groups, course.cells_left(), strict=True)):
+        predicted = _predicted(course, beliefs, number)
+        for cell in left:
+            record.keep(
+                {**_of_state(plan, group.state, like), **_of_cell(cell), "why": why, "predicted": predicted},
+                plan.results.root,
+                plan.target.name,
+            )
+    for state in plan.states:
+        for cell in request.to_measure(plan, state):  # beside planned ones, of states that were not visited
+            alone = "not measured: nothing else was measured in this state"
+            record.keep(
+                {**_of_state(plan, state, like), **_of_cell(cell), "why": alone}, plan.results.root, plan.target.name
+            )
+
+
+def _predicted(course: Course, beliefs: list[Belief], number: int) -> dict[str, float]:
+    """Rates of a group with their intervals, as columns of the table."""
+    found: dict[str, float] = {}
+    for rate, belief in zip(course.rates, beliefs, strict=True):
+        middle, wide = float(belief.mean[number]), math.log1p(float(belief.half_width[number]))
+        for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
+            found[f"{rate}_predicted{name}"] = math.exp(value)
+    return found
+
+
+def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, Any] | None:
+    found = results.read(plan.results.pending(state, cell.name))
+    if found is None and (done := results.read(plan.results.record(state, cell.name))):
+        found = results.read(plan.results.root / done["raw"]["path"])
+    return found
+
+
+def _of_state(plan: Plan, state: str, like: Mapping[str, Any]) -> dict[str, Any]:
+    """An observation of a state that is said to be as planned: nobody looked."""
+    steps = plan.states[state].steps(plan.target.scale.file_size, request.seed_of(plan))
+    capacity = like["layout"]["capacity_bytes"]
+    used = int(capacity * plan.states[state].nominal["fullness_percent"] / 100)
+    layout = {
+        "capacity_bytes": capacity,
+        "used_bytes": used,
+        "free_bytes": capacity - used,
+        "generations": [],
+        "steps": typed.to_json(steps),
+        "notes": {},
+        "state_known": False,
+    }
+    return {**like, "state": state, "nominal": plan.states[state].nominal, "layout": layout}
+
+
+def _of_cell(cell: Cell) -> dict[str, Any]:
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    return {
+        "id": str(uuid.uuid4()),
+        "cell": cell.name,
+        "kind": cell.kind,
+        "order": cell.order,
+        "params": cell.params,
+        "attempt": 1,
+        "status": "skipped",
+        "began": now,
+        "ended": now,
+        "phases": [],
+        "check": {},
+    }
