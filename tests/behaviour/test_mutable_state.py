@@ -129,3 +129,22 @@ def test_exit_0_means_that_every_planned_record_exists(finished: Project) -> Non
     path.write_text(aside)
     assert json.loads(path.read_text())["status"] == "valid"
     assert finished.fsage("conclude", "small").returncode == 0
+
+
+def test_evidence_is_of_the_state_as_the_study_has_it_now(finished: Project) -> None:
+    """A state that keeps its name and is reached by other steps: nothing is mixed; set aside, it is looked at again."""
+    before, state = finished.taken(), "30.00@8M"
+    evidence = finished.root / "results/states" / finished.spec["name"] / "small" / f"{state}.json"
+    finished.write_study(states__request_size=["1M"], cells__iterations=3)
+    only = ("--config", "only={capacity: 30, fragmentation: 0}")
+    for ran in (finished.measure(*only), finished.fsage("conclude", "small")):
+        assert ran.returncode != 0 and "Traceback" not in ran.stdout + ran.stderr
+        said = " ".join((ran.stdout + ran.stderr).split())
+        assert str(evidence.name) in said and f"`fsage remeasure small --state {state}` sets its evidence" in said
+    assert not measured_again(before, finished)
+    assert finished.fsage("remeasure", "small", "--state", state).returncode == 0
+    assert not evidence.exists()
+    assert finished.measure(*only).returncode == 0
+    assert json.loads(evidence.read_text())["steps"][0]["request_bytes"] == 1 << 20
+    records = [record for record in finished.records().values() if record["state"] == state]
+    assert len(records) == 6 and {record["check"]["rebuilt"] for record in records} == {False}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Annotated
 
 import typer
 
 from fsage.commands.common import StudyName, Where, say
-from fsage.plan import results
+from fsage.run.aside import folder, set_aside
 from fsage.study.study import StudyError
 from fsage.text.printable import lines
 
@@ -32,7 +31,10 @@ def remeasure(
     failed: Annotated[bool, typer.Option("--failed", help="only those that failed")] = False,
     skipped: Annotated[bool, typer.Option("--skipped", help="only those that were skipped")] = False,
 ) -> None:
-    """Set records aside, so that the next run measures those cells again. Raw output stays."""
+    """Set records aside, so that the next run measures those cells again. Raw output stays.
+
+    Where no record of a state is left, its evidence is set aside too: the state may be another one by then.
+    """
     plan = context.obj.plan(study)
     wanted = {status for status, given in (("failed", failed), ("skipped", skipped)) if given}
     if not (wanted or state or cell):
@@ -43,20 +45,8 @@ def remeasure(
         plan.check_state(state)
     if cell:
         plan.check_cell(cell)
-    aside = plan.results.root / "aside" / plan.target.name / study
-    moved = 0
-    for where_, one in plan.all_cells():
-        path = plan.results.record(where_, one.name)
-        if (state and where_ != state) or (cell and one.name != cell) or not path.exists():
-            continue
-        found = results.read(path)
-        if wanted and found["status"] not in wanted:
-            continue
-        place = aside / where_ / f"{one.name}.{found['attempt']}.json"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(path, place)
-        moved += 1
-    print(lines(f"fsage: {moved} records set aside in {aside}; `snakemake {study}` measures those cells again"))
+    moved = set_aside(plan, lambda where, name: (not state or where == state) and (not cell or name == cell), wanted)
+    print(lines(f"fsage: {moved} records set aside in {folder(plan)}; `snakemake {study}` measures those cells again"))
 
 
 @app.command(rich_help_panel=PANEL)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fsage import dataset, report
 from fsage.analysis import agreement, truth
 from fsage.plan import results
 from fsage.plan.plan import Plan
+from fsage.run import request
+from fsage.study.study import Cell
 
 SHOWN = 10
 
@@ -19,7 +23,12 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
     Nor is it 0 where cells that were to compute the same did not, or planted values were not recovered.
     """
     status: Counter[str] = Counter()
-    wrong: list[str] = []
+    wrong = [
+        f"evidence of another plan: {path}; {request.aside(plan, state)}"
+        for state in plan.states
+        if (evidence := results.read(path := plan.results.state(state)))
+        and not request.is_planned(plan, state, evidence["steps"])
+    ]
     failed: list[str] = []
     for state, cell in plan.all_cells():
         path = plan.results.record(state, cell.name)
@@ -32,10 +41,8 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
             wrong.append(f"missing: {state} {cell.name}")
         elif found["status"] == "unreadable":
             wrong.append(found["why"])
-        elif found["params"] != cell.params or found["nominal"] != plan.states[state].nominal:
-            wrong.append(
-                f"taken for another plan: {path}; `fsage remeasure {plan.study.name} --state {state}` sets it aside"
-            )
+        elif not _is_of(plan, state, cell, found):
+            wrong.append(f"taken for another plan: {path}; {request.aside(plan, state)}")
         elif found["status"] == "failed":
             failed.append(f"failed: {state} {cell.name}: {found['why']}")
     lines = [f"{plan.study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
@@ -66,6 +73,15 @@ def write_report(plan: Plan, study_file: Path) -> Path:
         comparison=dataset.load(map(Path, plan.compared_records())) if plan.study.compare else None,
         traced=[plan.results.record(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "traced"],
         config=study_file,
+    )
+
+
+def _is_of(plan: Plan, state: str, cell: Cell, found: Mapping[str, Any]) -> bool:
+    """Whether a record is what the plan has for a cell."""
+    return (
+        found["params"] == cell.params
+        and found["nominal"] == plan.states[state].nominal
+        and request.is_planned(plan, state, found["layout"]["steps"])
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Literal
 
 from fsage import workloads
-from fsage.agent import typed
+from fsage.agent import structure, typed
+from fsage.agent.message import Unacceptable
 from fsage.agent.messages.request import Cell as Asked
 from fsage.agent.messages.request import Phase, Request
+from fsage.agent.steps.replica import Replica
 from fsage.agent.structure.step import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
@@ -36,12 +39,12 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, A
     """The request for a state with `cells` to measure in it (none: only bring the state about).
 
     What is asked for is noted (fsage.records.asked): only answers to that are taken. Raises StudyError when the state
-    is not in the study or a cell cannot be run on this target.
+    is not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
     plan.check_state(state_name)
     state = plan.states[state_name]
     run = runs.current()
-    steps, needed = inputs.given(plan, state.steps(plan.target.scale.file_size, seed_of(plan)))
+    steps, needed = inputs.given(plan, _steps(plan, state_name))
     request: Request = {
         "schema": SCHEMA,
         "study": plan.study.name,
@@ -66,6 +69,19 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, A
     return made
 
 
+def is_planned(plan: Plan, state: str, steps: Any) -> bool:
+    """Whether steps on record are those by which the plan reaches a state; layouts of replicas go by their names."""
+    try:
+        return _by_name(structure.read_all(steps)) == _by_name(_steps(plan, state))
+    except Unacceptable:
+        return False
+
+
+def aside(plan: Plan, state: str) -> str:
+    """What to do about what is on record of a state that is another one now."""
+    return f"`fsage remeasure {plan.study.name} --state {state}` sets its evidence and records aside"
+
+
 def to_measure(plan: Plan, state_name: str) -> list[Cell]:
     """Cells of a state with neither a record nor an observation in the store, in planned order."""
     return [
@@ -73,10 +89,26 @@ def to_measure(plan: Plan, state_name: str) -> list[Cell]:
     ]
 
 
+def _steps(plan: Plan, state: str) -> list[Step]:
+    return plan.states[state].steps(plan.target.scale.file_size, seed_of(plan))
+
+
+def _by_name(steps: list[Step]) -> list[Step]:
+    return [replace(step, input="") if isinstance(step, Replica) else step for step in steps]
+
+
 def _first_instance(plan: Plan, state: str) -> str | None:
     """The layout instance in which a state was first reached, to tell a state that was rebuilt since."""
-    evidence = results.read(plan.results.state(state))
-    return evidence["token"]["instance"] if evidence else None
+    path = plan.results.state(state)
+    evidence = results.read(path)
+    if evidence is None:
+        return None
+    if not is_planned(plan, state, evidence["steps"]):
+        raise StudyError(
+            f"study {plan.study.name}: state {state} is another one since the study or the target's scale was edited, "
+            f"and {path} is the evidence of what it was; {aside(plan, state)}"
+        )
+    return evidence["token"]["instance"]
 
 
 def _cell(plan: Plan, state: str, steps: list[Step], cell: Cell) -> Asked:
