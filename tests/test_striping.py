@@ -13,6 +13,7 @@ from fsage.agent.errors import Refusal
 from fsage.agent.steps.stripe import Stripe
 from fsage.agent.structure import striping
 from fsage.matrix import patterns
+from fsage.recipes import striping as recipe
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -106,6 +107,21 @@ def test_one_factor_for_counts_and_one_for_sizes():
     assert striping.scaled(step("IOR.1", 16), 64, 64 * MIB)[0].stripes == 4, (
         "more OSTs than nominal make no more stripes"
     )
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_name_has_the_same_stripes_whatever_it_is_measured_beside(data):
+    """The factor is the target's and the set's, and not of the selection that a study makes."""
+    of_set = sorted(data.draw(st.sampled_from(patterns.known().sets)).patterns)
+    name = data.draw(st.sampled_from(of_set))
+    beside = data.draw(st.lists(st.sampled_from(of_set), unique=True))
+
+    def made(*names: str) -> list[Stripe]:
+        states = recipe.States(pattern=list(dict.fromkeys((name, *names))), default=name)
+        return next(state for state in recipe.expand(states) if state.name == name).steps(1, 0)
+
+    assert made() == made(*beside)
 
 
 def test_what_a_target_cannot_tell_apart_is_refused():
