@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -24,7 +25,6 @@ COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
 FREE = b"  Free blocks: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 CLUSTER = b"Cluster size"
-RUN = re.compile(rb"(\d+)-?(\d*)")
 PART = re.compile(rb"(?:\d{1,19}(?:-\d{1,19})?(?:, |\n|$)){1,1000}")
 
 
@@ -58,7 +58,10 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         return Store("ext4", {"free": "dumpe2fs -h (the superblock's count, of the last umount)"}, found, absent)
     reader = _Groups(header, FreeSpace(device_bytes, block_bytes, counting))
     reader.read(first_group, lines)
-    found.update(reader.free.summary())
+    try:
+        found.update(reader.free.summary())
+    except ValueError as error:
+        raise NotThisText(f"dumpe2fs' lists of free blocks: {error}") from error
     found["groups"] = reader.groups.summary()
     source = "dumpe2fs (block bitmaps)"
     if reader.disagreeing:
@@ -114,7 +117,9 @@ class _Groups:
                 counts = COUNTS.match(line)
         self._end(size_bytes, counts, free_bytes)
         expected = -(-(self.header.blocks - self.header.first_block) // self.header.group_blocks)
-        if self.groups.count != expected or not line.endswith(b"\n"):
+        if self.groups.count > expected:
+            raise NotThisText(f"dumpe2fs' text has {self.groups.count} groups, and its header has room for {expected}")
+        if self.groups.count < expected or not line.endswith(b"\n"):
             raise NotThisText(f"dumpe2fs' text ends with group {self.groups.count - 1} of {expected}: it was cut short")
 
     def _begin(self, line: bytes, number: int) -> int:
@@ -127,24 +132,28 @@ class _Groups:
         return blocks * self.header.block_bytes
 
     def _free(self, line: bytes) -> int:
-        """Count the runs in a list such as `9305-32767, 33000`; return their bytes. Clusters go by first blocks."""
-        try:
-            return self.free.add(self._runs(line))
-        except ValueError as error:
-            raise NotThisText(f"dumpe2fs' list of free blocks in group {self.groups.count}: {error}") from error
+        """Count the runs in a list such as `9305-32767, 33000`; return their bytes. Clusters go by first blocks.
 
-    def _runs(self, line: bytes) -> Iterator[tuple[int, int]]:
-        """Start and length of each run; a line of 7 MB has a million, so it is looked at part by part."""
+        A line of 7 MB has a million, so it is looked at part by part.
+        """
         block_bytes, more_bytes = self.header.block_bytes, self.cluster_bytes
-        at, end = len(FREE), len(line.rstrip(b"\n"))
-        while at < end:
-            part = PART.match(line, at)
-            if not part:
-                raise ValueError(f"{line[at : at + 20]!r} is no run of blocks")
-            for first, last in RUN.findall(part[0]):
-                start = int(first) * block_bytes
-                yield start, (int(last) * block_bytes - start if last else 0) + more_bytes
-            at = part.end()
+        at, end, free_bytes = len(FREE), len(line.rstrip(b"\n")), 0
+        try:
+            while at < end:
+                part = PART.match(line, at)
+                if not part:
+                    raise ValueError(f"{line[at : at + 20]!r} is no run of blocks")
+                runs = part[0].decode().rstrip(", \n").split(", ")
+                numbers = list(map(int, "-".join([run if "-" in run else f"{run}-{run}" for run in runs]).split("-")))
+                starts = [number * block_bytes for number in numbers[::2]]
+                lengths = [last * block_bytes + more_bytes for last in map(operator.sub, numbers[1::2], numbers[::2])]
+                free_bytes += self.free.add_all(starts, lengths)
+                at = part.end()
+        except ValueError as error:
+            raise NotThisText(
+                f"dumpe2fs' list of free blocks in group {self.groups.count}, or one before: {error}"
+            ) from error
+        return free_bytes
 
     def _end(self, size_bytes: int, counts: re.Match[bytes] | None, free_bytes: int | None) -> None:
         if counts is None or free_bytes is None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+import itertools
+import operator
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 MIB_POWER = 20
 ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB
+BATCH = 4096  # extents that are counted together
 
 
 class Counting(NamedTuple):
@@ -34,42 +38,46 @@ class FreeSpace:
     def __init__(self, device_bytes: int, block_bytes: int, counting: Counting = ONCE) -> None:
         self.device_bytes, bins = device_bytes, counting.bins
         self._keep = counting.keep
-        self._lengths: defaultdict[int, int] = defaultdict(int)  # as many as differ: few beside the extents
+        self._of_length: Counter[int] = Counter()  # as many as differ: few beside the extents
         self._aligned = [0] * len(ALIGNED_POWERS)  # chunks
         self._bin_power = max(-(-device_bytes // bins) - 1, block_bytes - 1).bit_length()
         self._bins = [0] * (((device_bytes - 1) >> self._bin_power) + 1)
-        self._begin = self._end = 0  # of the extent that the next one may still lengthen
+        self._starts: list[int] = []  # of extents that nobody looked at yet
+        self._lengths: list[int] = []
+        self._last = 0, 0  # begin and end of the extent that the next one may still lengthen
 
     def add(self, extents: Iterable[tuple[int, int]]) -> int:
-        """Count extents (start, length; bytes), ascending, neighbours joined; return their bytes. Raises ValueError."""
-        added, count = 0, self._count
-        begin, end, device_bytes = self._begin, self._end, self.device_bytes
-        for start, length in extents:
-            if start > end:
-                if begin < end:
-                    count(begin, end)
-                begin = start
-            elif start < end:
-                raise ValueError(f"a free extent at {start}, after one up to {end}")
-            end = start + length
-            added += length
-            if length <= 0 or end > device_bytes:
-                raise ValueError(f"a free extent of {length} bytes at {start}, on a device of {device_bytes} bytes")
-        self._begin, self._end = begin, end
+        """Take extents (start, length; bytes), ascending, neighbours joined; return their bytes.
+
+        Raises ValueError for what cannot be, here or with a later call: many are looked at together.
+        """
+        added, extents = 0, iter(extents)
+        while batch := list(itertools.islice(extents, BATCH)):
+            starts, lengths = zip(*batch)  # noqa: B905 (hosts: Python 3.9)
+            added += self.add_all(starts, lengths)
         return added
+
+    def add_all(self, starts: Iterable[int], lengths: Sequence[int]) -> int:
+        """`add` of extents in two lists, for there are millions."""
+        self._starts += starts
+        self._lengths += lengths
+        if len(self._starts) >= BATCH:
+            self._look()
+        return sum(lengths)
 
     def summary(self) -> dict[str, Any]:
         """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
 
         free_extents: by power of two, `from_bytes` included, twice that excluded. bitmap: share of each bin's bytes
         that is free, from the device's beginning, the last bin cut off at its end. aligned_free_share: by chunk size in
-        bytes, share of the free bytes that lie in wholly free chunks that begin at a multiple of that size.
+        bytes, share of the free bytes that lie in wholly free chunks that begin at a multiple of that size. Raises
+        ValueError, as `add`.
         """
-        if self._begin < self._end:
-            self._count(self._begin, self._end)
-        self._begin = self._end = 0
+        self._look()
+        self._count([self._last[0]], [self._last[1]])
+        self._last = 0, 0
         extents, sizes = [0] * 64, [0] * 64  # by power of two of their length
-        for length, number in self._lengths.items():
+        for length, number in self._of_length.items():
             extents[length.bit_length() - 1] += number
             sizes[length.bit_length() - 1] += length * number
         device_bytes, bin_bytes = self.device_bytes, 1 << self._bin_power
@@ -81,7 +89,7 @@ class FreeSpace:
             "fullness_percent": 100 * (device_bytes - free_bytes) / device_bytes,
             "free_extents": {
                 "count": count,
-                "largest_bytes": max(self._lengths, default=0),
+                "largest_bytes": max(self._of_length, default=0),
                 "mean_bytes": free_bytes / count if count else None,
                 "histogram": [
                     {"from_bytes": 1 << power, "extents": extents[power], "bytes": sizes[power]}
@@ -100,25 +108,57 @@ class FreeSpace:
             },
         }
 
-    def _count(self, start: int, end: int) -> None:
-        """Count the extent whose two ends are known. There may be millions."""
-        length = end - start
+    def _look(self) -> None:
+        """Check what was added; count all but the last extent. Raises ValueError."""
+        starts, lengths = self._starts, self._lengths
+        if not starts:
+            return
+        ends = list(map(operator.add, starts, lengths))
+        before = [self._last[1], *ends]
+        if min(lengths) <= 0 or ends[-1] > self.device_bytes or any(map(operator.lt, starts, before)):
+            self._refuse()
+        apart = list(map(operator.gt, starts, before))  # from the one before
+        starts = [self._last[0], *itertools.compress(starts, apart)]
+        ends = [*itertools.compress(before, apart), ends[-1]]
+        self._count(starts[:-1], ends[:-1])
+        self._last = starts[-1], ends[-1]
+        self._starts, self._lengths = [], []
+
+    def _refuse(self) -> None:
+        """Raise ValueError for the first that cannot be."""
+        end = self._last[1]
+        for start, length in zip(self._starts, self._lengths):  # noqa: B905 (hosts: Python 3.9)
+            if start < end:
+                raise ValueError(f"a free extent at {start}, after one up to {end}")
+            end = start + length
+            if length <= 0 or end > self.device_bytes:
+                raise ValueError(
+                    f"a free extent of {length} bytes at {start}, on a device of {self.device_bytes} bytes"
+                )
+
+    def _count(self, starts: list[int], ends: list[int]) -> None:
+        """Count extents whose two ends are known; none may be the first, of no length."""
+        if starts and not ends[0]:
+            starts, ends = starts[1:], ends[1:]
+        if not starts:
+            return
         if self._keep:
-            self._keep(start, end)
-        self._lengths[length] += 1
-        first, last = -(-start >> MIB_POWER), end >> MIB_POWER  # whole chunks lie from here to there, in their number
-        bins, power = self._bins, self._bin_power
-        if first < last:
+            for start, end in zip(starts, ends):  # noqa: B905 (hosts: Python 3.9)
+                self._keep(start, end)
+        lengths = list(map(operator.sub, ends, starts))
+        self._of_length.update(lengths)
+        for place in [place for place, length in enumerate(lengths) if length >> MIB_POWER]:
+            first, last = -(-starts[place] >> MIB_POWER), ends[place] >> MIB_POWER  # whole chunks, by their number
             for number in range(len(ALIGNED_POWERS)):
                 if first >= last:
                     break  # where no chunk fits, none of twice its size does
                 self._aligned[number] += last - first
                 first, last = (first + 1) >> 1, last >> 1
-        first, last = start >> power, (end - 1) >> power
-        if first == last:
-            bins[first] += length
-        else:
-            bins[first] += ((first + 1) << power) - start
-            bins[last] += end - (last << power)
-            for number in range(first + 1, last):
-                bins[number] = 1 << power
+        upto, power = [0, *itertools.accumulate(lengths)], self._bin_power
+        below = 0
+        for number in range(starts[0] >> power, ((ends[-1] - 1) >> power) + 1):
+            edge = (number + 1) << power
+            whole = bisect_right(ends, edge)
+            part = max(0, edge - starts[whole]) if whole < len(starts) else 0
+            self._bins[number] += upto[whole] + part - below
+            below = upto[whole] + part
