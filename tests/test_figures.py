@@ -26,6 +26,7 @@ from fsage.figures import (
     series,
 )
 from fsage.figures.drawing import draw, draw_all
+from fsage.figures.style import COLUMNS
 
 STAMP = "modelled device (IOCost, 362 MiB/s) \u00b7 ext4"
 MEDIANS = (Point(10, 300.0, 295.0, 305.0, 5, (295.0, 300.0, 305.0)), Point(40, 280.0, n=4), Point(80, 210.0, n=5))
@@ -66,6 +67,17 @@ def test_each_kind_is_drawn_with_its_stamp_and_the_same_bytes_each_time():
     assert all(STAMP in one.svg and one.pdf.startswith(b"%PDF-") for one in drawn)
     assert f"{STAMP} \u00b7 charged" in drawn[0].svg, "what is of one figure only stands after it"
     assert "reads &lt;b&gt; at 40: 280, n = 4" in drawn[0].svg and "<b>" not in drawn[0].svg
+
+
+@pytest.mark.parametrize(("columns", "points"), [(1, "252 "), (2, "515.52 ")])
+def test_for_a_paper_each_kind_is_as_wide_as_its_columns_and_holds_its_stamp(columns, points):
+    """3.5 and 7.16 inches; the stamp may be in several rows."""
+    for figure, one in zip(FIGURES, draw_all(FIGURES, STAMP, COLUMNS[columns]), strict=True):
+        assert re.search(rb"/MediaBox \[ 0 0 %b" % points.encode(), one.pdf), figure.title
+        written = re.findall(r"<text[^>]*>([^<]*)</text>", one.svg)
+        assert " ".join(written).count("IOCost") == 1 and "ext4" in " ".join(written)
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?:\s*(?:[\w ]* )?([\d.]+)px", one.svg)]
+        assert sizes and min(sizes) >= 5, (figure.title, min(sizes))
 
 
 @pytest.mark.parametrize(("figure", "rows"), list(zip(FIGURES, (5, 2, 2, 2, 2, 1), strict=True)))

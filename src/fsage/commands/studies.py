@@ -66,3 +66,17 @@ def report(context: typer.Context, study: StudyName) -> None:
 
     where_: Where = context.obj
     say(f"report {write_report(where_.plan(study), where_.study_file(study))}")
+
+
+@app.command(rich_help_panel=PANEL)
+def figures(
+    context: typer.Context,
+    study: StudyName,
+    columns: Annotated[
+        int, typer.Option(min=1, max=2, help="as wide as one column (3.5 in) or two (7.16 in), letters for print")
+    ] = 1,
+) -> None:
+    """Draw a report's figures for a paper: PDF with TrueType fonts, SVG, and each one's numbers as CSV."""
+    from fsage.run.conclusion import write_figures
+
+    say(f"figures {write_figures(context.obj.plan(study), columns)}")

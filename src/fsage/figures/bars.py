@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import matplotlib as mpl
 import numpy as np
 
 from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import COLOURS, HATCHES, STYLE, canvas, legend
+from fsage.figures.style import COLOURS, HATCHES, Size, canvas, legend, name_axes, style
 from fsage.figures.values import Bars
 
 GROUP_WIDTH = 0.84
@@ -15,10 +14,10 @@ LETTERS = 62
 """So many fit under the axis; with longer names only some are written."""
 
 
-def draw_bars(bars: Bars, stamp: str) -> Panel:
+def draw_bars(bars: Bars, stamp: str, size: Size) -> Panel:
     """Bars differ by hatch as well as by colour."""
-    with mpl.rc_context(STYLE | {"axes.axisbelow": True}):
-        figure, axes = canvas(bars.title, stamp)
+    with style(size, **{"axes.axisbelow": True}):
+        figure, axes = canvas(bars.title, stamp, size)
         axes.grid(False, axis="x")
         classes, shares = bars.classes, bars.shares
         width = GROUP_WIDTH / max(1, len(shares))
@@ -31,8 +30,8 @@ def draw_bars(bars: Bars, stamp: str) -> Panel:
                 Mark(x - width / 2, 0, f"{label}, {name}: {height:.4g}", width, height)
                 for x, name, height in zip(where, classes, heights, strict=True)
             ]
-        axes.set(xlabel=bars.x.label, ylabel=bars.y.label)
-        every = 1 + sum(len(name) + 2 for name in classes) // LETTERS
-        axes.set_xticks(range(0, len(classes), every), classes[::every], fontsize=8)
-        legend(axes)
+        name_axes(axes, bars.x.label, bars.y.label, size)
+        every = 1 + sum(len(name) + 2 for name in classes) // size.fit(LETTERS)
+        axes.set_xticks(range(0, len(classes), every), classes[::every], fontsize=size.points(8))
+        legend(axes, size)
         return finish(figure, axes, bars, marks)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib as mpl
-
 from fsage.figures.panel import Panel, finish
-from fsage.figures.style import COLOURS, STYLE, canvas, legend
+from fsage.figures.style import COLOURS, Size, canvas, legend, name_axes, style
 from fsage.figures.values import Course
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -19,14 +17,14 @@ LOOKS: dict[str, dict[str, Any]] = {
 """What tells of drift, by the kind of a cloud."""
 
 
-def draw_course(course: Course, stamp: str) -> Panel:
+def draw_course(course: Course, stamp: str, size: Size) -> Panel:
     """The later clouds are drawn over the earlier."""
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas(course.title, stamp)
+    with style(size):
+        figure, axes = canvas(course.title, stamp, size)
         axes.axhline(1, color="0.3", linewidth=1, zorder=1)
         for cloud in course.clouds:
             label = f"{cloud.kind} (n = {len(cloud.xs)})"
             axes.plot(cloud.xs, cloud.ys, label=label, linestyle="none", markeredgewidth=0.5, **LOOKS[cloud.kind])
-        axes.set(xlabel=course.x.label, ylabel=course.y.label)
-        legend(axes)
+        name_axes(axes, course.x.label, course.y.label, size)
+        legend(axes, size)
         return finish(figure, axes, course)

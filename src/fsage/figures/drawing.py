@@ -14,10 +14,11 @@ from fsage.figures.lines import draw_lines
 from fsage.figures.panel import Panel
 from fsage.figures.plane import draw_plane
 from fsage.figures.strips import draw_strips
+from fsage.figures.style import PAGE, Size
 from fsage.figures.trace import draw_trace
 from fsage.figures.values import Bars, Course, Figure, Lines, Plane, Strips, Trace
 
-DRAWN_BY: dict[type, Callable[[Any, str], Panel]] = {
+DRAWN_BY: dict[type, Callable[[Any, str, Size], Panel]] = {
     Bars: draw_bars,
     Course: draw_course,
     Lines: draw_lines,
@@ -27,25 +28,25 @@ DRAWN_BY: dict[type, Callable[[Any, str], Panel]] = {
 }
 
 _given: Sequence[Figure] = ()
-_stamp = ""
+_stamp, _size = "", PAGE
 
 
-def draw(figure: Figure, stamp: str) -> Panel:
+def draw(figure: Figure, stamp: str, size: Size = PAGE) -> Panel:
     """One figure with its stamp inside."""
-    return DRAWN_BY[type(figure)](figure, " \u00b7 ".join(filter(None, [stamp, figure.note])))
+    return DRAWN_BY[type(figure)](figure, " \u00b7 ".join(filter(None, [stamp, figure.note])), size)
 
 
-def draw_all(figures: Sequence[Figure], stamp: str) -> list[Panel]:
+def draw_all(figures: Sequence[Figure], stamp: str, size: Size = PAGE) -> list[Panel]:
     """Each figure drawn, in their order. Raises what drawing one raises.
 
     The processes are forked and so have the figures; only what is drawn travels back.
     """
-    global _given, _stamp
-    _given, _stamp = figures, stamp
+    global _given, _stamp, _size
+    _given, _stamp, _size = figures, stamp, size
     processes = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
         return list(pool.map(_draw, range(len(figures))))
 
 
 def _draw(number: int) -> Panel:
-    return draw(_given[number], _stamp)
+    return draw(_given[number], _stamp, _size)

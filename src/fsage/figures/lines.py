@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 
 from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import COLOURS, DASHES, MARKERS, STYLE, canvas, head_of, legend
+from fsage.figures.style import COLOURS, DASHES, MARKERS, Size, canvas, head_of, legend, name_axes, style
 from fsage.figures.values import Axis, Lines, Point, Series
 
 DODGE = 0.012
@@ -23,13 +22,13 @@ TREND_POINTS = 3
 """Two points are no trend: they are not joined."""
 
 
-def draw_lines(lines: Lines, stamp: str) -> Panel:
+def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
     """Medians with their intervals, each sample as a short stroke."""
-    with mpl.rc_context(STYLE):
+    with style(size):
         labels = [one.label for one in lines.series] + [one.label for one in lines.levels if one.label]
         named = [*labels, lines.band.label] if lines.band else labels
         rows = max((1 + name.count("\n") for name in lines.x.ticks.values()), default=1) if lines.x.label else 1
-        figure, axes = canvas(lines.title, stamp, head_inches=head_of(named), tick_rows=rows)
+        figure, axes = canvas(lines.title, stamp, size, head_inches=head_of(named, size), tick_rows=rows)
         if lines.y.log:
             axes.set_yscale("log", base=2)
         ticks, count = lines.x.ticks, len(lines.series)
@@ -46,16 +45,16 @@ def draw_lines(lines: Lines, stamp: str) -> Panel:
             axes.axhline(level.value, zorder=1, label=level.label or None, **look)
         if lines.band:
             axes.axhspan(lines.band.low, lines.band.high, color="0.92", zorder=0, label=lines.band.label)
-        axes.set(xlabel=lines.x.label, ylabel=lines.y.label)
+        name_axes(axes, lines.x.label, lines.y.label, size)
         if lines.y.limits:
             axes.set_ylim(*lines.y.limits)
         if ticks:
-            _name_ticks(axes, lines.x)
+            _name_ticks(axes, lines.x, size)
         if lines.y.ticks:
             axes.set_yticks(list(lines.y.ticks), list(lines.y.ticks.values()))
             axes.minorticks_off()
         axes.margins(x=0.06 if len(ticks) != FEW else 0.2)
-        legend(axes)
+        legend(axes, size)
         return finish(figure, axes, lines, marks)
 
 
@@ -70,11 +69,11 @@ def _dodge(lines: Lines, count: int) -> float:
     return min(WIDEST * whole, BETWEEN * whole / (len(ticks) - 1) / count)
 
 
-def _name_ticks(axes: Axes, x: Axis) -> None:
+def _name_ticks(axes: Axes, x: Axis, size: Size) -> None:
     """Names that are too long to stand beside each other without what all begin with, such as 'blast.', and that."""
     names = list(x.ticks.values())
     family = names[0].partition(".")[0] + "."
-    if sum(map(len, names)) > TICKS_CHARACTERS and all(name.startswith(family) for name in names):
+    if sum(map(len, names)) > size.fit(TICKS_CHARACTERS) and all(name.startswith(family) for name in names):
         axes.set_xlabel(f"{x.label} ({family}\u2026)")
         names = [name.removeprefix(family) for name in names]
     axes.set_xticks(list(x.ticks), names)
@@ -110,7 +109,7 @@ def _draw(axes: Axes, lines: Lines, one: Series, number: int, apart: float, usua
     )
     for x, point in points:
         if point.n is not None and point.n != usual:
-            axes.annotate(f"n={point.n:g}", (x, point.y), (4, 5), textcoords="offset points", fontsize=7)
+            axes.annotate(f"n={point.n:g}", (x, point.y), (4, 5), textcoords="offset points", fontsize="x-small")
     return [Mark(x, point.y, _says(lines, one.label, point)) for x, point in points]
 
 

@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
-import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import STYLE, canvas
+from fsage.figures.style import PAGE, Size, canvas, name_axes, style
 from fsage.figures.values import Place, Plane
 
 SLOW_TO_FAST = sns.color_palette("blend:#2b5b8c,#a9c6de,#f6f9fb", as_cmap=True)
 LOSS_TO_GAIN = sns.color_palette("blend:#b35806,#f8e3cf,#ffffff,#dcd7ea,#542788", as_cmap=True)
 """Of factors; told apart without colour by the numbers in it."""
 NOTHING_SHOWN = "0.86"
-INCHES = (5.6, 5.2)
+HEIGHT_INCHES = 5.2
+PLAIN = {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}
 CROWDED = 6
-"""With more columns than this the numbers are smaller."""
+"""With more columns than this the numbers are smaller, and in a narrow figure without their spread."""
 LEAST_REACH = 0.05
 """A factor's colours reach at least so far to both sides of 1."""
 
 
-def draw_plane(plane: Plane, stamp: str) -> Panel:
+def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
     """Dark is slow; of factors, brown is a loss, violet a gain, and grey where the interval holds 1 or there is none.
 
     Hatched: planned but not measured; with a number in it, predicted.
     """
-    with mpl.rc_context(STYLE | {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}):
-        figure, axes = canvas(plane.title, stamp, INCHES, head_inches=0.42)
+    with style(size, **PLAIN):
+        figure, axes = canvas(plane.title, stamp, size, HEIGHT_INCHES, head_inches=0.42)
         shown = (*plane.places, *plane.predicted)
         planned = {(one.x, one.y) for one in shown} | set(plane.missing)
         xs, ys = sorted({x for x, _ in planned}), sorted({y for _, y in planned})
+        crowded = len(xs) > CROWDED
         grid = pd.DataFrame(index=ys[::-1], columns=xs, dtype=float)
         words = pd.DataFrame("", index=grid.index, columns=grid.columns)
         usual = max((one.n for one in plane.places), default=0)
         for one in shown:
             grid.loc[one.y, one.x] = one.value
-            words.loc[one.y, one.x] = _text(one, usual)
+            words.loc[one.y, one.x] = _text(one, usual, spread=not crowded or size.width >= PAGE.width)
         reach = max([LEAST_REACH, *(abs(one.value - 1) for one in shown)])
         colours = (
             {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": SLOW_TO_FAST}
         )
-        size = 8 if len(xs) > CROWDED else 10
-        look = {"linewidths": 1.5, "annot_kws": {"size": size, "linespacing": 1.25}}
+        letters, small = size.points(7 if crowded else 10), size.points(7)
+        look = {"linewidths": 1.5, "annot_kws": {"size": letters, "linespacing": 1.25}}
         sns.heatmap(grid, ax=axes, annot=words, fmt="", cbar=False, **colours, **look)
         squares = {(x, y): (column, len(ys) - 1 - row) for row, y in enumerate(ys) for column, x in enumerate(xs)}
         for one in plane.places:
@@ -58,8 +59,8 @@ def draw_plane(plane: Plane, stamp: str) -> Panel:
             if place in plane.missing:
                 _hatch(axes, column, row)
             elif place not in planned:
-                axes.text(column + 0.5, row + 0.5, plane.empty, ha="center", va="center", fontsize=7, color="0.4")
-        axes.set(xlabel=plane.x.label, ylabel=plane.y.label)
+                axes.text(column + 0.5, row + 0.5, plane.empty, ha="center", va="center", fontsize=small, color="0.4")
+        name_axes(axes, plane.x.label, plane.y.label, size)
         axes.set_xticklabels([f"{x:g}" for x in xs])
         axes.set_yticklabels([f"{y:g}" for y in ys[::-1]], rotation=0)
         axes.tick_params(length=0)
@@ -74,8 +75,8 @@ def _hatch(axes: Axes, column: int, row: int) -> None:
     axes.add_patch(Rectangle((column, row), 1, 1, facecolor="white", edgecolor="0.55", hatch="////", linewidth=0))
 
 
-def _text(one: Place, usual: int) -> str:
+def _text(one: Place, usual: int, *, spread: bool) -> str:
     words = [f"{one.value:.3f}" if one.value < 10 else f"{one.value:.0f}"]
-    words.append("" if one.spread is None else f"CoV {one.spread * 100:.1f}%")
+    words.append("" if one.spread is None or not spread else f"CoV {one.spread * 100:.1f}%")
     how = [] if one.n == usual else [f"n={one.n}"] if one.n else ["predicted"]
     return "\n".join([*filter(None, words), *how])

@@ -1,27 +1,48 @@
-"""How every figure looks: small enough for a phone, told apart without colour, its stamp inside."""
+"""How every figure looks: small enough for a phone or a column, told apart without colour, its stamp inside."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
+import matplotlib as mpl
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-STYLE = {
+
+class Size(NamedTuple):
+    """How a figure is drawn: its width in inches, and how high it is and how large its letters beside a page's."""
+
+    width: float
+    height: float = 1.0
+    letters: float = 1.0
+
+    def points(self, size: float) -> float:
+        """A size of letters on a page, here."""
+        return size * self.letters
+
+    def fit(self, characters: int) -> int:
+        """How many letters stand here where so many do on a page."""
+        return int(characters * self.width / PAGE.width / self.letters)
+
+
+PAGE = Size(5.2)
+COLUMNS = {1: Size(3.5, 0.8, 0.78), 2: Size(7.16, 1.0, 0.9)}
+"""For papers: as wide as one column, or two, of the journals of IEEE (3.5 and 7.16 in)."""
+
+_STYLE = {
     **sns.axes_style("ticks"),
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],  # the first comes with Matplotlib; then what is as wide
-    "font.size": 10,
-    "axes.labelsize": 10,
     "axes.grid": True,
     "axes.edgecolor": "0.35",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "grid.color": "0.9",
     "legend.frameon": False,
-    "legend.fontsize": 9,
     "hatch.linewidth": 0.6,
     "hatch.color": "0.3",
     "text.parse_math": False,  # a dollar in a label is a dollar
@@ -29,6 +50,7 @@ STYLE = {
     "svg.fonttype": "none",  # text stays text: it can be searched and is a third of the bytes
     "svg.hashsalt": "fsage",
 }
+POINTS = {"font.size": 10, "axes.labelsize": 10, "xtick.labelsize": 10, "ytick.labelsize": 10, "legend.fontsize": 9}
 COLOURS = sns.color_palette("colorblind", 8)
 MARKERS = "osD^vPX*"
 DASHES = [
@@ -42,47 +64,70 @@ DASHES = [
     "-",
 ]
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")
-PANEL_INCHES = (5.2, 3.9)
-HEAD_INCHES = 0.66  # a title, and a legend of two rows
-LEGEND_ROW_INCHES = 0.17
-TICK_ROW_INCHES = 0.17
+PANEL_INCHES = 3.9
+"""The height of most figures on a page."""
+HEAD_INCHES = 0.66  # a title of a row, and a legend of two
+ROW_INCHES, LETTER_INCHES = 0.18, 0.072
+LEFT_INCHES, RIGHT_INCHES = 0.73, 0.21
+TITLE_CHARACTERS, STAMP_CHARACTERS = 58, 92
+
+
+def style(size: Size, **more: Any) -> AbstractContextManager[None]:
+    """Matplotlib's settings for figures of a size, and `more` of them, while it is entered."""
+    letters = {name: size.points(points) for name, points in POINTS.items()}
+    settings: Any = {**_STYLE, **letters, **more}
+    return mpl.rc_context(settings)
 
 
 def canvas(
     title: str,
     stamp: str,
-    inches: tuple[float, float] = PANEL_INCHES,
+    size: Size,
+    height_inches: float = PANEL_INCHES,
     *,
-    left: float = 0.14,
+    left_inches: float = LEFT_INCHES,
     head_inches: float = HEAD_INCHES,
     tick_rows: int = 1,
 ) -> tuple[Figure, Axes]:
     """Figure and axes below `title` and above `stamp`, which says on what the numbers were taken.
 
-    The margins are fixed: a layout engine would draw everything twice. `head_inches` holds title and legend;
-    `tick_rows`: the lines of names under the x axis, above its label.
+    The margins are fixed: a layout engine would draw everything twice. They are a page's, and smaller with the letters.
+    `head_inches` holds a title of one row and the legend; `tick_rows`: the lines of names under the x axis, above its
+    label.
     """
-    figure = Figure(figsize=inches)
-    stamp = textwrap.fill(stamp, 92)
-    foot_inches = (0.72 if "\n" not in stamp else 0.84) + TICK_ROW_INCHES * (tick_rows - 1)
-    foot = foot_inches / inches[1]
-    axes = figure.add_axes((left, foot, 0.96 - left, 1 - head_inches / inches[1] - foot))
-    figure.text(0.015, 1 - 0.06 / inches[1], title, va="top", fontsize=11, fontweight="bold")
-    figure.text(0.015, 0.06 / inches[1], stamp, va="bottom", fontsize=7, color="0.3", linespacing=1.3)
+    width, height = size.width, height_inches * size.height
+    figure = Figure(figsize=(width, height))
+    stamp = textwrap.fill(stamp, size.fit(STAMP_CHARACTERS))
+    title = textwrap.fill(title, size.fit(TITLE_CHARACTERS))
+    foot = size.letters * (0.72 + 0.12 * stamp.count("\n") + ROW_INCHES * (tick_rows - 1)) / height
+    head = size.letters * (head_inches + ROW_INCHES * title.count("\n")) / height
+    left, right = (size.letters * inches / width for inches in (left_inches, RIGHT_INCHES))
+    axes = figure.add_axes((left, foot, 1 - right - left, 1 - head - foot))
+    at, low = 0.08 / width, 0.06 / height
+    figure.text(at, 1 - low, title, va="top", fontsize=size.points(11), fontweight="bold")
+    figure.text(at, low, stamp, va="bottom", fontsize=size.points(7), color="0.3", linespacing=1.3)
     return figure, axes
 
 
+def name_axes(axes: Axes, x_label: str, y_label: str, size: Size) -> None:
+    """Say what is on the axes; in two rows what is longer than its axis is high."""
+    high = axes.get_position().height * axes.get_figure().get_size_inches()[1]  # type: ignore[union-attr]
+    axes.set(xlabel=x_label, ylabel=textwrap.fill(y_label, max(12, int(high / LETTER_INCHES / size.letters))))
+
+
 HANDLE_CHARACTERS = 4
+ONE_ROW = 52
+"""Characters of the labels, handles among them, that stand beside each other."""
 LONG_LABEL = 32
 """Characters of which two beside each other are wider than a panel."""
 
 
-def head_of(labels: Sequence[str]) -> float:
-    """The inches that a title and a legend of these labels take."""
-    return HEAD_INCHES + LEGEND_ROW_INCHES * max(0, -(-len(labels) // _columns(labels)) - 2)
+def head_of(labels: Sequence[str], size: Size) -> float:
+    """The inches that a title and a legend of these labels take on a page."""
+    return HEAD_INCHES + ROW_INCHES * max(0, -(-len(labels) // _columns(labels, size)) - 2)
 
 
-def legend(axes: Axes) -> None:
+def legend(axes: Axes, size: Size) -> None:
     """What the lines and marks are, in a few rows between title and axes."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
@@ -91,13 +136,14 @@ def legend(axes: Axes) -> None:
             labels,
             loc="lower left",
             bbox_to_anchor=(0.005, axes.get_position().y1),
-            ncols=_columns(labels),
+            ncols=_columns(labels, size),
             borderaxespad=0.2,
             columnspacing=1.3,
             handlelength=2.4,
-            fontsize=None if max(map(len, labels)) < LONG_LABEL else 8,
+            fontsize=size.points(9 if max(map(len, labels)) < size.fit(LONG_LABEL) else 8),
         )
 
 
-def _columns(labels: Sequence[str]) -> int:
-    return 5 if sum(len(label) + HANDLE_CHARACTERS for label in labels) < 52 else 2
+def _columns(labels: Sequence[str], size: Size) -> int:
+    taken = sum(len(label) + HANDLE_CHARACTERS for label in labels)
+    return 5 if taken < size.fit(ONE_ROW) else 2

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib as mpl
-
 from fsage.figures.panel import Panel, finish
-from fsage.figures.style import COLOURS, STYLE, canvas, legend
+from fsage.figures.style import COLOURS, Size, canvas, legend, name_axes, style
 from fsage.figures.values import Trace
 
 GIB = 1 << 30
@@ -20,10 +18,10 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def draw_trace(trace: Trace, stamp: str) -> Panel:
+def draw_trace(trace: Trace, stamp: str, size: Size) -> Panel:
     """Each mark is a request."""
-    with mpl.rc_context(STYLE):
-        figure, axes = canvas(trace.title, stamp)
+    with style(size):
+        figure, axes = canvas(trace.title, stamp, size)
         image = sum(len(cloud.xs) for cloud in trace.clouds) > VECTOR_AT_MOST
         for cloud in trace.clouds:
             if cloud.xs:
@@ -31,9 +29,9 @@ def draw_trace(trace: Trace, stamp: str) -> Panel:
                 places = [place / GIB for place in cloud.ys]
                 look = {"markersize": 3.6, "markeredgewidth": 0.9, "linestyle": "none", **LOOKS[cloud.kind]}
                 axes.plot(cloud.xs, places, label=name, rasterized=image, **look)
-        axes.set(xlabel=trace.x.label, ylabel=trace.y.label)
+        name_axes(axes, trace.x.label, trace.y.label, size)
         if trace.x.limits and trace.y.limits:
             axes.set_xlim(*trace.x.limits)
             axes.set_ylim(*(end / GIB for end in trace.y.limits))
-        legend(axes)
+        legend(axes, size)
         return finish(figure, axes, trace)

@@ -151,16 +151,20 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     return [section for section in found if section]
 
 
-def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
-    """Each figure by its name, drawn with the stamp inside, and written into `folder`; what was left there goes."""
+def draw(figures: Sequence[Figure], stamp: str, folder: Path, columns: int | None = None) -> dict[str, Panel]:
+    """Each figure by its name, drawn with the stamp inside, and written into `folder`; what was left there goes.
+
+    `columns`: as wide as so many columns of a paper; None: for a page.
+    """
     from fsage.figures.drawing import draw_all  # a second to import, which only those who draw pay
+    from fsage.figures.style import COLUMNS, PAGE
 
     folder.mkdir(parents=True, exist_ok=True)
     for path in [path for ending in ("svg", "pdf", "csv") for path in folder.glob(f"*.{ending}")]:
         path.unlink()
     for figure in figures:
         pd.DataFrame(figure.table()).to_csv(folder / f"{figure.name}.csv", index=False, header=False)
-    panels = {panel.name: panel for panel in draw_all(figures, stamp)}
+    panels = {panel.name: panel for panel in draw_all(figures, stamp, COLUMNS[columns] if columns else PAGE)}
     for panel in panels.values():
         panel.write(folder)
     return panels

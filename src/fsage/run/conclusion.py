@@ -62,18 +62,27 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
 
 def write_report(plan: Plan, study_file: Path) -> Path:
     """Make report and tables from the records; return the page."""
-    return report.build(
-        plan.study,
-        plan.target,
-        dataset.load(_paths(plan)),
-        plan.results.report,
-        plan_cells=plan.all_cells(),
-        states={name: plan.results.state(name) for name in plan.states},
-        claim=plan.claim,
-        comparison=dataset.load(map(Path, plan.compared_records())) if plan.study.compare else None,
-        traced=[plan.results.record(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "traced"],
-        config=study_file,
-    )
+    frame = dataset.load(_paths(plan))
+    return report.build(plan.study, plan.target, frame, plan.results.report, **_more(plan), config=study_file)
+
+
+def write_figures(plan: Plan, columns: int) -> Path:
+    """Draw the report's figures as wide as so many columns of a paper; return their folder."""
+    page = report.contents(plan.study, plan.target, dataset.load(_paths(plan)), **_more(plan))
+    folder = plan.results.report / f"figures-{columns}-column"
+    report.draw(page.figures, page.stamp, folder, columns)
+    return folder
+
+
+def _more(plan: Plan) -> dict[str, Any]:
+    """What a report shows beside the records."""
+    return {
+        "plan_cells": plan.all_cells(),
+        "states": {name: plan.results.state(name) for name in plan.states},
+        "claim": plan.claim,
+        "comparison": dataset.load(map(Path, plan.compared_records())) if plan.study.compare else None,
+        "traced": [plan.results.record(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "traced"],
+    }
 
 
 def _is_of(plan: Plan, state: str, cell: Cell, found: Mapping[str, Any]) -> bool:
