@@ -61,15 +61,23 @@ def test_a_crate_describes_what_is_in_it_and_holds_no_host(crate) -> None:
 
 
 def test_a_crate_names_who_measured_and_what_others_may_do(plan, tmp_path) -> None:
-    orcid = "https://orcid.org/0000-0002-1825-0097"
-    credit = Credit(f"Josiah Carberry <{orcid}>", "CC-BY-4.0")
+    orcid, ror = "https://orcid.org/0000-0002-1825-0097", "https://ror.org/05gq02987"
+    credit = Credit(f"Josiah Carberry <{orcid}>", "CC-BY-4.0", f"Brown University <{ror}>")
     crate = export(plan, STUDY, INVENTORY, tmp_path / "crate", raw=False, credit=credit)
     graph = {entry["@id"]: entry for entry in json.loads((crate / "ro-crate-metadata.json").read_text())["@graph"]}
     assert graph["./"]["author"] == {"@id": orcid} and graph[orcid]["name"] == "Josiah Carberry"
     assert graph["./"]["license"] == {"@id": "https://spdx.org/licenses/CC-BY-4.0"}
     assert graph["https://spdx.org/licenses/CC-BY-4.0"]["@type"] == "CreativeWork"
-    for wrong in ({"author": "x <http://elsewhere>"}, {"author": " "}, {"license": "free for all"}):
-        with pytest.raises(CrateError, match=f"{next(iter(wrong))} '.*': (allowed are|it is)"):
+    assert graph[orcid]["affiliation"] == graph["./"]["publisher"] == {"@id": ror}
+    assert graph[ror] == {"@id": ror, "@type": "Organization", "name": "Brown University", "url": ror}
+    for wrong in (
+        {"author": "x <http://elsewhere>"},
+        {"author": " "},
+        {"license": "free for all"},
+        {"affiliation": "x <http://elsewhere>"},
+        {"affiliation": "of nobody"},
+    ):
+        with pytest.raises(CrateError, match=f"{next(iter(wrong))} '.*': (allowed are|it is|of whom)"):
             Credit(**wrong)
     with pytest.raises(CrateError, match="an anonymous crate names nobody"):
         export(plan, STUDY, INVENTORY, tmp_path / "other", without_names=True, credit=credit)

@@ -33,19 +33,28 @@ PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 SOURCE = "#fsage"
 LICENSES = "https://spdx.org/licenses/"
 LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}")
+ORGANISATION = re.compile(r"[^<>\x00-\x1f]*[^<>\s\x00-\x1f]( <https://ror\.org/[0-9a-z]{9}>)?")
 AUTHOR = re.compile(r"[^<>\x00-\x1f]*[^<>\s\x00-\x1f]( <https://orcid\.org/(\d{4}-){3}\d{3}[\dX]>)?")
 
 
 @dataclass(frozen=True)
 class Credit:
-    """`author`: a name, or 'NAME <https://orcid.org/0000-...>'; `license`: an SPDX identifier. Raises CrateError."""
+    """`author`: a name, or 'NAME <https://orcid.org/0000-...>'; `license`: an SPDX identifier. Raises CrateError.
+
+    `affiliation`: the author's organisation, which publishes too: a name, or 'NAME <https://ror.org/...>'.
+    """
 
     author: str | None = None
     license: str | None = None
+    affiliation: str | None = None
 
     def __post_init__(self) -> None:
         if self.author is not None and not AUTHOR.fullmatch(self.author):
             raise CrateError(f"author {self.author!r}: allowed are NAME and 'NAME <https://orcid.org/0000-...>'")
+        if self.affiliation is not None and not ORGANISATION.fullmatch(self.affiliation):
+            raise CrateError(f"affiliation {self.affiliation!r}: allowed are NAME and 'NAME <https://ror.org/...>'")
+        if self.affiliation is not None and self.author is None:
+            raise CrateError(f"affiliation {self.affiliation!r}: of whom? Give the author too")
         if self.license is not None and not LICENSE.fullmatch(self.license):
             raise CrateError(f"license {self.license!r}: it is an identifier of SPDX, such as CC-BY-4.0 or CC0-1.0")
 
@@ -124,17 +133,26 @@ def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, 
 
 
 def _give_credit(crate: ROCrate, credit: Credit) -> None:
-    """Author and licence as entities of their own, as RO-Crate recommends."""
+    """Author, organisation and licence as entities of their own, as RO-Crate recommends."""
     if credit.author:
-        name, _, orcid = credit.author.partition("<")
-        named = {"@type": "Person", "name": name.strip()}
-        crate.root_dataset["author"] = crate.add(ContextEntity(crate, orcid.rstrip(">") or "#author", named))
-    if credit.license:
-        url = f"{LICENSES}{credit.license}"
-        work = {"@type": "CreativeWork", "name": credit.license, "description": f"SPDX licence {credit.license}"}
-        crate.license = crate.add(ContextEntity(crate, url, work))
-    else:
-        crate.license = "not stated: ask whoever measured"
+        author = crate.root_dataset["author"] = _named(crate, "Person", credit.author)
+        if credit.affiliation:
+            publisher = _named(crate, "Organization", credit.affiliation)
+            author["affiliation"] = crate.root_dataset["publisher"] = publisher
+    url = f"{LICENSES}{credit.license}" if credit.license else "#licence"
+    work = {
+        "@type": "CreativeWork",
+        "name": credit.license or "not stated",
+        "description": f"SPDX licence {credit.license}" if credit.license else "Ask whoever measured.",
+    }
+    crate.license = crate.add(ContextEntity(crate, url, work))
+
+
+def _named(crate: ROCrate, kind: str, said: str) -> ContextEntity:
+    """An entity for 'NAME <ADDRESS>', or NAME alone."""
+    name, _, address = said.rstrip(">").partition("<")
+    known = {"@type": kind, "name": name.strip(), **({"url": address} if address else {})}
+    return crate.add(ContextEntity(crate, address or f"#{kind.lower()}", known))
 
 
 def remake(crate: Path, to: Path) -> Remade:

@@ -87,6 +87,9 @@ def export(
     raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
     anonymous: Annotated[bool, typer.Option("--anonymous", help="put stand-ins for hosts, users, paths, ids")] = False,
     author: Annotated[str | None, typer.Option(help="NAME, or 'NAME <https://orcid.org/0000-...>'")] = None,
+    affiliation: Annotated[
+        str | None, typer.Option(help="the author's organisation: NAME, or 'NAME <https://ror.org/...>'")
+    ] = None,
     license_: Annotated[str | None, typer.Option("--license", help="SPDX identifier, such as CC-BY-4.0")] = None,
 ) -> None:
     """Write a study's results as an RO-Crate, from which anybody can make the report again; say what it discloses."""
@@ -95,7 +98,7 @@ def export(
 
     where_: Where = context.obj
     asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
-    written = export(*asked, to, raw, anonymous, Credit(author, license_))
+    written = export(*asked, to, raw, anonymous, Credit(author, license_, affiliation))
     said = disclosed(*asked)
     say(f"{written} {'holds stand-ins for' if anonymous else 'discloses'}:\n  " + "\n  ".join(said[:-1]))
     say(f"it holds as they are {said[-1]}" + ("" if anonymous else "; --anonymous puts stand-ins for the others"))
