@@ -8,11 +8,13 @@ from typing import Any
 
 from fsage.figures import Axis, Level, Lines, Point, Series
 from fsage.report.answer import Answer, Card
+from fsage.report.iocontrol.hot import moved_share
 from fsage.report.iocontrol.rows import (
     AFTER,
     ALONE,
     BEFORE,
     GROUPS,
+    HOT,
     SQLITE,
     WEIGHTS,
     Shared,
@@ -42,21 +44,30 @@ def answer(data: Data, study: Any) -> Answer | None:
     for workload in (WEIGHTS, SQLITE):
         everything = shared(data, workload)
         if mine := [one for one in everything if one.pattern == PATTERN]:
-            return _answer(mine, everything)
+            return _answer(data, mine, everything)
     return None
 
 
-def _answer(mine: Sequence[Shared], everything: Sequence[Shared]) -> Answer:
+def _answer(data: Data, mine: Sequence[Shared], everything: Sequence[Shared]) -> Answer:
     said = []
     for stage, opening in (
         (BEFORE, f"While one of two groups reads a file in {mine[0].piece} pieces, at equal weights"),
-        (AFTER, "After the file was defragmented"),
+        _defragmented(data, mine),
     ):
         there = [one for one in mine if one.stage == stage and one.piece == mine[0].piece]
         if parts := [f"{_under(one.scheduler)} {_loses(one, everything)}" for one in there]:
             said.append(f"{opening}: {'; '.join(parts)}.")
     cards = [_card(one, everything) for one in mine if one.stage == BEFORE and one.piece == mine[0].piece]
     return Answer(said, _figure(mine, everything), cards[:4], CODES)
+
+
+def _defragmented(data: Data, mine: Sequence[Shared]) -> tuple[str, str]:
+    """The stage that the study is about, and how it is called: only what is hot was defragmented, if that was tried."""
+    if not any(one.stage == HOT for one in mine):
+        return AFTER, "After the file was defragmented"
+    share = moved_share(data, mine[0].piece)
+    cost = "" if share is None else f", which moved {share:.0%} of what the whole file takes"
+    return HOT, f"After only what is read of it was defragmented{cost}"
 
 
 def _under(scheduler: str) -> str:

@@ -33,23 +33,16 @@ def hot(data: Data) -> Section | None:
     stages = dict.fromkeys(json.loads(axes)["stage"] for axes in data.frame["axes"].dropna().unique())
     if HOT not in stages:
         return None
-    notes = {
-        (axes["piece_bytes"], axes["stage"]): json.loads(text)
-        for axes, text in (
-            (json.loads(axes), text)
-            for axes, text in data.frame.dropna(subset="notes").groupby("axes", sort=False)["notes"].first().items()
-        )
-    }
+    notes = _notes(data)
     gains = [f"{pattern}, {CALLED[WEIGHTS][group]}" for pattern, group in GAINS]
     table = [["scheduler", "pieces", "defragmented", "moved", "its extents", "took", *gains]]
     words, warnings = [], []
     for piece_bytes in dict.fromkeys(piece for piece, _ in notes):
         piece = size_label(piece_bytes)
-        done = {stage: notes.get((piece_bytes, stage), {}).get("defragment", {}) for stage in (HOT, AFTER)}
+        done = _done(notes, piece_bytes)
         if why := done[HOT].get("unsupported"):
             warnings.append(f"Pieces of {piece}: what is hot could not be defragmented alone: {why}.")
-        elif all(done.values()) and done[AFTER]["moved_bytes"]:
-            share = done[HOT]["moved_bytes"] / done[AFTER]["moved_bytes"]
+        elif (share := _share(done)) is not None:
             words.append(
                 f"Pieces of {piece}: {size_label(done[HOT]['moved_bytes'])} were moved for what is hot, "
                 f"{size_label(done[AFTER]['moved_bytes'])} for the whole file: {share:.0%}."
@@ -75,6 +68,29 @@ def hot(data: Data) -> Section | None:
     return Section(
         "What is hot beside the whole file", text, [], warnings=warnings, table=table if len(table) > 1 else []
     )
+
+
+def moved_share(data: Data, piece: str) -> float | None:
+    """What was moved for what is hot in a file in pieces of a size, of what was for the whole file; None: not known."""
+    notes = _notes(data)
+    found = (_share(_done(notes, piece_bytes)) for piece_bytes, _ in notes if size_label(piece_bytes) == piece)
+    return next(found, None)
+
+
+def _notes(data: Data) -> dict[tuple[int, str], dict[str, Any]]:
+    """(piece in bytes, stage) -> what the steps noted."""
+    noted = data.frame.dropna(subset="notes").groupby("axes", sort=False)["notes"].first()
+    levels = [(json.loads(str(axes)), json.loads(text)) for axes, text in noted.items()]
+    return {(axes["piece_bytes"], axes["stage"]): found for axes, found in levels}
+
+
+def _done(notes: Mapping[tuple[int, str], Mapping[str, Any]], piece_bytes: int) -> dict[str, dict[str, Any]]:
+    return {stage: notes.get((piece_bytes, stage), {}).get("defragment", {}) for stage in (HOT, AFTER)}
+
+
+def _share(done: Mapping[str, Mapping[str, Any]]) -> float | None:
+    hot, whole = (done[stage].get("moved_bytes") for stage in (HOT, AFTER))
+    return hot / whole if hot is not None and whole else None
 
 
 def _row(scheduler: str, piece: str, stage: str, done: Mapping[str, Any], gains: list[Ratio | None]) -> list[str]:
