@@ -11,6 +11,7 @@ import pandas as pd
 from records import CONFIG
 
 from fsage import dataset
+from fsage.agent import typed
 from fsage.analysis import agreement
 from fsage.analysis.groups import summarise
 from fsage.plan import results
@@ -43,7 +44,10 @@ def record(plan, state, cell, **metrics):
     """A record of a planned cell: one that was taken, with other metrics."""
     found = {"state": state.name, "nominal": state.nominal, "metrics": metrics, "study": plan.study.name}
     of_cell = {"cell": cell.name, "kind": cell.kind, "order": cell.order, "params": cell.params}
-    return {**json.loads(TAKEN[0]), "id": f"{state.name} {cell.name}", **found, **of_cell}
+    taken = json.loads(TAKEN[0])
+    steps = typed.to_json(state.steps(plan.target.scale.file_size, plan.study.states.seed))
+    found["layout"] = {**taken["layout"], "steps": steps}
+    return {**taken, "id": f"{state.name} {cell.name}", **found, **of_cell}
 
 
 def data_of(plan, records):

@@ -90,7 +90,7 @@ def _is_of(plan: Plan, state: str, cell: Cell, found: Mapping[str, Any]) -> bool
     return (
         found["params"] == cell.params
         and found["nominal"] == plan.states[state].nominal
-        and request.is_planned(plan, state, found["layout"]["steps"])
+        and request.is_planned(plan, state, found["layout"].get("steps"))
     )
 
 
