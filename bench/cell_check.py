@@ -40,8 +40,8 @@ def main(counts: list[int]) -> None:
             of_target(spec, count)
 
 
-def of_target(spec: dict, count: int) -> None:
-    """Bring up a state of `count` files, look at it, and fragment it."""
+def of_target(spec: dict, count: int) -> dict[str, float]:
+    """Bring up a state of `count` files, look at it, fragment it; what is printed: ms a check, ratios to bare calls."""
     capacity = open_target(spec).capacity_bytes
     size = max(FILE_BYTES, capacity * PERCENT // 100 // count // 4096 * 4096)
     steps = [
@@ -58,7 +58,7 @@ def of_target(spec: dict, count: int) -> None:
         took[step.kind] = time.process_time() - began
         state.end(spec, request, step)
         if step is steps[0]:
-            of_checks(open_target(spec))
+            checks = of_checks(open_target(spec))
     target = open_target(spec)
     target.remount()
     began = time.process_time()
@@ -69,10 +69,14 @@ def of_target(spec: dict, count: int) -> None:
     said = "; ".join(f"{name} {took[name]:.2f} s, {took[name] / bare[name]:.2f}x" for name in took)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"       beside the bare system calls: {said}; memory at most {peak_mib:.0f} MiB")
+    return {
+        **{f"check_{name}_ms": ms for name, ms in checks.items()},
+        **{name: took[name] / bare[name] for name in took},
+    }
 
 
-def of_checks(target: Target) -> None:
-    """One line: the check after each of some remounts, and where all files are looked at."""
+def of_checks(target: Target) -> dict[str, float]:
+    """Median ms of the check after a remount, by way of looking: what the kernel tells, and all files. Printed too."""
     now = token.read(target.mounts[0])
     assert now
     samples: dict[str, list[float]] = {"events": [], "files": []}
@@ -87,8 +91,10 @@ def of_checks(target: Target) -> None:
             differs, looked_at = check.differs(now)
             samples[looked_at].append((time.monotonic() - began) * 1e3)
             assert differs is None
-    by = ", ".join(f"{name} {statistics.median(found):.2f} ms" for name, found in samples.items() if found)
+    medians = {name: statistics.median(found) for name, found in samples.items() if found}
+    by = ", ".join(f"{name} {ms:.2f} ms" for name, ms in medians.items())
     print(f"{now.files:7d} files: check after a remount by {by}", flush=True)
+    return medians
 
 
 def by_hand(target: Target, sizes: list[int], doomed: set[int]) -> dict[str, float]:

@@ -38,7 +38,16 @@ def request(cells: list[dict]) -> dict:
 
 
 def main() -> None:
-    """Alternate both ways a few times and print seconds a cell."""
+    """Print seconds a cell, both ways."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    ours_s, theirs_s, own_s = medians(rounds, CELLS)
+    print(f"fsage {ours_s:.3f} s a cell, shell loop {theirs_s:.3f} s a cell (medians of {rounds} x {CELLS} cells)")
+    print(f"beyond the same commands in a shell loop: {ours_s - theirs_s:+.3f} s a cell; ratio {ours_s / theirs_s:.3f}")
+    print(f"inside a cell, beyond its commands and cache drops: {own_s:.3f} s (its own clock)")
+
+
+def medians(rounds: int, count: int) -> tuple[float, float, float]:
+    """Seconds a cell by fsage, by a shell loop, and inside a cell beyond its commands: `count` cells, a few times."""
     with loop_target(2) as spec:
         state.scrub(spec, request([]), False)
         for step in STEPS:
@@ -50,29 +59,26 @@ def main() -> None:
             sequential.Params.model_validate({"transfer_size": 1 << 20, "iteration": 1}), target.claim
         )
         ours, theirs, own = [], [], []
-        for attempt in range(1, int(sys.argv[1]) + 1 if len(sys.argv) > 1 else 4):
+        for attempt in range(1, rounds + 1):
             cells = [
                 {"name": f"c{i}", "kind": "planned", "order": i, "attempt": attempt, "params": {}, "phases": phases}
-                for i in range(CELLS)
+                for i in range(count)
             ]
             began = time.monotonic()
             answer = measure.measure(spec, request(cells), False)
-            ours.append((time.monotonic() - began) / CELLS)
-            assert answer["measured"] == CELLS, answer
-            theirs.append(shell_loop(target, phases) / CELLS)
+            ours.append((time.monotonic() - began) / count)
+            assert answer["measured"] == count, answer
+            theirs.append(shell_loop(target, phases, count) / count)
             own.append(costs(target, attempt))
-    ours_s, theirs_s = statistics.median(ours), statistics.median(theirs)
-    print(f"fsage {ours_s:.3f} s a cell, shell loop {theirs_s:.3f} s a cell (medians of {len(ours)} x {CELLS} cells)")
-    print(f"beyond the same commands in a shell loop: {ours_s - theirs_s:+.3f} s a cell; ratio {ours_s / theirs_s:.3f}")
-    print(f"inside a cell, beyond its commands and cache drops: {statistics.median(own):.3f} s (its own clock)")
+    return statistics.median(ours), statistics.median(theirs), statistics.median(own)
 
 
-def shell_loop(target, phases: list[dict]) -> float:
+def shell_loop(target, phases: list[dict], count: int) -> float:
     """Seconds for the same commands by hand."""
     mount, device = target.mounts[0], target.devices[0]
     remount = f"umount {mount} && mount -o noatime {device} {mount}"
     with tempfile.TemporaryDirectory() as out:
-        lines = [f"for i in $(seq {CELLS}); do"]
+        lines = [f"for i in $(seq {count}); do"]
         for phase in phases:
             lines.append(remount)
             lines.append(f"(cd {mount}/measured && {shlex.join(phase['argv'])}) > {out}/$i.{phase['name']} 2>&1")

@@ -59,8 +59,14 @@ def seconds(argv: list[str], folder: Path) -> float:
 
 
 def main() -> None:
-    """Alternate both and print medians and their ratio."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    """Print medians and their ratio."""
+    ours_s, theirs_s = medians(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    print(f"snakemake -n series1: {ours_s:.2f} s; a bare Snakefile of the same shape: {theirs_s:.2f} s")
+    print(f"ratio {ours_s / theirs_s:.2f}")
+
+
+def medians(rounds: int) -> tuple[float, float]:
+    """Seconds of both, by turns."""
     words = "--cores 2 --rerun-triggers mtime --nolock --scheduler greedy --quiet rules host"
     with tempfile.TemporaryDirectory() as place:
         bare = Path(place) / "bare"
@@ -71,9 +77,7 @@ def main() -> None:
         for _ in range(rounds + 1):
             ours.append(seconds(["snakemake", "-n", "--config", f"results={place}/r", "--", "series1"], ROOT))
             theirs.append(seconds(["snakemake", "-n", *words.split(), "--", "series1"], bare))
-    ours_s, theirs_s = statistics.median(ours[1:]), statistics.median(theirs[1:])  # the first warms the caches
-    print(f"snakemake -n series1: {ours_s:.2f} s; a bare Snakefile of the same shape: {theirs_s:.2f} s")
-    print(f"ratio {ours_s / theirs_s:.2f}")
+    return statistics.median(ours[1:]), statistics.median(theirs[1:])  # the first warms the caches
 
 
 if __name__ == "__main__":

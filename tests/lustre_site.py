@@ -97,6 +97,9 @@ def site_in(place: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Sit
     return site
 
 
+SERVERS = "lctl get_param osc.lustre-OST*.ost_server_uuid mdc.lustre-MDT*.mds_server_uuid"
+
+
 def lustre_target(place: Path, site: Site, **more: object) -> dict:
     """The declaration of a Lustre target whose mount is a directory of this machine; `site` answers as recorded.
 
@@ -111,6 +114,7 @@ def lustre_target(place: Path, site: Site, **more: object) -> dict:
     for asked in (mount, directory):
         site.answer(f"lfs df {asked}", recorded("lfs_df.txt"))
     site.answer(f"lfs path2fid {directory}", recorded("lfs_path2fid.txt"))
+    site.answer(SERVERS, recorded("lctl_server_uuid.txt").replace("DISCONN", "FULL"))
     site.answer("lctl get_param -n version", "2.17.57_62_gc881f8ebcb\n")
     for tree in ("filler", "measured"):
         site.answer(f"lfs setstripe -c 1 -S 1M -i -1 {directory / tree}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lustre_site import Site, recorded, session
+from lustre_site import SERVERS, Site, recorded, session
 
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import brw, mounts, params, servers, space, stripes
+from fsage.agent.lustre import brw, connections, mounts, params, servers, space, stripes
 
 MIB = 1 << 20
 KIB = 1 << 10
@@ -41,6 +41,19 @@ def test_an_ost_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch
         Failure, match=r"`lfs df /mnt/lustre` did not end within 0\.2 s: an OST or MDT does not answer; "
     ):
         space.osts(Path("/mnt/lustre"))
+
+
+def test_a_target_of_which_an_ost_is_lost_is_not_opened(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read what lies there would wait for ever; one that only comes back is waited for, one left out is not."""
+    lost = recorded("lctl_server_uuid.txt")
+    site.answer(SERVERS, lost, lost, lost.replace("DISCONN", "FULL"))
+    connections.await_servers("lustre")
+    assert len(site.commands(SERVERS)) == 3
+    site.answer(SERVERS, lost.replace("DISCONN", "DISCONN\tDEACTIVATED"), lost)
+    connections.await_servers("lustre")
+    monkeypatch.setattr(connections, "PATIENCE_S", 0)
+    with pytest.raises(Failure, match=r"lustre-OST0000 \(DISCONN\): no answer on .* would wait for ever"):
+        connections.await_servers("lustre")
 
 
 LOOKS = [answer["stdout"] for answer in session("enospc_one_ost.txt")["lfs df /mnt/lustre"]]

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lustre_site import Site, lustre_target, recorded, session
+from lustre_site import SERVERS, Site, lustre_target, recorded, session
 
 from fsage.agent import structure
 from fsage.agent.__main__ import hold
@@ -57,6 +57,7 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
     place = spec["directory"]
     assert site.commands() == [
         "findmnt --json --list --types lustre",
+        SERVERS,
         f"lfs df {root_of(spec)}",
         "lctl get_param -n version",
         f"lfs path2fid {place}",

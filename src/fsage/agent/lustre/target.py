@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fsage.agent.declared.claim import Claim, LustreClaim
 from fsage.agent.declared.spec import LustreSpec, Spec
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import mounts, params, servers, space, stripes
+from fsage.agent.lustre import connections, mounts, params, servers, space, stripes
 from fsage.agent.structure import striping
 from fsage.agent.system import files, places, privilege
 from fsage.agent.system.shell import run
@@ -81,8 +81,14 @@ def inspect(spec: Spec) -> Found:
 
 
 def mount_of(spec: Spec) -> mounts.ClientMount:
-    """The mount of the declared file system on this client; `Refusal` if it is another, or not mounted."""
-    return mounts.client_mount(lustre_of(spec), Path(spec["directory"]))
+    """The mount of the declared file system on this client; `Refusal` if it is another, or not mounted.
+
+    Raises Failure where one of its servers does not answer.
+    """
+    lustre = lustre_of(spec)
+    found = mounts.client_mount(lustre, Path(spec["directory"]))
+    connections.await_servers(lustre["fsname"])
+    return found
 
 
 def identity(place: Path) -> dict[str, str]:
