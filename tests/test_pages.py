@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import time
 from pathlib import Path
@@ -83,6 +84,60 @@ def pages(tmp_path_factory) -> list[Path]:
     both = [root / "table1", root / "table2"]
     (root / "history.html").write_text(history(both, root / "history").read_text(encoding="utf-8"), encoding="utf-8")
     return [*sorted(root.glob("*.html")), compared]
+
+
+def test_a_reader_sorts_filters_downloads_and_copies_without_a_mouse(pages):
+    """What is chosen stands in the address, and comes back with it."""
+    (page,) = (one for one in pages if one.stem == "quickstart")
+    table = 'document.querySelector("table[data-again]")'
+    with Browser() as browser, browser.page(page) as session:
+
+        def press(key: str, code: int, text: str) -> None:
+            about = {"key": key, "code": key, "windowsVirtualKeyCode": code, "text": text}
+            for kind in ("keyDown", "keyUp"):
+                browser.send("Input.dispatchKeyEvent", session, type=kind, **about)
+
+        def column(number: int) -> list[str]:
+            shown = f"[...{table}.tBodies[0].rows].filter(row => !row.hidden).map(row => row.cells[{number}].innerText)"
+            return browser.evaluate(session, shown)
+
+        browser.evaluate(session, f'{table}.closest("details").open = true')
+        for key, code, text, order in (("Enter", 13, "\r", "ascending"), (" ", 32, " ", "descending")):
+            browser.evaluate(session, f'{table}.querySelector("th[data-column] button").focus()')
+            press(key, code, text)
+            assert browser.evaluate(session, f'{table}.querySelector("th[data-column]").ariaSort') == order
+            assert column(0) == sorted(column(0), reverse=order == "descending")
+        first = column(0)[-1]
+        browser.evaluate(
+            session,
+            f'const box = {table}.parentElement.previousElementSibling.querySelector("input[type=search]"); '
+            f'box.value = "{first}"; box.dispatchEvent(new Event("input", {{bubbles: true}}))',
+        )
+        assert set(column(0)) == {first}
+        address = browser.evaluate(session, "location.href")
+        assert "?text=" in address
+        saved = browser.evaluate(
+            session,
+            """new Promise(done => {
+              const make = URL.createObjectURL;
+              URL.createObjectURL = (blob) => { blob.text().then(done); return make.call(URL, blob); };
+              document.querySelector(".controls button[title^=download]").click();
+            })""",
+        )
+        rows = list(csv.reader(saved.splitlines()))
+        assert len(rows) == 1 + len(column(0)) and {row[0] for row in rows[1:]} == {first} and "again" not in saved
+        copied = browser.evaluate(
+            session,
+            f"""new Promise(done => {{
+              Object.defineProperty(navigator, "clipboard", {{value: {{writeText: done}}}});
+              [...{table}.querySelectorAll("button")].find(one => one.textContent === "ran").click();
+            }})""",
+        )
+        assert "fio" in copied and "--rw=" in copied
+        browser.evaluate(session, "location.reload()")
+        browser.events.clear()
+        browser.wait("Page.loadEventFired")
+        assert set(column(0)) == {first}, "the address brings the filter back"
 
 
 def test_every_kind_of_page_on_a_light_desktop_and_a_dark_phone(pages, tmp_path):

@@ -71,7 +71,23 @@ for (const table of document.querySelectorAll("table[data-tools]")) {
     table.closest("details")?.setAttribute("open", "");
     queueMicrotask(() => controls.scrollIntoView());
   }
-  controls.append(shown);
+  const save = document.createElement("button");
+  save.textContent = "download";
+  save.title = save.ariaLabel = `download: the rows of ${table.dataset.tools} that are shown, as CSV`;
+  save.addEventListener("click", () => {
+    // Without what buttons say; a text that a spreadsheet would take for a formula has an apostrophe first.
+    const plain = (cell) => [...cell.childNodes].filter((node) => node.nodeName !== "BUTTON").map((node) => node.textContent)
+      .join("").trim().replace(/^[=+@\t\r]|^-(?![\d.])/, "'$&");
+    const quoted = (cell) => `"${plain(cell).replaceAll('"', '""')}"`;
+    const named = [...heads[0].parentElement.cells].map((cell) => `"${cell.textContent.trim()}"`);
+    const lines = [named, ...[...body.rows].filter((row) => !row.hidden).map((row) => [...row.cells].map(quoted))];
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.map((line) => line.join(",")).join("\n") + "\n"], {type: "text/csv"}));
+    link.download = `${table.dataset.tools}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href));
+  });
+  controls.append(shown, save);
   controls.addEventListener("input", () => { apply(); remember(); });
   table.parentElement.before(controls);
   apply();
