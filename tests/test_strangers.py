@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 import zipfile
@@ -82,6 +83,16 @@ def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tm
     refused(fsage("remeasure", "quickstart", "--state", "99.99"), "has no state '99.99'; it has 10.00@264M")
     refused(fsage("remeasure", "quickstart", "--cell", "transfer_size-64M_i9"), "did you mean 'transfer_size-64M_i")
     assert not (tmp_path / "results").exists()
+
+
+def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsage, capfd) -> None:
+    plan = ("plan", "quickstart", "--budget")
+    refused(fsage(*plan, "45"), "budget: '45' is no length of time; write 45m")
+    refused(fsage(*plan, "20s"), "its primary comparisons alone take")
+    refused(fsage(*plan, "8h", "--precision", "0%"), "precision: '0%' is not between")
+    refused(fsage("plan", "iocontrol", "--budget", "8h"), "a budget needs states that differ in capacity")
+    cli.app(["plan", "quickstart", "--budget", "8h"], standalone_mode=False)
+    assert re.search(r"^budget quickstart: about \d+ cells in \d+ of 4 states, ", capfd.readouterr().out, re.MULTILINE)
 
 
 def test_an_inventory_that_is_a_list_is_refused(fsage, tmp_path) -> None:

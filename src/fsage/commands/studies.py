@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from fsage.commands.common import StudyName, Where, say
+from fsage.plan import settings
+from fsage.run import window
 from fsage.run.aside import folder, set_aside
 from fsage.study.study import StudyError
 from fsage.text.printable import lines
@@ -16,10 +18,24 @@ PANEL = "Studies"
 
 
 @app.command(rich_help_panel=PANEL)
-def plan(context: typer.Context, study: StudyName) -> None:
-    """Say in one line what a study is and what of it is still to be measured."""
+def plan(
+    context: typer.Context,
+    study: StudyName,
+    budget: Annotated[str | None, typer.Option(help="what so much time would buy, e.g. 8h, 45m")] = None,
+    precision: Annotated[str | None, typer.Option(help="how well rates are to be known, e.g. 3%")] = None,
+) -> None:
+    """Say in one line what a study is and what of it is still to be measured, in another what a time budget buys."""
     plan = context.obj.plan(study)
-    print(lines("\n".join([plan.line(), *plan.notes()])))
+    said = [plan.line(), *plan.notes()]
+    given = {name: value for name, value in (("budget", budget), ("precision", precision)) if value is not None}
+    wanted = settings.precision(given)
+    if wanted is not None:
+        from fsage.run import adaptive  # numpy and scikit-learn
+
+        seconds = None if budget is None else window.length(budget.strip()).total_seconds()
+        adaptive.check(plan, wanted, seconds)
+        said.append(adaptive.forecast(plan, wanted, seconds))
+    print(lines("\n".join(said)))
 
 
 @app.command(rich_help_panel=PANEL)
