@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import sys
 from pathlib import Path
 from statistics import median
@@ -181,6 +182,21 @@ def test_defragmenting_is_chosen_once_the_reads_earn_it_back(found, tmp_path):
 # what makes evidence doubtful
 
 
+@pytest.mark.parametrize(("slower", "verdict"), [(1.25, "choose"), (1.0, "either")])
+def test_what_joining_free_space_gains_is_told_of_an_aged_file_system(found, slower, verdict):
+    """Records of a replica whose rates are planted: an aged file system beside its free space in one run."""
+    records, noise = taken("replica"), random.Random(3)
+    for record in records:
+        rate = 100 * noise.lognormvariate(0, 0.004) / (slower if ".copied" in record["state"] else 1)
+        record["metrics"] |= {f"{phase}_bw_mib_s": rate for phase in ("write", "read")}
+    got = found("replica", records)
+    assert got["verdict"] == verdict and (got["default"], got["kind"]) == ("copied", "free space")
+    if verdict == "choose":
+        assert got["choose"] == ["joined"] and re.search(r"joined takes 0\.(79|80)\d* times as long", got["sentences"][0])
+    else:
+        assert set(got["choose"]) == {"copied", "joined"}
+
+
 def test_a_failed_choice_is_named_and_not_chosen(found):
     records = [failed(one) if one["state"] == "IOR.3" else one for one in taken("striping")]
     advice = found("striping", records)
@@ -284,6 +300,8 @@ def test_a_distribution_in_any_form_is_the_same(tmp_path, monkeypatch):
         ("striping", ["--files", "/nowhere"], "--files /nowhere: No such file or directory"),
         ("defrag", ["--cold-reads", "0"], "--cold-reads 0: a number above 0 is allowed"),
         ("defrag", ["--at", "cache=hot"], "--at cache=hot: 'hot' is not allowed; allowed: cold, warm"),
+        ("replica", ["--at", "layout=empty"], "no layout was measured: say which with --at layout=NAME"),
+        ("replica", ["--at", "holes=copied"], "nothing valid was measured to have its free space in one run"),
         ("defrag", ["--at", "scope=file"], "no valid sample of the file before it is defragmented is there"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.advise import defrag, prealloc, striping
+from fsage.advise import defrag, prealloc, replica, striping
 from fsage.advise.choices import Options
 from fsage.advise.decide import Decision, decide
 from fsage.advise.distribution import Distribution, alone
@@ -23,7 +23,7 @@ from fsage.analysis.missing import PlannedCell, gaps
 from fsage.statistics import ALPHA, trend
 from fsage.study.study import Study
 
-RECIPES = ("striping", "prealloc", "defrag")
+RECIPES = ("striping", "prealloc", "defrag", "replica")
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,8 @@ def _options(study: Study, evidence: Evidence, asked: Asked) -> Options:
             return striping.options(evidence, study.states, asked.margin)
         case "prealloc":
             return prealloc.options(evidence, asked.files)
+        case "replica":
+            return replica.options(evidence)
         case _:
             return defrag.options(evidence, asked.cold_reads)
 
