@@ -16,6 +16,7 @@ pytestmark = [
 ]
 ONE = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
 STRIPES = {"headline": [], "states": {"recipe": "striping", "pattern": ["IOR.1", "IOR.4"], "default": "IOR.1"}}
+TOO_LATE = "after another one had ended, not beside it"
 STRIPED = {"workload": "striped_file", "transfer_size": "1M", "iterations": 1}
 
 
@@ -62,7 +63,15 @@ def test_a_file_lies_in_its_stripes(project: LustreProject, realisation: str) ->
     """On 6 OSTs 4 stripes are 2 and 8 are 3; what lies elsewhere is a failed cell."""
     study = json.loads(json.dumps(STRIPES))
     study["states"]["realisation"] = realisation
-    records = project.measured(**study, cells=STRIPED)
+    project.write_study(**study, cells=STRIPED)
+    for _ in range(3):  # a machine where a program takes so long to start may not have two IORs at work at once
+        project.run("snakemake", *real.ALL)
+        records = project.records()
+        if not any(TOO_LATE in (why or "") for why in project.why().values()):
+            break
+        project.done("fsage", "remeasure", "small", "--failed")
+    assert records and not any(project.why().values()), project.why()
+    project.forget()
     counts = {r["state"]: sum(r["phases"][0]["placement"]["stripes"].values()) for r in records.values()}
     assert counts == {"IOR.1": 2, "IOR.4": 2 + 3}
 
