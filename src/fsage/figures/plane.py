@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from fsage.figures.panel import Mark, Panel, finish
-from fsage.figures.style import PAGE, Size, canvas, name_axes, style
+from fsage.figures.style import PAGE, PLAIN, Size, canvas, name_axes, style
 from fsage.figures.values import Place, Plane
 
 SLOW_TO_FAST = sns.color_palette("blend:#2b5b8c,#a9c6de,#f6f9fb", as_cmap=True)
@@ -16,7 +16,6 @@ LOSS_TO_GAIN = sns.color_palette("blend:#b35806,#f8e3cf,#ffffff,#dcd7ea,#542788"
 """Of factors; told apart without colour by the numbers in it."""
 NOTHING_SHOWN = "0.86"
 HEIGHT_INCHES = 5.2
-PLAIN = {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}
 CROWDED = 6
 """With more columns than this the numbers are smaller, and in a narrow figure without their spread."""
 LEAST_REACH = 0.05

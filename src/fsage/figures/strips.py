@@ -6,13 +6,12 @@ import numpy as np
 import seaborn as sns
 
 from fsage.figures.panel import Panel, finish
-from fsage.figures.style import Size, canvas, style
+from fsage.figures.style import PLAIN, Size, canvas, style
 from fsage.figures.values import Strips
 
 USED_TO_FREE = sns.color_palette("blend:#1f4e79,#9dc0dc,#ffffff", as_cmap=True)
 GIB = 1 << 30
 STRIP_INCHES = 0.3
-PLAIN = {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}
 
 
 def draw_strips(of: Strips, stamp: str, size: Size) -> Panel:

@@ -50,6 +50,8 @@ _STYLE = {
     "svg.fonttype": "none",  # text stays text: it can be searched and is a third of the bytes
     "svg.hashsalt": "fsage",
 }
+PLAIN = {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}
+"""For what fills its axes."""
 POINTS = {"font.size": 10, "axes.labelsize": 10, "xtick.labelsize": 10, "ytick.labelsize": 10, "legend.fontsize": 9}
 COLOURS = sns.color_palette("colorblind", 8)
 MARKERS = "osD^vPX*"
@@ -111,7 +113,7 @@ def canvas(
 
 def name_axes(axes: Axes, x_label: str, y_label: str, size: Size) -> None:
     """Say what is on the axes; in two rows what is longer than its axis is high."""
-    high = axes.get_position().height * axes.get_figure().get_size_inches()[1]  # type: ignore[union-attr]
+    high = axes.bbox.height / axes.figure.dpi
     axes.set(xlabel=x_label, ylabel=textwrap.fill(y_label, max(12, int(high / LETTER_INCHES / size.letters))))
 
 

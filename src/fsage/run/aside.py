@@ -28,10 +28,10 @@ def set_aside(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str]
             continue
         path = plan.results.record(state, cell.name)
         found = results.read(path)
-        if not statuses:
-            touched.add(state)
-        if found and (not statuses or found["status"] in statuses):
-            touched.add(state)
+        if statuses and not (found and found["status"] in statuses):
+            continue
+        touched.add(state)
+        if found:
             _move(path, folder(plan) / state / f"{cell.name}.{found['attempt']}.json")
             moved += 1
     left = plan.results.existing_records()

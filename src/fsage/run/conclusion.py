@@ -27,7 +27,7 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
         f"evidence of another plan: {path}; {request.aside(plan, state)}"
         for state in plan.states
         if (evidence := results.read(path := plan.results.state(state)))
-        and not request.is_planned(plan, state, evidence["steps"])
+        and not request.is_planned(plan, state, evidence.get("steps"))
     ]
     failed: list[str] = []
     for state, cell in plan.all_cells():

@@ -103,7 +103,7 @@ def _first_instance(plan: Plan, state: str) -> str | None:
     evidence = results.read(path)
     if evidence is None:
         return None
-    if not is_planned(plan, state, evidence["steps"]):
+    if not is_planned(plan, state, evidence.get("steps")):
         raise StudyError(
             f"study {plan.study.name}: state {state} is another one since the study or the target's scale was edited, "
             f"and {path} is the evidence of what it was; {aside(plan, state)}"
