@@ -19,7 +19,6 @@ from fsage.recipes import expand
 
 MIB = 1 << 20
 CONFIG = Path(__file__).parents[1] / "config"
-TAKEN = Path(__file__).parent / "data" / "studies"
 TARGET = load_target(CONFIG.parent / "inventories" / "local")
 MODEL = {"label": "modelled device (IOCost, 362 MiB/s, 20000 sequential and 100 random I/Os a second)"}
 CLAIM = {"amount_mib": 384, "amount_source": "calibrated", "calibration": {"write_mib_s": 361.5}}
@@ -143,11 +142,6 @@ def make_records(study, seed=1):
     draw = random.Random(seed)
     cells = [(state, cell) for state in expand(study) for cell in study.cells_of(state)]
     return [make_record(study, state, cell, draw, number) for number, (state, cell) in enumerate(cells)]
-
-
-def taken(name):
-    """Records of a study that was measured (data/studies)."""
-    return [json.loads(line) for line in (TAKEN / f"{name}.jsonl").read_text().splitlines()]
 
 
 def planned(study):

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from recorded import taken
 from records import CONFIG, store
 
 from fsage.advise import distribution, striping
@@ -15,12 +16,7 @@ from fsage.agent.structure.striping import Segment, pieces
 from fsage.cli import main
 from fsage.statistics import ratio
 
-TAKEN = Path(__file__).parent / "data" / "studies"
 MIB = 1 << 20
-
-
-def taken(name):
-    return [json.loads(line) for line in (TAKEN / f"{name}.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture

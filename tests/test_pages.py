@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from browser import PROGRAM, Browser, Seen, axe_core
-from records import CONFIG, TAKEN, TARGET, contents, make_evidence, make_records, make_store, store, taken, traced
+from recorded import STUDIES, taken, taken_states
+from records import CONFIG, TARGET, contents, make_evidence, make_records, make_store, store, traced
 
 from fsage import dataset
 from fsage.evidence import page as evidence_page
@@ -70,8 +71,9 @@ def pages(tmp_path_factory) -> list[Path]:
     for record in records:
         record.update(status="failed", why="write: exit code 1", metrics={}, phases=[])
     texts["failed"] = drawn(contents(quickstart, records, root / "b"))
-    for name in (path.stem for path in TAKEN.glob("*.jsonl")):
-        texts[name] = drawn(contents(load_study(CONFIG / f"{name}.yaml"), taken(name), root / name))
+    for name in STUDIES:
+        states = taken_states(name, root / f"{name}-states")
+        texts[name] = drawn(contents(load_study(CONFIG / f"{name}.yaml"), taken(name), root / name, states))
     layout = {"what": "/dev/sdx1", "seconds": 0.2, "stores": [make_store(80, 50)]}
     texts["evidence"] = evidence_page.page(layout)
     for name, text in texts.items():

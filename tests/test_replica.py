@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import taken
 from records import CONFIG, build, contents, undrawn
 from small_filesystems import MIB, small
 from states import bring
@@ -45,7 +46,7 @@ from fsage.study.study import StudyError, load_study
 
 root = pytest.mark.root
 SIZE = 1024 * MIB
-EVIDENCE, STUDIES = (Path(__file__).parent / "data" / name for name in ("evidence", "studies"))
+EVIDENCE = Path(__file__).parent / "data" / "evidence"
 
 
 def churn(place: Path, seed: int = 67005) -> None:
@@ -351,7 +352,7 @@ def test_a_layout_is_named_by_a_file_in_its_folder_and_by_nothing_else(tmp_path,
 
 
 def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_was_copied(tmp_path):
-    records = [json.loads(line) for line in (STUDIES / "replica.jsonl").read_text().splitlines()]
+    records = taken("replica")
     page = contents(load_study(CONFIG / "replica.yaml"), records, tmp_path)
     (strips,) = [one for one in page.figures if one.title == "Free space of example and of its replica"]
     assert list(strips.strips) == ["original", "example.copied", "example.joined"]
@@ -366,7 +367,7 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
 
 def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
     """The same records once more as another layout's, whose rates in pieces are half."""
-    records = [json.loads(line) for line in (STUDIES / "replica.jsonl").read_text().splitlines()]
+    records = taken("replica")
     more = json.loads(json.dumps([one for one in records if one["state"] != "empty"]).replace("example", "other"))
     for one in more:
         if one["state"] == "other.copied":

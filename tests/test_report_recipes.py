@@ -7,7 +7,8 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from records import CONFIG, TAKEN, build, contents, make_records, store, taken, undrawn
+from recorded import STUDIES, taken
+from records import CONFIG, build, contents, make_records, store, undrawn
 
 from fsage import dataset
 from fsage.analysis.groups import summarise
@@ -303,7 +304,7 @@ def test_page_of_a_netflow_study_has_both_phases_and_both_distributions(tmp_path
     assert len({record["metrics"]["models_checksum"] for record in records}) == 1
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in TAKEN.glob("*.jsonl")))
+@pytest.mark.parametrize("name", STUDIES)
 def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
     records = taken(name)
     for record in records:

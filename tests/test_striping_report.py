@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
+import recorded
 from records import CONFIG
 
 from fsage import dataset
@@ -27,8 +27,6 @@ from fsage.site import page
 from fsage.site.inspect import Host, Site
 from fsage.study.study import load_study
 
-TAKEN = (Path(__file__).parent / "data" / "studies" / "striping.jsonl").read_text().splitlines()
-
 
 def planned(name, tmp_path, was="", now=""):
     """A study of config/, changed, and all its cells with their states."""
@@ -44,7 +42,7 @@ def record(plan, state, cell, **metrics):
     """A record of a planned cell: one that was taken, with other metrics."""
     found = {"state": state.name, "nominal": state.nominal, "metrics": metrics, "study": plan.study.name}
     of_cell = {"cell": cell.name, "kind": cell.kind, "order": cell.order, "params": cell.params}
-    taken = json.loads(TAKEN[0])
+    taken = recorded.taken("striping")[0]
     steps = typed.to_json(state.steps(plan.target.scale.file_size, plan.study.states.seed))
     found["layout"] = {**taken["layout"], "steps": steps}
     return {**taken, "id": f"{state.name} {cell.name}", **found, **of_cell}

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import recorded
 import yaml
 from hypothesis import strategies as st
 from records import make_evidence, make_records, store
@@ -121,8 +122,8 @@ def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
 @cache
 def records() -> list[dict[str, Any]]:
     """A few of each recorded study."""
-    lines = [path.read_text().splitlines() for path in sorted((DATA / "studies").glob("*.jsonl"))]
-    return [json.loads(line) for some in lines for line in some[:: max(1, len(some) // 4)]]
+    some = map(recorded.taken, recorded.STUDIES)
+    return [record for of in some for record in of[:: max(1, len(of) // 4)]]
 
 
 def _records(record: Any) -> None:

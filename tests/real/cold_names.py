@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
@@ -45,10 +46,13 @@ def warm(phases: Counted, phase: dict) -> dict:
     return dropped
 
 
-def requests() -> int:
-    """How many requests this client has sent to MDTs and OSTs."""
-    said = params.get("mdc.*.stats", "osc.*.stats").values()
-    return sum(int(count) for text in said for count in re.findall(r"^req_waittime +(\d+) ", text, re.MULTILINE))
+def requests() -> Counter[str]:
+    """How many requests this client has sent to MDTs (mdc) and OSTs (osc), by operation."""
+    sent: Counter[str] = Counter()
+    for name, text in params.get("mdc.*.stats", "osc.*.stats").items():
+        for operation, count in re.findall(r"^(\w+) +(\d+) samples", text, re.MULTILINE):
+            sent[f"{name.partition('.')[0]} {operation}"] += int(count)
+    return sent
 
 
 class Counted(Phases):
@@ -62,11 +66,13 @@ class Counted(Phases):
     def call(self, phase: dict, inherited: Sequence[int] = ()) -> dict:
         before = requests()
         done = super().call(phase, inherited)
-        return {**done, "requests": requests() - before}
+        sent = requests() - before
+        total = sum(count for operation, count in sent.items() if operation.endswith(" req_waittime"))
+        return {**done, "requests": total, "operations": dict(sent)}
 
 
 def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[str, list[dict]]]:
-    """Phase -> way -> {"requests", "wall_s", "metadata"} of each time."""
+    """Phase -> way -> {"requests", "operations", "wall_s", "metadata"} of each time."""
     target = opened(spec, request)
     found: dict[str, dict[str, list[dict]]] = {}
     with closing(Hosts(target.spec, target.claim, measure.hosts_of(target, request))) as hosts:
@@ -78,7 +84,7 @@ def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[s
                 taken, why = phases.run(request["cells"][0], state)
                 assert why is None, (why, taken)
                 for one in taken:
-                    kept = {key: one[key] for key in ("requests", "wall_s", "metadata")}
+                    kept = {key: one[key] for key in ("requests", "operations", "wall_s", "metadata")}
                     found.setdefault(one["name"], {}).setdefault(way.__name__, []).append(kept)
                 remove_measured(target, state)
     return found

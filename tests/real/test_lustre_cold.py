@@ -40,7 +40,7 @@ def test_names_are_as_cold_as_after_an_unmount(project: LustreProject, tool: str
     found = real.there(program, spec=project.spec, request=request, times=times)
     sent = {name: {way: [one["requests"] for one in of] for way, of in ways.items()} for name, ways in found.items()}
     seconds = {way: [one["wall_s"] for one in of] for way, of in found["stat"].items()}
-    print(sent, seconds)
+    print(sent, seconds, {way: of[0]["operations"] for way, of in found["stat"].items()}, sep="\n")
     for name in ("stat", "remove"):
         middle = {way: statistics.median(counts) for way, counts in sent[name].items()}
         assert middle["ours"] > 0.9 * middle["cold"], sent
