@@ -1,0 +1,45 @@
+"""What is shown while a playbook runs: one line that changes on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+
+LINES = ("quickstart: 3 of 20 cells; about 1 min left", "quickstart: 4 of 20 cells; about 50 s left")
+SHOWN = f"""
+import subprocess
+from itertools import chain, repeat
+from fsage.run import play
+play.LINE_EVERY_S = 0.2
+lines = chain({LINES!r}, repeat({LINES[-1]!r}))
+raise SystemExit(play.follow(subprocess.Popen(["sleep", "1.5"]), lambda: next(lines)))
+"""
+
+
+def on_a_terminal(*argv: str) -> str:
+    """What a command prints whose terminal this is."""
+    ours, its = pty.openpty()
+    process = subprocess.Popen(argv, stdin=its, stdout=its, stderr=its, env={**os.environ, "TERM": "xterm"})
+    os.close(its)
+    shown = b""
+    with suppress(OSError):  # how a terminal says that nobody has it any more
+        while some := os.read(ours, 4096):
+            shown += some
+    os.close(ours)
+    assert process.wait() == 0, shown
+    return shown.decode()
+
+
+def test_on_a_terminal_one_line_changes_and_is_gone_in_the_end() -> None:
+    shown = on_a_terminal(sys.executable, "-c", SHOWN)
+    assert all(line in shown for line in LINES)
+    assert shown.count("\n") <= 1 and "\r" in shown, "the line is written over"
+    assert shown.rstrip("\r\n").endswith("\x1b[2K"), "and erased"
+
+
+def test_in_a_pipe_each_is_a_line_without_anything_that_steers() -> None:
+    ran = subprocess.run([sys.executable, "-c", SHOWN], capture_output=True, text=True, check=True)
+    assert ran.stderr.splitlines()[:2] == list(LINES) and "\x1b" not in ran.stderr and not ran.stdout
