@@ -23,8 +23,8 @@ from fsage.agent.evidence import extents, fiemap
 from fsage.agent.evidence.extents import Extents, Head
 from fsage.agent.evidence.freespace import Counting
 from fsage.agent.states import state
-from fsage.agent.steps import replica
-from fsage.agent.structure import files
+from fsage.agent.steps.replica import Replica
+from fsage.agent.structure import files, laying
 from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import ALONE
 from fsage.agent.targets.opening import open_target
@@ -58,7 +58,7 @@ def of_replica() -> None:
         wanted = extents.common([(at * BLOCK, (at + draw.randint(1, 11)) * BLOCK) for at in starts], room)
         text = b"".join(extents.written(Head(DEVICE_BYTES, BLOCK, 128 << 20, "ext4", "bench"), wanted))
         name = hashlib.sha256(text).hexdigest()
-        step = replica.Replica(1, "bench.gz", False, 1, 16, 1, name)
+        step = Replica(1, "bench.gz", False, 1, 16, 1, name)
         target.inputs = {name: base64.b64encode(zlib.compress(text)).decode()}
         began = time.monotonic()
         notes = step.work(target, [], ALONE, lambda: None).notes
@@ -70,7 +70,7 @@ def of_replica() -> None:
         path, program = files.path_of(target.mounts, 1, 0), Path(place) / "punch"
         Room(target).rest(path)
         pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
-        holes = "".join(f"{offset} {length}\n" for offset, length in sorted(replica._within(pieces, wanted)))
+        holes = "".join(f"{offset} {length}\n" for offset, length in sorted(laying.within(pieces, wanted)))
         subprocess.run(["cc", "-O2", "-xc", "-", "-o", program], input=PUNCH.encode(), check=True)
         began = time.monotonic()
         subprocess.run([program, path], input=holes.encode(), check=True)

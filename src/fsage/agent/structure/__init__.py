@@ -30,6 +30,8 @@ def expected(done: Sequence[Step], capacity_bytes: int) -> Files:
     """(generation, index) -> bytes of every file that must be there after the steps `done`; None: of any size."""
     files: Files = {}
     for step in done:
+        if step.REPLACES:
+            files.clear()
         step.expect(files, capacity_bytes)
     return files
 
@@ -55,7 +57,8 @@ def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes:
     wanted = {
         path_of(mounts, generation, index): size for (generation, index), size in expected(done, capacity_bytes).items()
     }
-    for step in done:
+    last = max((number for number, step in enumerate(done) if step.REPLACES), default=0)
+    for step in done[last:]:
         wanted.update(dict.fromkeys(step.named(mounts, notes.get(step.kind, {}))))
     present = {Path(entry.path): entry.stat().st_size for mount in mounts for entry in fillers(mount)}
     missing = sorted(set(wanted) - set(present))

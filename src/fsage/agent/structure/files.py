@@ -34,9 +34,35 @@ def path_of(mounts: list[Path], generation: int, index: int) -> Path:
 def make_room(mounts: list[Path], generation: int) -> None:
     """Make the directories of a generation. No link on the way to them is followed, and none from a file in them."""
     for mount in mounts:
-        path = mount / "filler" / f"g{generation}"
-        with places.opened(mount) as store, places.inside(store, "filler", path.parent, places.PRIVATE) as filler:
-            places.make_in(filler, path)
+        make_folder(mount, f"g{generation}")
+
+
+def make_folder(mount: Path, name: str) -> Path:
+    """Make one directory of filler files, in the same way; where it is."""
+    path = mount / "filler" / name
+    with places.opened(mount) as store, places.inside(store, "filler", path.parent, places.PRIVATE) as filler:
+        places.make_in(filler, path)
+    return path
+
+
+def remove_folders(mount: Path) -> None:
+    """Remove all filler files of a store, with their directories."""
+    path = mount / "filler"
+    with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as filler:
+        places.empty(filler, path)
+
+
+def append(path: Path, content: memoryview, flush: bool) -> None:
+    """Write so much at a file's end, through the cache; `flush`: it reaches the device at once. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    try:
+        done = 0
+        while done < len(content):
+            done += os.write(descriptor, content[done:])
+        if flush:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:

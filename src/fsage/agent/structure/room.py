@@ -103,6 +103,12 @@ class Room:
                 shutil.copyfileobj(given, out, files.WRITE_BYTES)
                 _write_out(out)
 
+    @contextlib.contextmanager
+    def reserve(self, size: int, path: Path) -> Iterator[None]:
+        """So many bytes for files below `path` that come and go inside the block, never more of them at a time."""
+        with self._taken(size, path):
+            yield
+
     def note(self, path: Path, content: bytes) -> None:
         """Write a small file."""
         with self._taken(len(content), path, 1):

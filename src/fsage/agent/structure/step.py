@@ -65,6 +65,8 @@ class Step(ABC):
     kind: ClassVar[str] = ""
     SHARDED: ClassVar[bool] = False
     """Whether several hosts may share the work."""
+    REPLACES: ClassVar[bool] = False
+    """Whether the files of the steps before are gone after it."""
     PLAYBOOK: ClassVar[str] = "apply_step.yml"
 
     generation: int

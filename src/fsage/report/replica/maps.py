@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from fsage.agent.steps.keep_free_space import KeepFreeSpace
 from fsage.agent.steps.replica import Replica
 from fsage.figures import Figure, Strips
 from fsage.report.section import Data, Section
@@ -20,7 +21,12 @@ WHY = {
 def copied(data: Data) -> dict[str, dict[str, Any]]:
     """State -> what its step noted, of the states that are replicas."""
     noted = data.frame.dropna(subset="notes").groupby("state", sort=False)["notes"].first().map(json.loads)
-    found = {str(state): notes[Replica.kind] for state, notes in noted.items() if Replica.kind in notes}
+    found = {
+        str(state): notes[kind]
+        for state, notes in noted.items()
+        for kind in (Replica.kind, KeepFreeSpace.kind)
+        if kind in notes
+    }
     return {state: found[state] for state in data.planned if state in found}
 
 

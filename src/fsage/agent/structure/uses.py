@@ -1,0 +1,147 @@
+"""What users do to a file system, as a seeded sequence of writes and deletions: three ways to age it.
+
+- `churn`: files of 4 KiB to 64 MiB (lognormal, median 256 KiB), each written at once; any of them is deleted.
+- `logs`: so many logs grow at once, a piece each in turns, flushed; a full one is put aside, and the oldest of a log
+  goes, of some logs later than of others.
+- `packages`: trees of small files (lognormal, median 24 KiB), unpacked as a whole and removed as a whole.
+
+Sizes of files are lognormal in their body (Agrawal et al., A Five-Year Study of File-System Metadata, 2007).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+KIB, MIB = 1 << 10, 1 << 20
+LARGEST_BYTES = 64 * MIB
+BLOCK_BYTES = 4096
+LOGS, PIECE_BYTES, LOG_BYTES = 24, (16 * KIB, 256 * KIB), (8 * MIB, 48 * MIB)
+TREE_FILES = (100, 1500)
+FOLDERS = 50
+
+
+class Change(NamedTuple):
+    """So many bytes more of a file (`folder`/`name`), or its end where `size` is None.
+
+    `first`: these are a new file's; `flush`: they reach the device at once.
+    """
+
+    folder: str
+    name: str
+    size: int | None
+    first: bool = True
+    flush: bool = False
+
+
+class Kept(NamedTuple):
+    """A file that is there."""
+
+    folder: str
+    name: str
+    size: int
+
+
+def held(size: int) -> int:
+    """Bytes of the blocks of a file."""
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+def changes(way: str, full_bytes: int, written_bytes: int, seed: int) -> Iterator[Change]:
+    """What happens until `written_bytes` were written, `full_bytes` at most in use."""
+    return WAYS[way](full_bytes, written_bytes, random.Random(f"{seed} {way}"))
+
+
+def churn(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[Change]:
+    """Files come and go, one by one."""
+    there: list[Kept] = []
+    in_use = written = count = 0
+    while written < written_bytes:
+        size = _lognormal(draw, 256 * KIB, 2.0, min(LARGEST_BYTES, full_bytes // 8))
+        while there and in_use + held(size) > full_bytes:
+            at = draw.randrange(len(there))
+            there[at], gone = there[-1], there[at]
+            there.pop()
+            in_use -= held(gone.size)
+            yield Change(gone.folder, gone.name, None)
+        made = Kept(f"churn{count % FOLDERS:03d}", f"{count:08d}", size)
+        count += 1
+        there.append(made)
+        in_use, written = in_use + held(size), written + size
+        yield Change(made.folder, made.name, size)
+
+
+def logs(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[Change]:
+    """Logs grow in turns and are put aside when full; the oldest go, those of some logs later than those of others."""
+    patience = [draw.uniform(0.5, 4) for _ in range(LOGS)]  # a log that is kept four times as long goes as much later
+    aside: list[list[Kept]] = [[] for _ in range(LOGS)]
+    most = max(BLOCK_BYTES, full_bytes // (4 * LOGS))  # those that grow stay, and must not be all
+    growing = [_log(draw, log, 0, most) for log in range(LOGS)]
+    sizes, in_use, written, count = [0] * LOGS, 0, 0, LOGS
+    while written < written_bytes:
+        for log in range(LOGS):
+            if sizes[log] >= growing[log].size:
+                aside[log].append(growing[log]._replace(size=sizes[log]))
+                growing[log], sizes[log], count = _log(draw, log, count, most), 0, count + 1
+            size = draw.randrange(PIECE_BYTES[0], PIECE_BYTES[1])
+            while any(aside) and in_use + size + LOGS * BLOCK_BYTES > full_bytes:
+                of = max((one for one in range(LOGS) if aside[one]), key=lambda one: len(aside[one]) / patience[one])
+                gone = aside[of].pop(0)
+                in_use -= held(gone.size)
+                yield Change(gone.folder, gone.name, None)
+            before, sizes[log] = sizes[log], sizes[log] + size
+            in_use, written = in_use + held(sizes[log]) - held(before), written + size
+            flush = before // MIB != sizes[log] // MIB
+            yield Change(growing[log].folder, growing[log].name, size, before == 0, flush)
+
+
+def packages(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[Change]:
+    """Trees are unpacked, and any of them is removed."""
+    there: list[list[Kept]] = []
+    in_use = written = count = 0
+    while written < written_bytes:
+        folder, count = f"package{count:06d}", count + 1
+        most, wanted, sizes = full_bytes // 4, 0, list[int]()
+        for _ in range(draw.randrange(*TREE_FILES)):
+            size = _lognormal(draw, 24 * KIB, 1.8, min(16 * MIB, most))
+            if wanted + held(size) > most:
+                break
+            sizes.append(size)
+            wanted += held(size)
+        while there and in_use + wanted > full_bytes:
+            at = draw.randrange(len(there))
+            there[at], gone = there[-1], there[at]
+            there.pop()
+            in_use -= sum(held(one.size) for one in gone)
+            yield from (Change(one.folder, one.name, None) for one in gone)
+        tree = [Kept(folder, f"{number:05d}", size) for number, size in enumerate(sizes)]
+        there.append(tree)
+        in_use, written = in_use + wanted, written + sum(sizes)
+        yield from (Change(*one) for one in tree)
+
+
+WAYS: dict[str, Callable[[int, int, random.Random], Iterator[Change]]] = {
+    "churn": churn,
+    "logs": logs,
+    "packages": packages,
+}
+
+
+def left(way: str, full_bytes: int, written_bytes: int, seed: int) -> dict[tuple[str, str], int]:
+    """(folder, name) -> size of the files that are there in the end, as `changes` has them."""
+    there: dict[tuple[str, str], int] = {}
+    for one in changes(way, full_bytes, written_bytes, seed):
+        if one.size is None:
+            del there[one.folder, one.name]
+        else:
+            there[one.folder, one.name] = there.get((one.folder, one.name), 0) + one.size
+    return there
+
+
+def _log(draw: random.Random, log: int, number: int, most: int) -> Kept:
+    return Kept(f"log{log:02d}", f"{number:06d}", min(most, draw.randrange(*LOG_BYTES)))
+
+
+def _lognormal(draw: random.Random, median: int, sigma: float, most: int) -> int:
+    return max(BLOCK_BYTES, min(most, round(median * draw.lognormvariate(0, sigma))))

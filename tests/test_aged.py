@@ -1,0 +1,138 @@
+"""File systems that are aged by use, and replicas of what use left free on them."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections import Counter
+
+import pytest
+import recorded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records import CONFIG, contents
+from small_filesystems import MIB
+from states import bring
+
+from fsage.agent import structure
+from fsage.agent.errors import Failure
+from fsage.agent.steps.age import Age
+from fsage.agent.steps.keep_free_space import KeepFreeSpace
+from fsage.agent.structure import uses
+from fsage.agent.targets.opening import open_target
+from fsage.agent.verbs import claim, create
+from fsage.recipes import expand
+from fsage.study.study import StudyError, load_study
+
+root = pytest.mark.root
+WAYS = sorted(uses.WAYS)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.sampled_from(WAYS), st.integers(32, 256), st.integers(1, 3), st.integers(0, 2**32))
+def test_no_way_holds_more_than_it_may_and_all_end_the_same(way, full_mib, times, seed):
+    full_bytes, written_bytes = full_mib * MIB, times * full_mib * MIB
+    sizes, in_use, written = Counter(), 0, 0
+    for one in uses.changes(way, full_bytes, written_bytes, seed):
+        key = one.folder, one.name
+        before = uses.held(sizes[key])
+        if one.size is None:
+            assert sizes.pop(key) > 0, "what is deleted was there"
+        else:
+            assert one.first == (key not in sizes or not sizes[key]) and one.size > 0
+            sizes[key] += one.size
+            written += one.size
+        in_use += uses.held(sizes.get(key, 0)) - before
+        assert in_use <= full_bytes
+    assert written_bytes <= written < written_bytes + full_bytes
+    assert uses.left(way, full_bytes, written_bytes, seed) == +sizes
+    assert times == 1 or in_use > full_bytes / 2
+
+
+@root
+@pytest.mark.parametrize("filesystem", ["ext4", pytest.param("xfs", marks=pytest.mark.long)])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_free_space_that_use_left_is_kept_without_its_files(local_target, filesystem, way):
+    local_target["filesystem"] = filesystem
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    age = Age(1, way, 60, 150, 67005)
+    original = bring(local_target, age)
+    left = age.left(original["notes"]["age"]["capacity_bytes"])
+    assert original["files"] == len(left) and original["bytes"] == sum(left.values())
+    mount = open_target(local_target).mounts[0]
+    assert 0.5 < 1 - os.statvfs(mount).f_bfree / os.statvfs(mount).f_blocks < 0.7
+
+    copy = KeepFreeSpace(2, False)
+    kept = bring(local_target, age, copy)
+    noted = kept["notes"]["keep_free_space"]
+    assert noted["agree_share"] > 0.99, noted["differ"]
+    assert kept["files"] < 10 and len(list((mount / "filler").iterdir())) == 1
+    assert noted["original"]["free_extents"] > 4, "it was aged"
+
+    joined = bring(local_target, age, copy, KeepFreeSpace(3, True))["notes"]["keep_free_space"]
+    assert joined["found"]["free_extents"] < noted["found"]["free_extents"] / 3
+    assert abs(joined["found"]["free_bytes"] / noted["found"]["free_bytes"] - 1) < 0.01
+
+
+@root
+def test_a_file_that_use_did_not_leave_is_noticed(local_target):
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    age = Age(1, "churn", 30, 40, 1)
+    token = bring(local_target, age)
+    mounts = open_target(local_target).mounts
+    first = age.named(mounts, token["notes"]["age"])[0]
+    first.unlink()
+    with pytest.raises(Failure, match="1 files missing, 0 too many"):
+        structure.verify(mounts, [age], token["notes"]["age"]["capacity_bytes"], token["notes"])
+
+
+def test_each_replica_follows_its_original_on_the_way_to_the_next():
+    study = load_study(CONFIG / "replica_validity.yaml")
+    states = expand(study)
+    assert [state.name for state in states[:3]] == ["churn.original", "churn.copied", "churn.joined"]
+    for before, after in zip(states, states[1:], strict=False):
+        if before.population == after.population:
+            assert after.parts[: len(before.parts)] == before.parts
+
+
+def test_the_page_says_whether_replica_and_original_agree(tmp_path):
+    """Records whose rates are planted: the replica of churn costs what its original does, that of logs does not."""
+    study = load_study(CONFIG / "replica_validity.yaml")
+    page = contents(study, planted(study, {"logs.copied": 0.8, "joined": 1.25}), tmp_path)
+    section = next(one for one in page.sections if one.title == "Does the replica cost what its original does?")
+    said = {(row[0], row[1]): row[3] for row in section.table[1:]}
+    assert said["churn", "writes"] == "agree within 3%"
+    assert said["logs", "writes"].startswith("20% slower than the original")
+    for sentence, way in zip(page.answer.sentences, ("churn", "logs"), strict=True):
+        assert sentence.startswith(f"On the replica of what was aged by {way}, writing 64 MiB at a time is")
+        assert f"the original that was aged by {way}" in sentence
+    costs = next(one for one in page.sections if one.title.startswith("What age costs"))
+    replica = {point.name: point.y for one in costs.figures[0].series if one.label == "replica" for point in one.points}
+    assert replica["churn"] == pytest.approx(0.8, rel=0.02) and replica["logs"] == pytest.approx(0.64, rel=0.02)
+
+
+def planted(study, factors):
+    """Records of the study, a rate of 100 times the factors whose name ends the state's."""
+    draw = random.Random(5)
+    records = []
+    cells = [(state, cell) for state in expand(study) for cell in study.cells_of(state)]
+    for number, (state, cell) in enumerate(cells):
+        factor = math.prod(value for name, value in factors.items() if state.name.endswith(name))
+        rates = {f"{phase}_bw_mib_s": 100 * factor * draw.lognormvariate(0, 0.004) for phase in ("write", "read")}
+        made = recorded.taken("replica")[0]
+        made |= {"study": study.name, "state": state.name, "nominal": state.nominal, "cell": cell.name}
+        made |= {"order": cell.order, "params": cell.params, "metrics": rates, "id": str(number)}
+        made["began"] = f"2026-11-21T01:{number // 60:02d}:{number % 60:02d}.000Z"
+        made["layout"] = {**made["layout"], "notes": {}, "digest": state.name}
+        records.append(made)
+    return records
+
+
+def test_a_study_that_cannot_become_as_full_as_it_says_is_refused(tmp_path):
+    text = (CONFIG / "replica_validity.yaml").read_text().replace("written_percent: 200", "written_percent: 60")
+    (tmp_path / "replica_validity.yaml").write_text(text)
+    with pytest.raises(StudyError, match="60% written can not fill 70%"):
+        load_study(tmp_path / "replica_validity.yaml")
