@@ -93,7 +93,7 @@ def drop(files: list[Path]) -> Dropped:
 
 def drop_pages(files: list[Path]) -> tuple[int, str]:
     """The first half: flush and drop; how many pages of `files` stayed, and how it was done. It opens each of them."""
-    for path in files:
+    for path in {path.parent: path for path in files}.values():  # all of a directory are on one file system
         flush(path)
     if not may_drop():
         for path in files:
