@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
@@ -93,7 +94,7 @@ def test_each_replica_follows_its_original_on_the_way_to_the_next():
     study = load_study(CONFIG / "replica_validity.yaml")
     states = expand(study)
     assert [state.name for state in states[:3]] == ["churn.original", "churn.copied", "churn.joined"]
-    for before, after in zip(states, states[1:], strict=False):
+    for before, after in itertools.pairwise(states):
         if before.population == after.population:
             assert after.parts[: len(before.parts)] == before.parts
 
