@@ -146,16 +146,13 @@ def shares(layout, size):
 
 def test_three_iterations_of_preallocation_do_not_decide_and_four_do(found):
     records = taken("prealloc_quick")
-    advice = found("prealloc_quick", records)
+    advice = found("prealloc_quick", [one for one in records if one["params"]["iteration"] <= 3])
     assert advice["verdict"] == "undecided" and advice["choose"] == []
     assert advice["sentences"][0] == (
         "The data do not decide: there are too few samples to tell 4M, 2M, 1M from 8M (n=3+3). Fastest so far: 8M."
     )
     assert advice["sentences"][1] == "About 4 iterations of each, now 3, would probably tell 4M, 2M, 1M from 8M."
-    fourth = [with_bandwidths(one, 0.999) for one in records if one["params"]["iteration"] == 1]
-    for one in fourth:
-        one.update(cell="i4", params=one["params"] | {"iteration": 4})
-    advice = found("prealloc_quick", fourth, replaced=("iterations: 3", "iterations: 4"))
+    advice = found("prealloc_quick", [one for one in records if one["params"]["iteration"] == 4])
     assert advice["verdict"] == "choose" and advice["choose"] == ["8M"]
     two = found("prealloc_quick", [], "--at", "preallocation_bytes=1M,8M", "--at", "deleted=1,20")
     assert two["choices"][0]["states"] == {"8M.01": 0.5, "8M.20": 0.5}
@@ -167,7 +164,7 @@ def test_defragmenting_is_chosen_once_the_reads_earn_it_back(found, tmp_path):
     assert advice["choose"] == ["1233.file"] and advice["asked"]["params"] == "1 MiB"
     assert len(advice["records"]["1233.file"]) == 5, "cold reads alone"
     said = " ".join(advice["sentences"])
-    assert "the work took 29.9 s for a GiB, timed once, and is earned back after 1.4 cold reads" in said
+    assert re.search(r"the work took \d\d\.\d s for a GiB, timed once, and is earned back after 1\.4 cold reads", said)
     assert found("defrag", [], "--cold-reads", 1)["choose"] == ["1233.before"]
     assert found("defrag", [], "--cold-reads", 2)["choose"] == ["1233.file"]
     advice = found("defrag", [], "--files", files(tmp_path, "size,weight\n256K,0.5\n1G,0.5\n"))
@@ -198,9 +195,9 @@ def test_what_joining_free_space_gains_is_told_of_an_aged_file_system(found, slo
 def test_a_failed_choice_is_named_and_not_chosen(found):
     records = [failed(one) if one["state"] == "IOR.3" else one for one in taken("striping")]
     advice = found("striping", records)
-    assert advice["sentences"][0].startswith("Of the 5 choices that can be compared: choose IOR.6 or IOR.4")
+    assert advice["sentences"][0].startswith("Of the 5 choices that can be compared: choose IOR.4 or IOR.6")
     assert "No sample: IOR.3: 5 cells failed: the disk was gone." in advice["doubts"]
-    assert {one["stands"] for one in advice["choices"]} == {"best", "alike", "worse"}
+    assert {one["stands"] for one in advice["choices"]} == {"best", "open", "worse"}
 
 
 def test_samples_of_another_layout_and_drift_are_not_kept_quiet(found):

@@ -159,6 +159,13 @@ def test_the_estimate_of_a_cell_is_what_it_takes():
         for name in patterns
     ]
     assert [round(one) for one in estimates] == [18, 10, 6, 8, 8, 7]
+    target["calibration"]["backing_read_mib_s"], target["capacity_bytes"] = 950.0, 8 << 30
+    with_file = replace(step(patterns[0]), eviction_file=2)
+    evicted = [
+        NETFLOW.seconds(NETFLOW.Params.model_validate({**params, "read_eviction_file": read}), target, [with_file])
+        for read in (False, True)
+    ]
+    assert 0 < evicted[1] - evicted[0] < 1, "fsage reads that file itself, which the device model does not hold back"
     faster = {**target, "device_model": {"kind": "none"}}
     assert (
         NETFLOW.seconds(NETFLOW.Params.model_validate(params), faster, [step("netflow.1", *patterns[1:])])

@@ -141,7 +141,11 @@ COLUMNS = {
     "tunables": Column("str", "asked, before and now of each, JSON"),
     "tools": Column("str", "versions, JSON"),
     "launch": Column("str", "launcher of MPI, its options and tasks on each client, JSON", 4),
-    "metadata": Column("str", "whether names and inodes of the cell's own files were in memory before its phases", 4),
+    "metadata": Column(
+        "str",
+        "whether names and inodes of the cell's own files were in memory before its phases that read the device",
+        4,
+    ),
     "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none", 3),
     "commands": Column("str", "command lines of the phases, as a shell takes them"),
 }

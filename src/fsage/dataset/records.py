@@ -15,6 +15,7 @@ import orjson
 import pandas as pd
 from pydantic import ValidationError
 
+from fsage.agent.system.caches import WARM
 from fsage.dataset.columns import COLUMNS
 from fsage.dataset.shape import Record
 from fsage.dataset.tables import DatasetError
@@ -135,7 +136,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "allocator_reset": conditions.get("allocator_reset"),
         "amount_mib": conditions.get("amount_mib"),
         "launch": _text(conditions.get("launch") or None),
-        "metadata": "; ".join(sorted({phase["metadata"] for phase in record["phases"] if "metadata" in phase})) or None,
+        "metadata": _metadata(record["phases"]),
         "tunables": _text(conditions.get("tunables") or {}),
         "tools": _text(conditions.get("tools") or {}),
         "images": _text(conditions.get("images") or None),
@@ -165,6 +166,14 @@ def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
     extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
     of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
     return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
+
+
+def _metadata(phases: list[dict[str, Any]]) -> str | None:
+    """What is known of names and inodes. Those of a phase that is to read from memory are warm because that was asked.
+
+    Where it was not, warm ones fail the cell.
+    """
+    return "; ".join(sorted({phase["metadata"] for phase in phases if "metadata" in phase} - {WARM})) or None
 
 
 def _costs(model: dict[str, Any]) -> dict[str, Any] | None:

@@ -62,7 +62,15 @@ def eviction_seconds(params: Params, phases: int, steps: Sequence[Step], claim: 
     size = _eviction_file(steps)
     if not params.read_eviction_file or not isinstance(size, (int, float)):
         return 0.0
-    return phases * claim["capacity_bytes"] * size / PERCENT / MIB / claim["calibration"]["read_mib_s"]
+    return phases * claim["capacity_bytes"] * size / PERCENT / MIB / _own_read_mib_s(claim)
+
+
+def _own_read_mib_s(claim: Claim) -> float:
+    """How fast fsage itself reads: IOCost holds back the group of what is measured, and fsage is not in it."""
+    calibration = claim["calibration"]
+    model = claim.get("device_model") or {}
+    below = calibration.get("backing_read_mib_s") if model.get("kind") == "iocost" else None
+    return float(below or calibration["read_mib_s"])
 
 
 def _eviction_file(steps: Sequence[Step]) -> float | str | None:
