@@ -28,7 +28,7 @@ from fsage.agent.databases import blastdb
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import limits, space, stripes
 from fsage.agent.steps import contended_files, database, replica
-from fsage.agent.structure import eviction, files, striping
+from fsage.agent.structure import eviction, files, laying, striping, uses
 from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import ALONE, Step
 from fsage.agent.targets import kinds
@@ -39,7 +39,7 @@ from fsage.records.record import make_record
 MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]
 MAKE_NOTHING = {"fragment", "delete_files", "free_reserved_run", "defragment"}
-TAKE_ALL = {"replica"}
+TAKE_ALL = {"replica", "keep_free_space"}
 """Fill what is fsage's own to the last block, by Room.rest, and are refused on anything else."""
 OSTS_MIB = (60, 90, 120)
 SEGMENTS = [[8 * MIB, 1, MIB], [None, 2, MIB]]
@@ -55,6 +55,10 @@ STEPS: dict[str, Any] = {
         {"files": st.integers(1, 5), "granularity_bytes": st.sampled_from([64 << 10, MIB])}
         | {"method": st.sampled_from(["fallocate", "together"])}
     ),
+    "age": st.fixed_dictionaries(
+        {"way": st.sampled_from(sorted(uses.WAYS)), "percent": percents, "written_percent": st.integers(1, 150)}
+        | {"seed": st.just(1)}
+    ),
     "contended_files": st.fixed_dictionaries({"percent": st.integers(1, 40), "piece_bytes": st.just(256 << 10)}),
     "fragmented_file": st.fixed_dictionaries({"percent": st.integers(1, 50), "extents": st.integers(1, 40)}),
     "sqlite": st.fixed_dictionaries({"percent": st.integers(20, 130), "seed": st.just(1)}),
@@ -69,7 +73,7 @@ def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> N
 
 
 @pytest.mark.parametrize(
-    "module", [*(sys.modules[structure.of(kind).__module__] for kind in structure.kinds()), eviction]
+    "module", [*(sys.modules[structure.of(kind).__module__] for kind in structure.kinds()), eviction, laying]
 )
 def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
     """Nothing of a step gives a file bytes but Room, which counts them; a punched hole is none."""
@@ -81,7 +85,7 @@ def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
         and node.attr in ("posix_fallocate", "fallocate", "allocate", "write", "write_bytes", "copyfileobj", "copy")
     }
     given_by_room = {name for name in named if name.startswith("room.")}
-    punches = {"files.allocate"} if module in (contended_files, replica) else set()
+    punches = {"files.allocate"} if module in (contended_files, laying) else set()
     assert named - given_by_room == punches
     if punches:
         assert "files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE" in Path(str(module.__file__)).read_text()

@@ -226,7 +226,7 @@ def test_no_module_is_taken_by_a_name_that_data_give(load) -> None:
     for name in ("os", "paf.States", "../x", "__init__"):
         with pytest.raises(ValueError, match="unknown recipe"):
             recipes.load(name)
-        with pytest.raises(Unacceptable, match=r"one of contended_files, .* is wanted"):
+        with pytest.raises(Unacceptable, match=r"one of age, .* is wanted"):
             structure.read({"kind": name})
 
 

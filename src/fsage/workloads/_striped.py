@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.agent.declared.claim import Claim
+from fsage.agent.device import models
 from fsage.agent.errors import Refusal
 from fsage.agent.messages.observation import PhaseResult
 from fsage.agent.messages.request import Phase
@@ -66,10 +67,9 @@ def eviction_seconds(params: Params, phases: int, steps: Sequence[Step], claim: 
 
 
 def _own_read_mib_s(claim: Claim) -> float:
-    """How fast fsage itself reads: IOCost holds back the group of what is measured, and fsage is not in it."""
-    calibration = claim["calibration"]
-    model = claim.get("device_model") or {}
-    below = calibration.get("backing_read_mib_s") if model.get("kind") == "iocost" else None
+    """How fast fsage itself reads, which not every model holds back."""
+    calibration, model = claim["calibration"], models.KINDS[claim.get("device_model", {}).get("kind", "none")]
+    below = None if model.charges_all else calibration.get("backing_read_mib_s")
     return float(below or calibration["read_mib_s"])
 
 

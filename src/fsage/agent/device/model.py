@@ -20,6 +20,7 @@ class Model:
     """What a declaration may say of it, and what it has where that says nothing."""
     may_be_zero: ClassVar[tuple[str, ...]] = ()
     may_be_negative: ClassVar[tuple[str, ...]] = ()
+    charges_all = False  # whether what fsage itself reads costs as much as what measured commands read
     required = False  # whether a target that declares it is refused where it cannot be had
 
     def __init__(self, home: Path, name: str, claimed: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ class Seek(Model):
     """One disk with one arm for each store."""
 
     kind = "seek"
+    charges_all = True
     defaults: ClassVar[dict[str, Any]] = {
         "bytes_per_s": 300_000_000,
         "seek_s": 0.005,
