@@ -6,10 +6,11 @@ from fsage.analysis.groups import measure_label, plural
 from fsage.figures import Axis, Figure, Level, Lines, Point, Series
 from fsage.recipes.aged import COPIED, JOINED, ORIGINAL
 from fsage.report.section import Data, Section
-from fsage.report.words import Finding
+from fsage.report.words import Finding, joined
 from fsage.statistics import MARGIN, Ratio, ratio
 
 LEAST = 0.1
+WRITES = "write_bw_mib_s"
 
 
 def validity(data: Data) -> Section | None:
@@ -34,13 +35,32 @@ def _verdict(found: Ratio) -> str:
     return f"agree within {MARGIN:.0%}" if found.alike else Finding(found, tested=False).text("the original")
 
 
+def agreed(data: Data) -> list[str]:
+    """A sentence on which rates agree, and which are not known to or do not; nothing where none was measured."""
+    found = _ratios(data, COPIED, ORIGINAL)
+    other = [f"{plural(measure)} among {way} ({_span(one)}x)" for way, measure, one in found if not one.alike]
+    if not found:
+        return []
+    alike = f"A replica costs what its original does, within {MARGIN:.0%}, in {len(found) - len(other)} of {len(found)}"
+    return [f"{alike} rates; that is not shown of {joined(other)}." if other else f"{alike} rates."]
+
+
+def losses(data: Data) -> list[str]:
+    """A sentence on what age costs writes, on the originals and on their replicas."""
+    found = _costs(data)
+    ways = [way for way, measure in found[ORIGINAL] if measure == WRITES and (way, measure) in found[COPIED]]
+    if not ways:
+        return []
+    lost = {holes: joined([_lost(found[holes][way, WRITES]) for way in ways]) for holes in (ORIGINAL, COPIED)}
+    return [
+        f"Aged by {joined(ways)}, writing loses {lost[ORIGINAL]} of its rate with as much free space in one run on the "
+        f"original{'s' * (len(ways) > 1)}, and {lost[COPIED]} on the replica{'s' * (len(ways) > 1)}."
+    ]
+
+
 def costs(data: Data) -> Section | None:
     """What age costs on the original and on its replica, side by side."""
-    found = {
-        holes: {(way, measure): one for way, measure, one in _ratios(data, holes, JOINED)}
-        for holes in (ORIGINAL, COPIED)
-    }
-    figures = [_figure(measure, found) for measure in dict.fromkeys(measure for _, measure in found[ORIGINAL])]
+    figures = cost_figures(data)
     if not figures:
         return None
     text = (
@@ -48,6 +68,24 @@ def costs(data: Data) -> Section | None:
         "replica. Where the replica stands for its original, both intervals hold the same values."
     )
     return Section("What age costs, on the original and on its replica", text, figures)
+
+
+def cost_figures(data: Data) -> list[Figure]:
+    """A figure for each measure."""
+    found = _costs(data)
+    return [_figure(measure, found) for measure in dict.fromkeys(measure for _, measure in found[ORIGINAL])]
+
+
+def _costs(data: Data) -> dict[str, dict[tuple[str, str], Ratio]]:
+    """Original and replica -> (way, measure) -> rates over those with as much free space in one run."""
+    return {
+        holes: {(way, measure): one for way, measure, one in _ratios(data, holes, JOINED)}
+        for holes in (ORIGINAL, COPIED)
+    }
+
+
+def _lost(one: Ratio) -> str:
+    return f"{100 * (1 - (one.value or 0)):.0f}%"
 
 
 def _figure(measure: str, found: dict[str, dict[tuple[str, str], Ratio]]) -> Figure:
