@@ -9,6 +9,7 @@ import sys
 import pandas as pd
 import pytest
 
+from fsage.cli import main
 from fsage.figures import (
     Axis,
     Bars,
@@ -132,3 +133,14 @@ def test_what_advises_and_what_says_the_headline_needs_no_matplotlib():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == ""
+
+
+def test_a_study_without_records_has_no_figures_and_says_what_measures_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["fsage", "--results", str(tmp_path), "figures", "quickstart"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 1 and said.count("\n") == 1 and "has no figure yet" in said
+    assert "`./run snakemake --config target=local -- quickstart` measures it" in said and not list(
+        tmp_path.rglob("*.svg")
+    )

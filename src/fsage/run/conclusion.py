@@ -12,7 +12,7 @@ from fsage.analysis import agreement, truth
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.run import request
-from fsage.study.study import Cell
+from fsage.study.study import Cell, StudyError
 
 SHOWN = 10
 
@@ -67,8 +67,16 @@ def write_report(plan: Plan, study_file: Path) -> Path:
 
 
 def write_figures(plan: Plan, columns: int) -> Path:
-    """Draw the report's figures as wide as so many columns of a paper; return their folder."""
+    """Draw the report's figures as wide as so many columns of a paper; return their folder.
+
+    Raises StudyError where there is nothing to draw.
+    """
     page = report.contents(plan.study, plan.target, dataset.load(_paths(plan)), **_more(plan))
+    if not page.figures:
+        raise StudyError(
+            f"study {plan.study.name} on target {plan.target.name} has no figure yet, for it has no valid record in "
+            f"{plan.results.root}; `./run snakemake --config target={plan.target.name} -- {plan.study.name}` measures it"
+        )
     folder = plan.results.report / f"figures-{columns}-column"
     report.draw(page.figures, page.stamp, folder, columns)
     return folder
