@@ -75,7 +75,8 @@ def write_figures(plan: Plan, columns: int) -> Path:
     if not page.figures:
         raise StudyError(
             f"study {plan.study.name} on target {plan.target.name} has no figure yet, for it has no valid record in "
-            f"{plan.results.root}; `./run snakemake --config target={plan.target.name} -- {plan.study.name}` measures it"
+            f"{plan.results.root}; `./run snakemake --config target={plan.target.name} -- {plan.study.name}` measures "
+            "it"
         )
     folder = plan.results.report / f"figures-{columns}-column"
     report.draw(page.figures, page.stamp, folder, columns)
