@@ -26,7 +26,10 @@ def validity(data: Data) -> Section | None:
         "replica have the same free blocks; in place of the original's files large ones hold the others."
     )
     return Section(
-        "Does the replica cost what its original does?", text, [], table=[["aged by", "", "ratio", ""], *rows]
+        "Does the replica cost what its original does?",
+        text,
+        [],
+        table=[["aged by", "rates", "ratio", "verdict"], *rows],
     )
 
 
