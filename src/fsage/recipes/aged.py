@@ -14,11 +14,11 @@ from pydantic import Field, model_validator
 from fsage.agent.steps.age import Age
 from fsage.agent.steps.keep_free_space import KeepFreeSpace
 from fsage.agent.structure.step import Step
+from fsage.agent.structure.uses import Way
 from fsage.recipes import State
 from fsage.text.strict import Levels, Problem, Strict, refuse
 
 ORIGINAL, COPIED, JOINED = "original", "copied", "joined"
-Way = Literal["churn", "logs", "packages"]
 
 
 class States(Strict):

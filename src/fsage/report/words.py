@@ -38,6 +38,14 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
 
 
+def span(one: Ratio) -> str:
+    """'0.86 (0.84 to 0.88)'; without an interval the value alone, '' where there is none."""
+    if one.value is None:
+        return ""
+    held = one.interval
+    return f"{one.value:.2f}" + (f" ({held.low:.2f} to {held.high:.2f})" if held else "")
+
+
 @dataclass(frozen=True)
 class Finding:
     """A ratio of rates in words. `p`: adjusted over its `family` of comparisons, none where it could not be tested."""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from fsage.agent.errors import Failure
 from fsage.agent.steps.populate import filled
@@ -33,7 +33,7 @@ FLUSHES = 256
 class Age(Step):
     """Use it as `way` says until `percent` of the capacity are in use and `written_percent` of it were written."""
 
-    way: Literal["churn", "logs", "packages"]
+    way: uses.Way
     percent: int
     written_percent: int
     seed: int | None

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+Way = Literal["churn", "logs", "packages"]
 KIB, MIB = 1 << 10, 1 << 20
 LARGEST_BYTES = 64 * MIB
 BLOCK_BYTES = 4096
@@ -48,7 +49,7 @@ def held(size: int) -> int:
     return -(-size // BLOCK_BYTES) * BLOCK_BYTES
 
 
-def changes(way: str, full_bytes: int, written_bytes: int, seed: int) -> Iterator[Change]:
+def changes(way: Way, full_bytes: int, written_bytes: int, seed: int) -> Iterator[Change]:
     """What happens until `written_bytes` were written, `full_bytes` at most in use."""
     return WAYS[way](full_bytes, written_bytes, random.Random(f"{seed} {way}"))
 
@@ -121,14 +122,14 @@ def packages(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterat
         yield from (Change(*one) for one in tree)
 
 
-WAYS: dict[str, Callable[[int, int, random.Random], Iterator[Change]]] = {
+WAYS: dict[Way, Callable[[int, int, random.Random], Iterator[Change]]] = {
     "churn": churn,
     "logs": logs,
     "packages": packages,
 }
 
 
-def left(way: str, full_bytes: int, written_bytes: int, seed: int) -> dict[tuple[str, str], int]:
+def left(way: Way, full_bytes: int, written_bytes: int, seed: int) -> dict[tuple[str, str], int]:
     """(folder, name) -> size of the files that are there in the end, as `changes` has them."""
     there: dict[tuple[str, str], int] = {}
     for one in changes(way, full_bytes, written_bytes, seed):

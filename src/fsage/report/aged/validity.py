@@ -6,7 +6,7 @@ from fsage.analysis.groups import measure_label, plural
 from fsage.figures import Axis, Figure, Level, Lines, Point, Series
 from fsage.recipes.aged import COPIED, JOINED, ORIGINAL
 from fsage.report.section import Data, Section
-from fsage.report.words import Finding, joined
+from fsage.report.words import Finding, joined, span
 from fsage.statistics import MARGIN, Ratio, ratio
 
 LEAST = 0.1
@@ -16,7 +16,7 @@ WRITES = "write_bw_mib_s"
 def validity(data: Data) -> Section | None:
     """A row for each way and measure: the replica's rate over its original's."""
     rows = [
-        [way, plural(measure), _span(found), _verdict(found)] for way, measure, found in _ratios(data, COPIED, ORIGINAL)
+        [way, plural(measure), span(found), _verdict(found)] for way, measure, found in _ratios(data, COPIED, ORIGINAL)
     ]
     if not rows:
         return None
@@ -41,7 +41,7 @@ def _verdict(found: Ratio) -> str:
 def agreed(data: Data) -> list[str]:
     """A sentence on which rates agree, and which are not known to or do not; nothing where none was measured."""
     found = _ratios(data, COPIED, ORIGINAL)
-    other = [f"{plural(measure)} among {way} ({_span(one)}x)" for way, measure, one in found if not one.alike]
+    other = [f"{plural(measure)} among {way} ({span(one)}x)" for way, measure, one in found if not one.alike]
     if not found:
         return []
     alike = f"A replica costs what its original does, within {MARGIN:.0%}, in {len(found) - len(other)} of {len(found)}"
@@ -131,8 +131,3 @@ def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, Ratio]
         if own == holes and there and (one := ratio(here, there)).value is not None:
             found.append((way, measure, one))
     return found
-
-
-def _span(one: Ratio) -> str:
-    held = one.interval
-    return f"{one.value:.2f}" + (f" ({held.low:.2f} to {held.high:.2f})" if held else "")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from fsage.analysis.groups import compared, measure_label
 from fsage.recipes.replica import COPIED
 from fsage.report.replica.maps import copied
 from fsage.report.section import Data, Section
+from fsage.report.words import span
 
 
 def ranking(data: Data) -> Section | None:
@@ -26,7 +25,7 @@ def ranking(data: Data) -> Section | None:
         if of:
             free = of["found"]
             lies = [f"{100 * (1 - free['free_bytes'] / free['device_bytes']):.1f}%", f"{free['free_extents']:,}"]
-        cells = [_ratio(by_measure.get(measure)) for measure in measures]
+        cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
         worst = min(one.value for one in by_measure.values())
         found.append((worst, [str(state).split(".", maxsplit=1)[0], *lies, *cells]))
     head = ["layout", "full", "free extents", *(f"{measure_label(one)[0]}s" for one in measures)]
@@ -45,11 +44,3 @@ def _bare(state: str) -> str:
 
 def _is_copied(state: str) -> bool:
     return _bare(state).endswith(f".{COPIED}")
-
-
-def _ratio(one: pd.Series | None) -> str:
-    """'0.86 (0.84 to 0.88)'."""
-    if one is None:
-        return ""
-    held = one.interval
-    return f"{one.value:.2f}" + (f" ({held.low:.2f} to {held.high:.2f})" if held else "")
