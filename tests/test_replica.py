@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import io
-import itertools
 import json
 import os
 import random
@@ -29,18 +28,15 @@ from small_filesystems import MIB, small
 from states import bring
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence import ext4, extents
+from fsage.agent.evidence import extents
 from fsage.agent.evidence.extents import Extents, Head
-from fsage.agent.evidence.store import Geometry, NotThisText, of_extents
+from fsage.agent.evidence.store import NotThisText
 from fsage.agent.steps.replica import Replica
-from fsage.agent.stores import free_space
 from fsage.agent.structure import files
 from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
-from fsage.commands.layouts import percents
-from fsage.evidence import free, texts, whatif
+from fsage.evidence import free, texts
 from fsage.evidence.windows import Windows
-from fsage.run import age
 from fsage.run import inputs as inputs_of
 from fsage.study.study import StudyError, load_study
 
@@ -379,99 +375,3 @@ def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
     ranked = page[page.index("What the age of each costs") :]
     rows = re.findall(r"<tr><t[hd]>(example|other)</t[hd]><td>([\d.]+)%</td><td>(\d+)</td>", ranked)
     assert [row[0] for row in rows] == ["other", "example"], ranked[:1500]
-
-
-@pytest.mark.parametrize("source", ["dumpe2fs.txt", "ost.with.dots"])
-def test_age_makes_a_study_of_what_was_read_and_the_same_again_of_the_same(tmp_path, source):
-    given = tmp_path / source
-    shutil.copy(EVIDENCE / "dumpe2fs.txt", given)
-    study, said = age.prepare([str(given), str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")
-    name = source.split(".")[0]
-    assert f"{name}: 9.0% full" in said[0] and said[1].startswith(f"{name}_2: ")
-    made = load_study(tmp_path / "age" / study / f"{study}.yaml")
-    assert made.states.structures == 2 and len(made.states.layouts) == 2 and len(made.headline) == 2
-    assert all((tmp_path / "age" / study / "layouts" / layout).is_file() for layout in made.states.layouts)
-    (first,) = (age.prepare([str(given), str(given)], CONFIG, tmp_path / "other", 2, tmp_path / "no claim")[:1],)
-    assert first == (study,), "wherever and by whichever process it is read"
-    packed = (tmp_path / "age" / study / "layouts" / f"{name}.gz").read_bytes()
-    assert packed[3] == 0, "no name of a file in gzip's header"
-    assert age.prepare([str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")[0] != study
-    with pytest.raises(ValueError, match=r"no text|begins with"):
-        age.prepare([str(EVIDENCE / "README.md")], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
-
-
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=2, max_size=40), st.integers(1, 99))
-def test_what_ifs_change_a_layout_by_so_much_and_in_no_other_place(runs, percent):
-    ends = np.cumsum(np.array(runs).ravel()).reshape(-1, 2) * 4096  # in use, then free
-    device_bytes = int(ends[-1, 1])
-    whole = free.Free(Head(device_bytes, 4096, 1 << 20, "ext4", "a test"), ends.astype(np.int64), {})
-    before = [(int(start), int(end)) for start, end in ends]
-    left = device_bytes * (100 - percent) // 100 // 4096 * 4096
-    if 0 < left < extents.size(before):
-        after = list(whatif.filled(whole, percent, 1).pairs())
-        assert extents.size(after) == left and extents.common(before, after) == after
-        assert len(set(after) - set(before)) <= 1, "but for the last, a free extent stays whole or goes"
-    else:
-        with pytest.raises(ValueError, match="full: it can be filled further"):
-            whatif.filled(whole, percent, 1)
-    after = list(whatif.deleted(whole, percent, 1).pairs())
-    used = device_bytes - extents.size(before)
-    assert extents.size(after) - extents.size(before) == max(4096, used * percent // 100 // 4096 * 4096)
-    assert extents.common(before, after) == before
-    assert all(one[1] < other[0] for one, other in itertools.pairwise(after)), "neighbours are one"
-
-
-def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
-    given, folder = tmp_path / "ost1.gz", tmp_path / "age"
-    shutil.copy(CONFIG / "layouts" / "example.gz", given)
-    what_if = age.WhatIf(at=(80, 90), deleted=(10,))
-    study, _ = age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", what_if)
-    made = load_study(folder / study / f"{study}.yaml")
-    names = ["ost1", "ost1_at_80", "ost1_at_90", "ost1_deleted_10"]
-    assert [one.split(".")[0] for one in made.states.layouts] == names and len(made.headline) == 4
-    full = [free.read(str(folder / study / "layouts" / f"{name}.gz")).store["fullness_percent"] for name in names]
-    assert full[1:3] == pytest.approx([80, 90], abs=0.01) and full[3] == pytest.approx(0.9 * full[0], abs=0.01)
-    assert study != age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim")[0]
-    with pytest.raises(ValueError, match=r"ost1: --at 60: it is 70\.4% full: it can be filled further"):
-        age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", age.WhatIf(at=(60,)))
-    for text in ("10%,10%", "x", "100", "-5", "80,"):
-        with pytest.raises(ValueError, match="percents below 100 are wanted"):
-            percents(text, "--at")
-
-
-@pytest.mark.parametrize("claimed", [{}, {"stores": []}, {"target": "local", "stores": [{"mount": 1}]}])
-def test_age_refuses_the_claim_of_an_earlier_release_before_anything_is_read(tmp_path, claimed):
-    copy = tmp_path / "local.json"
-    copy.write_text(json.dumps(claimed))
-    with pytest.raises(ValueError, match=r"local\.json: the target's claim .*release\.yml.*nothing was touched"):
-        age.prepare([str(EVIDENCE / "dumpe2fs.txt")], CONFIG, tmp_path / "age", 1, copy)
-    assert not (tmp_path / "age").exists()
-
-
-@root
-def test_a_source_that_is_written_to_while_it_is_read_is_told_so(tmp_path, monkeypatch):
-    with small("ext4", tmp_path / "live") as live:
-        save = free.save
-
-        def and_write(what, path):
-            found = save(what, path)
-            (live.point / "new").write_bytes(b"x" * MIB)
-            os.sync()
-            return found
-
-        monkeypatch.setattr(free, "save", and_write)
-        _, said = age.prepare([str(live.point)], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
-    assert said[1] == "live: it was written to while it was read, so its layout is that of no single moment"
-    torn = [(5, 9), (7, 2)]
-    monkeypatch.setattr(ext4, "of_mount", lambda *_: of_extents("ext4", "x", "g", Geometry(100, 1, 9), torn))
-    absent = free_space.of_mount("ext4", "/dev/none", tmp_path).absent["free_extents"]
-    assert "written to while it was read, and what was read cannot be (a free extent at 7" in absent
-
-
-@root
-def test_age_of_the_target_itself_is_refused_by_mount_device_and_image(spec):
-    target = open_target(spec)
-    for own in (target.mounts[0], target.mounts[0] / ".fsage", target.devices[0], target.claim["stores"][0]["image"]):
-        with pytest.raises(ValueError, match="is on the target itself, which is emptied to measure"):
-            age.refuse_target(str(own), target.home / "claim.json")
-    age.refuse_target("/var/tmp", target.home / "claim.json")

@@ -37,12 +37,11 @@ def make_room(mounts: list[Path], generation: int) -> None:
         make_folder(mount, f"g{generation}")
 
 
-def make_folder(mount: Path, name: str) -> Path:
-    """Make one directory of filler files, in the same way; where it is."""
+def make_folder(mount: Path, name: str) -> None:
+    """Make one directory of filler files, in the same way."""
     path = mount / "filler" / name
     with places.opened(mount) as store, places.inside(store, "filler", path.parent, places.PRIVATE) as filler:
         places.make_in(filler, path)
-    return path
 
 
 def remove_folders(mount: Path) -> None:
