@@ -137,5 +137,5 @@ def planted(study, factors):
 def test_a_study_that_cannot_become_as_full_as_it_says_is_refused(tmp_path):
     text = (CONFIG / "replica_validity.yaml").read_text().replace("written_percent: 200", "written_percent: 60")
     (tmp_path / "replica_validity.yaml").write_text(text)
-    with pytest.raises(StudyError, match="60% written can not fill 70%"):
+    with pytest.raises(StudyError, match="60% written cannot fill 70%"):
         load_study(tmp_path / "replica_validity.yaml")

@@ -39,7 +39,7 @@ class States(Strict):
     @model_validator(mode="after")
     def _it_becomes_full(self) -> States:
         if self.written_percent < self.fullness_percent:
-            text = f"{self.written_percent}% written can not fill {self.fullness_percent}%; it is at least as much"
+            text = f"{self.written_percent}% written cannot fill {self.fullness_percent}%; it is at least as much"
             refuse([Problem(("written_percent",), text)])
         return self
 
