@@ -42,10 +42,11 @@ def prepare(folder: Path) -> None:
 def report(folder: Path) -> None:
     """What `fsage report series1` does."""
     from fsage.plan.plan import load_plan
+    from fsage.plan.pool import Pool
     from fsage.run.conclusion import write_report
 
     study = ROOT / "config/series1.yaml"
-    write_report(load_plan(study, ROOT / "inventories/local", folder), study)
+    write_report(Pool((load_plan(study, ROOT / "inventories/local", folder),)), study)
 
 
 def by_hand(folder: Path) -> None:

@@ -27,13 +27,13 @@ import os, sys
 from pathlib import Path
 from fsage.plan.plan import load_plan
 results, target = Path(os.environ["FSAGE_RESULTS"]), os.environ["FSAGE_TARGET"]
-verb = next(word for word in sys.argv[1:] if not word.startswith("-"))
+verb, _, *states = (word for word in [*sys.argv[1:], ""] if not word.startswith("-"))
 made = []
 if verb == "claim":
     made = [results / "targets" / f"{{target}}.json"]
 elif verb in ("visit", "report"):
     plan = load_plan(Path("config/series1.yaml"), Path("inventories") / target, results)
-    states = sys.argv[3:]
+    states = states[:-1]
     made = [plan.results.state(state) for state in states]
     made += [plan.results.record(state, cell.name) for state in states for cell in plan.cells[state]]
     if verb == "report":

@@ -152,6 +152,12 @@ def local_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
+def other_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """Another one, for tests of several."""
+    yield from loop_target(tmp_path)
+
+
+@pytest.fixture
 def spec(local_target: dict[str, Any]) -> dict[str, Any]:
     """The same, created and claimed."""
     create.create(local_target, {}, False)

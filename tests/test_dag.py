@@ -78,6 +78,37 @@ def test_two_studies_at_once_are_both_planned(tmp_path):
     assert jobs["measure"] == 11
 
 
+def inventories(tmp_path: Path, *names: str) -> Path:
+    """The local target under other names."""
+    for name in names:
+        folder = shutil.copytree(ROOT / "inventories/local", tmp_path / "inventories" / name)
+        declared = folder / "group_vars/all/target.yml"
+        declared.write_text(declared.read_text().replace("name: local", f"name: {name}"))
+    return tmp_path / "inventories"
+
+
+def test_several_targets_share_a_study(tmp_path):
+    folder = inventories(tmp_path, "a", "b", "c", "d")
+    said, jobs = dry_run(tmp_path, "series1", target="a,b,c,d", inventories=folder)
+    assert re.findall(r"^plan series1 on (\w): (\d+) cells, (\d+) states", said, re.MULTILINE) == [
+        (name, str(35 * 19), "19") for name in "abcd"
+    ], "80.00, 10.00, 80.50 and 40.00 are measured on each"
+    assert "together series1: 4 targets, which share the states; " in said
+    assert jobs["claim"] == 4 and jobs["measure"] == 64 + 3 * 4 and jobs["report"] == jobs["series1"] == 1
+
+
+def test_preallocations_side_by_side(tmp_path):
+    folder = inventories(tmp_path, "a", "b", "c", "d")
+    said, jobs = dry_run(tmp_path, "prealloc", target="a,b,c,d", inventories=folder)
+    assert said.count(": 105 cells, 21 states, ") == 4 and jobs["measure"] == 84
+
+
+def test_several_targets_have_no_budget(tmp_path):
+    folder = inventories(tmp_path, "a", "b")
+    with pytest.raises(AssertionError, match="a budget is of one target"):
+        dry_run(tmp_path, "series1", target="a,b", inventories=folder, budget="45m")
+
+
 def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_path):
     folder = shutil.copytree(ROOT / "inventories/local", tmp_path / "inventories/local")
     declared = folder / "group_vars/all/target.yml"

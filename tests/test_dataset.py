@@ -50,7 +50,7 @@ def test_a_table_of_version_1_lacks_what_came_later(frame, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("version", "without", "said"),
     [
-        ("7", (), "has schema version 7, this fsage knows 1 to 6: use a newer fsage"),
+        ("8", (), "has schema version 8, this fsage knows 1 to 7: use a newer fsage"),
         (None, (), "is no table of fsage: its metadata has no fsage_schema_version"),
         ("3", ("state",), "has schema version 3 but lacks its columns state"),
     ],

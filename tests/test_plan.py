@@ -13,7 +13,8 @@ import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
 from fsage.plan import results, settings
-from fsage.plan.plan import STATE_S, Plan, load_plan, load_plans
+from fsage.plan.plan import STATE_S, Plan, load_plan
+from fsage.plan.pool import Pool, load_pools
 from fsage.plan.target import load_target, target_of
 from fsage.records import record
 from fsage.run import progress, request, runs
@@ -139,24 +140,24 @@ def test_an_observation_comes_home_once_and_never_over_another(plan):
 def test_an_inventory_that_is_not_called_as_its_target_is_refused(plan, tmp_path):
     (tmp_path / "inventories/here").rename(tmp_path / "inventories/there")
     with pytest.raises(StudyError, match=r"target.yml: fsage_target.name is 'here', .* folder, which is 'there'"):
-        load_plans(sorted((tmp_path / "config").glob("*.yaml")), tmp_path / "inventories/there", plan.results.root)
+        load_pools(sorted((tmp_path / "config").glob("*.yaml")), [tmp_path / "inventories/there"], plan.results.root)
 
 
 def test_what_is_missing_is_decided_once(plan, tmp_path):
-    plans = load_plans(sorted((tmp_path / "config").glob("*.yaml")), tmp_path / "inventories/here", plan.results.root)
+    plans = load_pools(sorted((tmp_path / "config").glob("*.yaml")), [tmp_path / "inventories/here"], plan.results.root)
     noted = runs.note(plans, runs.Run(runs.identity("snakemake tiny")), tmp_path / "notes")
     cell = plan.cells["30.00@8M"][0]
     results.write(plan.results.record("30.00@8M", cell.name), {})
-    later = load_plans(sorted((tmp_path / "config").glob("*.yaml")), tmp_path / "inventories/here", plan.results.root)
-    assert len(later["tiny"].missing["30.00@8M"]) == 1
-    assert len(runs.as_noted(later, noted)["tiny"].missing["30.00@8M"]) == 2
+    later = load_pools(sorted((tmp_path / "config").glob("*.yaml")), [tmp_path / "inventories/here"], plan.results.root)
+    assert len(later["tiny"].plans[0].missing["30.00@8M"]) == 1
+    assert len(runs.as_noted(later, noted)["tiny"].plans[0].missing["30.00@8M"]) == 2
     noted.unlink()
     with pytest.raises(runs.Superseded, match="another goes on in its place"):
         runs.as_noted(later, noted)
 
 
 def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_is_kept(plan, tmp_path, monkeypatch):
-    plans, notes = {"tiny": plan}, tmp_path / "notes"
+    plans, notes = {"tiny": Pool((plan,))}, tmp_path / "notes"
     me = runs.identity("snakemake tiny")
     killed = runs.note(plans, runs.Run({**me, "run": "killed", "pid_start": 1}), notes)
     alive = runs.note(plans, runs.Run({**me, "run": "alive"}), notes)
@@ -169,7 +170,7 @@ def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_i
     records = [plan.results.record(state, cell.name) for cell in plan.missing[state]]
     before = [results.read(path)["id"] for path in records]
     assert runs.gone() == {"killed": killed}
-    runs.supersede(runs.gone(), plan.results.root, "here")
+    runs.supersede(runs.gone(), plan.results.root)
     assert not killed.exists() and alive.exists() and far.exists()
     for path in records:
         path.unlink()  # as Snakemake does before it starts our job

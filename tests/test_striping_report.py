@@ -16,6 +16,7 @@ from fsage.analysis import agreement
 from fsage.analysis.groups import summarise
 from fsage.plan import results
 from fsage.plan.plan import Plan
+from fsage.plan.pool import Pool
 from fsage.plan.target import load_target
 from fsage.report.section import Data
 from fsage.report.striping.layouts import layouts
@@ -107,7 +108,7 @@ def test_results_that_differ_between_layouts_are_named_and_the_study_has_not_suc
     section = results_section(data_of(plan, records))
     assert section.text.startswith("The same in every layout and every cell: index, models. ") and not section.warnings
     assert section.table[1:] == [["index", "60", "6", str(2**48 - 1)], ["models", "60", "6", "12345"]]
-    lines, code = conclusion.conclude(plan)
+    lines, code = conclusion.conclude(Pool((plan,)))
     assert code == 0 and not any("results differ" in line for line in lines)
 
     for one in records:
@@ -120,7 +121,7 @@ def test_results_that_differ_between_layouts_are_named_and_the_study_has_not_suc
     assert section.text.startswith("The same in every layout and every cell: index. ")
     (warning,) = section.warnings
     assert warning.startswith(f"R{said[1:]}")
-    lines, code = conclusion.conclude(plan)
+    lines, code = conclusion.conclude(Pool((plan,)))
     assert code == 1 and any(line.startswith(said) for line in lines)
 
 

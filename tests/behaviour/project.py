@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from fsage.plan.plan import load_plans
+from fsage.plan.plan import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = [
@@ -74,9 +74,13 @@ class Project:
 
     def write_target(self, **changes: object) -> None:
         self.spec.update(changes)
-        folder = self.root / "inventories" / self.spec["name"] / "group_vars" / "all"
+        self.declare(self.spec)
+
+    def declare(self, spec: dict) -> None:
+        """Write the inventory of a target of this machine."""
+        folder = self.root / "inventories" / spec["name"] / "group_vars" / "all"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "target.yml").write_text(yaml.safe_dump({"fsage_target": self.spec}))
+        (folder / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
         shutil.copy(ROOT / "inventories/local/hosts.yml", folder.parents[1] / "hosts.yml")
 
     def run(self, *argv: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
@@ -145,11 +149,8 @@ class Project:
 
     def planned(self) -> dict[str, dict]:
         """state/cell -> what the plan says of each cell, which its record must have too."""
-        plan = load_plans(
-            sorted((self.root / "config").glob("*.yaml")),
-            self.root / "inventories" / self.spec["name"],
-            self.root / "results",
-        )["small"]
+        inventory = self.root / "inventories" / self.spec["name"]
+        plan = load_plan(self.root / "config/small.yaml", inventory, self.root / "results")
         return {
             f"{state}/{cell.name}": {
                 "params": cell.params,

@@ -4,26 +4,27 @@ In place of states.smk where a job costs much to start (`batch_states`): one pro
 planned order. A record is handed over when its state is measured, so a batch that was stopped goes on where it was.
 """
 
-for number, plan in enumerate(PLANS.values()):
+for number, plan in enumerate(PLANS):
     for position, states in enumerate(plan.batches(BATCH_STATES)):
 
         rule:
             name:
-                f"visit_{plan.study.name}_{position + 1}"
+                f"visit_{plan.study.name}_{position + 1}{on(plan.target.name)}"
             input:
-                ancient(rules.claim_target.output),
+                ancient(str(plan.results.claim)),
             output:
                 [str(plan.results.state(name)) for name in states if name in plan.unreached],
                 [str(plan.results.record(name, cell.name)) for name in states for cell in plan.missing[name]],
             priority: 10**8 - 10**6 * number - position
             resources:
-                **ALLOCATION,
-                target=1,
+                **allocation_of(plan),
+                **alone(plan),
             params:
+                target=plan.target.name,
                 study=plan.study.name,
                 states=states,
             message:
                 f"Visit {len(states)} states, {states[0]} to {states[-1]}: "
                 f"{sum(len(plan.missing[name]) for name in states)} cells"
             shell:
-                "fsage visit {params.study:q} {params.states:q}"
+                "fsage --target={params.target:q} visit {params.study:q} {params.states:q}"

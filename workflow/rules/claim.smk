@@ -1,16 +1,21 @@
-"""Takes nothing; gives the copy of the target's claim: its capacity, calibration and tools."""
+"""Takes nothing; gives the copy of each target's claim: its capacity, calibration and tools."""
 
+for name in TARGETS:
 
-rule claim_target:
-    output:
-        f"{RESULTS}/targets/{os.environ['FSAGE_TARGET']}.json",
-    priority: 10**9
-    localrule: True  # asks the hosts for a moment, once
-    resources:
-        target=1,
-    params:
-        partition=lambda wildcards, resources: resources.get("slurm_partition", ""),
-    message:
-        "Claim and calibrate the target"
-    shell:
-        "fsage claim --partition={params.partition:q}"
+    rule:
+        name:
+            f"claim_{name}"
+        output:
+            str(Results(Path(RESULTS), name, "").claim),
+        priority: 10**9
+        localrule: True  # asks the hosts for a moment, once
+        resources:
+            **{f"target_{name}": 1},
+            **{sharing.resource(part): sharing.WHOLE for part in SHARED[name]},
+        params:
+            target=name,
+            partition=lambda wildcards, resources: resources.get("slurm_partition", ""),
+        message:
+            f"Claim and calibrate target {name}"
+        shell:
+            "fsage --target={params.target:q} claim --partition={params.partition:q}"

@@ -1,23 +1,22 @@
-"""Takes config/*.yaml, the target's inventory and the records that exist; gives PLANS: what is still to be measured."""
+"""Takes config/*.yaml, the targets' inventories and the records that exist; gives PLANS: what is still to be measured."""
 
 import atexit
 import difflib
 import logging
 import os
+import shlex
 import sys
 from datetime import datetime
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fsage.run import allocation
-from fsage.run import failed_jobs
-from fsage.run import runs, terminal
+from fsage.run import allocation, failed_jobs, runs, sharing, terminal, window
 from fsage.plan import results, settings
-from fsage.run import window
-from fsage.plan.plan import load_plans
+from fsage.plan.pool import load_pools, names_of
 from fsage.plan.results import Results
-from fsage.plan.target import load_claim, load_target, target_of
+from fsage.plan.target import load_claim, target_of
+from fsage.study.study import StudyError
 
 try:
     if workflow.is_main_process:  # a job that parses this file again has these already
@@ -38,33 +37,39 @@ try:
         RUN = runs.Run(
             holder=runs.identity(" ".join(["snakemake", *sys.argv[1:]])),
             only=settings.narrowed(config, asked),
+            lost=tuple(names_of(str(config["lost"]))) if "lost" in config else (),
             until=window.read(until, now) if until else None,
             precision=settings.precision(config),
         )
     else:
         asked, planned, RUN = [], list(FILES), runs.current()
     results.check(Path(RESULTS))
-    INVENTORY = Path(os.environ["FSAGE_INVENTORIES"]) / os.environ["FSAGE_TARGET"]
-    TARGET = load_target(INVENTORY)
-    PLANS = load_plans([FILES[name] for name in planned], INVENTORY, Path(RESULTS), RUN.only)
+    TARGETS = names_of(os.environ["FSAGE_TARGET"])
+    INVENTORIES = [Path(os.environ["FSAGE_INVENTORIES"]) / name for name in TARGETS]
+    POOLS = load_pools([FILES[name] for name in planned], INVENTORIES, Path(RESULTS), RUN.only, RUN.lost, RUN.parts)
+    PLANS = [plan for pool in POOLS.values() for plan in pool.plans]
+    SHARED = sharing.shared(INVENTORIES)
     for name in asked:
-        PLANS[name].seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
+        for plan in POOLS[name].plans:
+            plan.seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
     if workflow.is_main_process and RUN.precision:
         from fsage.run import adaptive  # numpy and scikit-learn
 
         seconds = (RUN.until - now).total_seconds() if RUN.until else None
         for name in asked:
-            adaptive.check(PLANS[name], RUN.precision, seconds)
+            if POOLS[name].several:
+                raise StudyError("a budget is of one target: give each target a run of its own")
+            adaptive.check(POOLS[name].plans[0], RUN.precision, seconds)
 
     # What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
     if workflow.is_main_process:
-        os.environ[runs.NOTE] = str(runs.note(PLANS, RUN, Path(".snakemake/fsage")))
+        os.environ[runs.NOTE] = str(runs.note(POOLS, RUN, Path(".snakemake/fsage")))
         atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
         logging.getLogger(failed_jobs.LOGGER).addHandler(failed_jobs.FailedJobs())
         if not workflow.output_settings.verbose:
             terminal.for_people(failed_jobs.LOGGER)
     else:
-        PLANS = runs.as_noted(PLANS, Path(os.environ[runs.NOTE]))
+        runs.as_noted(POOLS, Path(os.environ[runs.NOTE]))
 except (ValueError, runs.Superseded) as error:
     raise WorkflowError(str(error)) from None
 
@@ -78,49 +83,81 @@ BATCH_STATES = config.get("batch_states", 1)
 HOW = "adaptive" if RUN.precision else "states" if BATCH_STATES == 1 else "batches"
 
 
-def of_job(resource):
+def of_job(plan, resource):
     """A resource of jobs that measure, or None: known when the target is claimed, which a run may do itself."""
-    return lambda wildcards: allocation.asked(load_claim(Results(Path(RESULTS), TARGET.name, "").claim)).get(resource)
+    return lambda wildcards: allocation.asked(load_claim(plan.results.claim)).get(resource)
 
 
 # The site's own slurm_extra, if it has one, stays, and must then name the clients' nodes itself.
 OWN = workflow.resource_settings.default_resources or {}
-ALLOCATION = {name: of_job(name) for name in allocation.RESOURCES if name not in OWN}
-
-ASKED = {}  # study -> plan, filled when Snakemake asks for a study's records: so in dry runs too
 
 
-def records_of(plan):
-    """All records of a plan; the first time, say the plan in one line, in a dry run its states too."""
+def allocation_of(plan):
+    """What a job that measures asks of Slurm."""
+    return {name: of_job(plan, name) for name in allocation.RESOURCES if name not in OWN}
+
+
+def on(name):
+    """The end of a rule's name that tells targets apart; nothing where there is one."""
+    return f"_{name}" if len(TARGETS) > 1 else ""
+
+
+def share_of(plan, part):
+    """How much of a part that targets share a job takes."""
+    return lambda wildcards: sharing.takes(part, load_claim(plan.results.claim))
+
+
+def alone(plan):
+    """Resources of a job that works on a target: the target, and what it shares with others."""
+    shares = {sharing.resource(part): share_of(plan, part) for part in SHARED[plan.target.name]}
+    return {f"target_{plan.target.name}": 1, **shares}
+
+
+# A resource limits nothing unless its limit is set for all.
+for name in TARGETS:
+    workflow.register_resource(f"target_{name}", 1)
+for part in sorted(set().union(*SHARED.values())):
+    workflow.register_resource(sharing.resource(part), sharing.WHOLE)
+
+ASKED = {}  # study -> its plans, filled when Snakemake asks for a study's records: so in dry runs too
+
+
+def records_of(pool):
+    """All records of a study; the first time, say the plan in one line, in a dry run its states too."""
 
     def records(wildcards):
-        if plan.study.name not in ASKED:
-            ASKED[plan.study.name] = plan
+        if pool.study.name not in ASKED:
+            ASKED[pool.study.name] = pool
             if workflow.is_main_process:
-                states = plan.state_lines() if workflow.output_settings.dryrun else []
-                print(plan.line(), *plan.notes(), *states, sep="\n", flush=True)
+                print(*pool.lines(states=workflow.output_settings.dryrun), sep="\n", flush=True)
                 if RUN.precision:
-                    print(adaptive.forecast(plan, RUN.precision, seconds), flush=True)
-        return [str(plan.results.record(state, cell.name)) for state, cell in plan.all_cells()]
+                    print(adaptive.forecast(pool.plans[0], RUN.precision, seconds), flush=True)
+        return list(map(str, pool.records()))
 
     return records
 
 
-MEASURING = []  # filled when this run takes the target's lease
+def to_hold():
+    """Targets on which this run measures; all, where a killed run may still hold them."""
+    measured = [plan.target.name for pool in ASKED.values() for plan in pool.plans if plan.missing]
+    left = [name for name in TARGETS if name not in RUN.lost] if runs.gone() else []
+    return [name for name in TARGETS if name in (*measured, *left)]
+
+
+MEASURING = []  # targets whose lease this run takes
 
 
 onstart:
-    # a killed run whose jobs finished everything still holds the target
-    if any(plan.missing for plan in ASKED.values()) or runs.gone():
-        shell("fsage hold")
-        MEASURING.append(os.environ["FSAGE_TARGET"])
+    MEASURING.extend(to_hold())
+    if MEASURING:
+        shell(f"fsage hold {shlex.join(MEASURING)}")
 
 
 onsuccess:
     if MEASURING:
-        shell("fsage hold --release")
+        shell(f"fsage hold --release {shlex.join(MEASURING)}")
 
 
 onerror:
     if MEASURING:
-        shell("fsage hold --release")
+        shell(f"fsage hold --release {shlex.join(MEASURING)}")

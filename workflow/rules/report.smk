@@ -23,12 +23,13 @@ REPORT_CODE = sorted(
 ) + ["src/fsage/run/conclusion.py"]
 
 # One setting of the target, `containers`, switches measuring and reports: as if --sdm apptainer were given here.
-IMAGE = f"{TARGET.images}/{containers.ANALYSIS}.sif" if TARGET.images else None
+IMAGES = PLANS[0].target.images
+IMAGE = f"{IMAGES}/{containers.ANALYSIS}.sif" if IMAGES else None
 DEPLOYED = workflow.deployment_settings
 
 if IMAGE and workflow.is_main_process:
     try:
-        containers.check(TARGET.images, containers.ANALYSIS)
+        containers.check(IMAGES, containers.ANALYSIS)
     except Refusal as refusal:
         raise WorkflowError(str(refusal)) from None
     DEPLOYED.imply_deployment_method(DeploymentMethod.APPTAINER)
@@ -38,7 +39,7 @@ if IMAGE and workflow.is_main_process:
         DEPLOYED.apptainer_args += f" --bind {shlex.quote(path)}"
 elif not IMAGE and DeploymentMethod.APPTAINER in DEPLOYED.deployment_method:
     raise WorkflowError(
-        f"--sdm apptainer was given, but {INVENTORY} declares no folder of images: set fsage_target.containers there, "
+        f"--sdm apptainer was given, but {INVENTORIES[0]} declares no folder of images: set fsage_target.containers there, "
         "which switches both measuring and reports"
     )
 
@@ -46,35 +47,35 @@ elif not IMAGE and DeploymentMethod.APPTAINER in DEPLOYED.deployment_method:
 report: "../report/workflow.rst"
 
 
-for plan in PLANS.values():
+for pool in POOLS.values():
 
     rule:
         name:
-            f"report_{plan.study.name}"
+            f"report_{pool.study.name}"
         input:
-            records_of(plan),
-            plan.compared_records,
+            records_of(pool),
+            pool.compared_records,
             REPORT_CODE,
-            f"{os.environ['FSAGE_STUDIES']}/{plan.study.name}.yaml",
+            f"{os.environ['FSAGE_STUDIES']}/{pool.study.name}.yaml",
         output:
             report(
-                str(plan.results.report / "index.html"),
+                str(pool.results.report / "index.html"),
                 caption="../report/study.rst",
-                category=plan.study.title,
+                category=pool.study.title,
                 labels={"what": "the whole report"},
             ),
-            str(plan.results.report / "records.parquet"),
+            str(pool.results.report / "records.parquet"),
             report(
-                str(plan.results.report / "records.csv"),
+                str(pool.results.report / "records.csv"),
                 caption="../report/table.rst",
-                category=plan.study.title,
+                category=pool.study.title,
                 labels={"what": "all records"},
             ),
             report(
-                directory(str(plan.results.report / "figures")),
+                directory(str(pool.results.report / "figures")),
                 patterns=["{figure}.svg"],
                 caption="../report/figure.rst",
-                category=plan.study.title,
+                category=pool.study.title,
                 subcategory="Figures",
                 labels={"what": "{figure}"},
             ),
@@ -82,24 +83,24 @@ for plan in PLANS.values():
         container:
             IMAGE
         params:
-            study=plan.study.name,
+            study=pool.study.name,
         message:
-            f"Make the report of {plan.study.name}"
+            f"Make the report of {pool.study.name}"
         shell:
             "fsage report {params.study:q}"
 
     rule:
         name:
-            plan.study.name
+            pool.study.name
         input:
-            records_of(plan),
-            str(plan.results.report / "index.html"),
+            records_of(pool),
+            str(pool.results.report / "index.html"),
         localrule: True
         container:
             IMAGE
         params:
-            study=plan.study.name,
+            study=pool.study.name,
         message:
-            f"Compare the records of {plan.study.name} with its plan"
+            f"Compare the records of {pool.study.name} with its plan"
         shell:
             "fsage conclude {params.study:q}"

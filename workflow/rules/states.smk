@@ -3,46 +3,48 @@
 Only what is missing has a rule: a record that exists cannot be measured again, whatever was edited.
 """
 
-for number, plan in enumerate(PLANS.values()):
+for number, plan in enumerate(PLANS):
     for position, name in enumerate(plan.missing):
         state = plan.states[name]
         priority_of_state = 10**8 - 10**6 * number - 2 * position
 
         rule:
             name:
-                f"{state.last_step}_{plan.study.name}_{name}"
+                f"{state.last_step}_{plan.study.name}_{name}{on(plan.target.name)}"
             input:
-                ancient(rules.claim_target.output),
+                ancient(str(plan.results.claim)),
             output:
                 str(plan.results.state(name)),
             priority: priority_of_state
             resources:
-                target=1,
+                **alone(plan),
             params:
+                target=plan.target.name,
                 study=plan.study.name,
                 state=name,
                 playbooks=state.playbooks,
             message:
                 f"Bring the target into state {name}"
             shell:
-                "fsage play {params.study:q} {params.state:q} {params.playbooks} evidence.yml"
+                "fsage --target={params.target:q} play {params.study:q} {params.state:q} {params.playbooks} evidence.yml"
 
         rule:
             name:
-                f"measure_{plan.study.name}_{name}"
+                f"measure_{plan.study.name}_{name}{on(plan.target.name)}"
             input:
                 ancient(str(plan.results.state(name))),
             output:
                 [str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
             priority: priority_of_state + 1
             resources:
-                **ALLOCATION,
-                target=1,
+                **allocation_of(plan),
+                **alone(plan),
             params:
+                target=plan.target.name,
                 study=plan.study.name,
                 state=name,
             message:
                 # measure.yml brings a state that was lost since about again, by the same roles
                 f"Measure {len(plan.missing[name])} cells in state {name}"
             shell:
-                "fsage play {params.study:q} {params.state:q} tune_clients.yml measure.yml"
+                "fsage --target={params.target:q} play {params.study:q} {params.state:q} tune_clients.yml measure.yml"

@@ -12,6 +12,7 @@ AXES = [
 ]
 """What was asked: samples of one group are alike in all of these."""
 SETTING = {
+    "block": "target",
     "kernel": "kernel",
     "device_model": "device",
     "filesystem": "file system",

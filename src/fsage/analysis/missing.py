@@ -68,7 +68,8 @@ def commands(study: Any, target: Any) -> dict[str, str]:
         "missing": run,
         "failed": f"{again} --failed && {run}",
         "unreadable": f"{again} --state STATE && {run}",
-        "cell": f"{again} --state STATE --cell CELL && {run}",
+        # of several targets a cell's name tells its target too, and the command would have to
+        "cell": "" if "," in target.name else f"{again} --state STATE --cell CELL && {run}",
     }
 
 

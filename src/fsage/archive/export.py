@@ -25,6 +25,7 @@ from fsage.archive import anonymous
 from fsage.archive import crate as crates
 from fsage.archive.crate import METADATA, CrateError
 from fsage.plan.plan import Plan, load_plan
+from fsage.plan.pool import Pool
 from fsage.report.provenance import commit
 from fsage.run.conclusion import write_report
 from fsage.text import untrusted
@@ -99,7 +100,7 @@ def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, 
     frame = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
     if frame.empty:
         raise CrateError(f"study {plan.study.name} on target {plan.target.name} has no record in {plan.results.root}")
-    write_report(plan, study_file)
+    write_report(Pool((plan,)), study_file)
     crate = ROCrate(version="1.1")
     crate.name = f"{plan.study.title} ({plan.study.name} on {plan.target.name})"
     crate.description = plan.study.question
@@ -174,7 +175,7 @@ def remake(crate: Path, to: Path) -> Remade:
             plan = load_plan(study_file, folder / "inventories" / target, folder / "results")
             if plan.target.name != target:
                 raise CrateError(f"its target {target!r} is declared as {plan.target.name!r}")
-            page = write_report(plan, study_file)
+            page = write_report(Pool((plan,)), study_file)
         except ValueError as error:
             raise CrateError(f"{crate}: {str(error).replace(f'{folder}/', '')}") from None
         shutil.copytree(page.parent, to)

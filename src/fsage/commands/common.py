@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from fsage.plan.plan import Plan, load_plan
+from fsage.plan.pool import Pool, load_pool, names_of
 from fsage.plan.target import Target, load_target, target_of
 from fsage.run import runs
+from fsage.study.study import StudyError
 from fsage.text.printable import lines
 
 
@@ -32,12 +34,31 @@ class Where:
 
     @property
     def inventory(self) -> Path:
-        """The folder of the target's inventory."""
-        return self.inventories / str(self.of(None).target_name)
+        """The folder of the one target's inventory. Raises StudyError where several are named."""
+        first, *others = self.of(None).inventory_folders
+        if others:
+            raise StudyError(
+                f"target: {self.target_name!r} are several, and this is for one: name it with --target NAME"
+            )
+        return first
+
+    @property
+    def inventory_folders(self) -> list[Path]:
+        """Those of all targets that are named. Raises StudyError."""
+        return [self.inventories / name for name in names_of(str(self.target_name))]
 
     def plan(self, study: str) -> Plan:
-        """The plan of a study. Raises StudyError."""
-        return load_plan(self.study_file(study), self.of(study).inventory, self.results, runs.current().only)
+        """The plan of a study on one target. Raises StudyError."""
+        run, inventory = runs.current(), self.of(study).inventory
+        plan = load_plan(self.study_file(study), inventory, self.results, run.only)
+        parts = run.parts.get(study)
+        return replace(plan, part=tuple(parts[inventory.name])) if parts else plan
+
+    def pool(self, study: str) -> Pool:
+        """The plans of a study on one target or several. Raises StudyError."""
+        run = runs.current()
+        folders = self.of(study).inventory_folders
+        return load_pool(self.study_file(study), folders, self.results, run.only, run.lost, run.parts.get(study))
 
     def study_file(self, study: str) -> Path:
         """Where a study is written down."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from fsage.commands.common import StateName, StudyName
+from fsage.commands.common import StateName, StudyName, Where
 from fsage.plan import results
 from fsage.run import job, runs
 from fsage.run import request as requests
-from fsage.run.play import play
+from fsage.run.play import PlayFailed, play
 from fsage.study.study import StudyError
 
 app = typer.Typer()
@@ -66,15 +67,31 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
 
 @app.command(rich_help_panel=PANEL)
 def hold(
-    context: typer.Context, release: Annotated[bool, typer.Option("--release", help="give it back")] = False
+    context: typer.Context,
+    targets: Annotated[list[str], typer.Argument(help="targets; where one is held by another run, none is taken")],
+    release: Annotated[bool, typer.Option("--release", help="give them back")] = False,
 ) -> None:
-    """Take the target's lease for this run, or refuse naming who holds it. A killed run's is taken over."""
-    target = context.obj.target()
+    """Take targets' leases for this run, or refuse naming who holds them. A killed run's is taken over."""
+    where_: Where = context.obj
     killed = runs.gone()
-    file = results.Results(context.obj.results, target.name, "").request("hold")
+    if release:
+        for name in targets:
+            _lease(where_, name, "absent", killed)
+        return
+    taken: list[str] = []
+    try:
+        for name in targets:
+            _lease(where_, name, "present", killed)
+            taken.append(name)
+    except PlayFailed:
+        for name in taken:
+            _lease(where_, name, "absent", killed)
+        raise
+    runs.supersede(killed, where_.results)
+
+
+def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> None:
+    file = results.Results(where_.results, target, "").request("hold")
     results.write(file, {"holder": runs.current().holder, "gone": sorted(killed)})
-    wanted = "absent" if release else "present"
-    log = context.obj.results / "logs" / target.name / "hold.log"
-    play(["hold_target.yml"], context.obj.inventory, log, None, fsage_request=file, hold_state=wanted)
-    if not release:
-        runs.supersede(killed, context.obj.results, target.name)
+    log = where_.results / "logs" / target / "hold.log"
+    play(["hold_target.yml"], where_.inventories / target, log, None, fsage_request=file, hold_state=wanted)

@@ -25,14 +25,16 @@ def plan(
     precision: Annotated[str | None, typer.Option(help="how well rates are to be known, e.g. 3%")] = None,
 ) -> None:
     """Say in one line what a study is and what of it is still to be measured, in another what a time budget buys."""
-    plan = context.obj.plan(study)
-    said = [plan.line(), *plan.notes()]
+    pool = context.obj.pool(study)
+    said = pool.lines()
     given = {name: value for name, value in (("budget", budget), ("precision", precision)) if value is not None}
     wanted = settings.precision(given)
     if wanted is not None:
         from fsage.run import adaptive  # numpy and scikit-learn
 
-        seconds = None if budget is None else window.length(budget.strip()).total_seconds()
+        if pool.several:
+            raise StudyError("a budget is of one target: name one by --target")
+        plan, seconds = pool.plans[0], None if budget is None else window.length(budget.strip()).total_seconds()
         adaptive.check(plan, wanted, seconds)
         said.append(adaptive.forecast(plan, wanted, seconds))
     print(lines("\n".join(said)))
@@ -51,18 +53,23 @@ def remeasure(
 
     Where no record of a state is left, its evidence is set aside too: the state may be another one by then.
     """
-    plan = context.obj.plan(study)
+    pool = context.obj.pool(study)
     wanted = {status for status, given in (("failed", failed), ("skipped", skipped)) if given}
     if not (wanted or state or cell):
         raise StudyError(
             "say which: --failed, --skipped, --state STATE and --cell CELL narrow it down (to all: --state of each)"
         )
     if state:
-        plan.check_state(state)
+        pool.check_state(state)
     if cell:
-        plan.check_cell(cell)
-    moved = set_aside(plan, lambda where, name: (not state or where == state) and (not cell or name == cell), wanted)
-    print(lines(f"fsage: {moved} records set aside in {folder(plan)}; `snakemake {study}` measures those cells again"))
+        pool.check_cell(cell)
+
+    def chosen(where: str, name: str) -> bool:
+        return (not state or where == state) and (not cell or name == cell)
+
+    moved = sum(set_aside(plan, chosen, wanted) for plan in pool.plans)
+    folders = ", ".join(str(folder(plan)) for plan in pool.plans)
+    print(lines(f"fsage: {moved} records set aside in {folders}; `snakemake {study}` measures those cells again"))
 
 
 @app.command(rich_help_panel=PANEL)
@@ -70,7 +77,7 @@ def conclude(context: typer.Context, study: StudyName) -> None:
     """Compare the records with the plan; say the headline. Exit 0 means: every planned record exists and is valid."""
     from fsage.run.conclusion import conclude
 
-    said, code = conclude(context.obj.plan(study))
+    said, code = conclude(context.obj.pool(study))
     print(lines("\n".join(said)))
     raise SystemExit(code)
 
@@ -81,7 +88,7 @@ def report(context: typer.Context, study: StudyName) -> None:
     from fsage.run.conclusion import write_report
 
     where_: Where = context.obj
-    say(f"report {write_report(where_.plan(study), where_.study_file(study))}")
+    say(f"report {write_report(where_.pool(study), where_.study_file(study))}")
 
 
 @app.command(rich_help_panel=PANEL)
@@ -95,4 +102,4 @@ def figures(
     """Draw a report's figures for a paper: PDF with TrueType fonts, SVG, and each one's numbers as CSV."""
     from fsage.run.conclusion import write_figures
 
-    say(f"figures {write_figures(context.obj.plan(study), columns)}")
+    say(f"figures {write_figures(context.obj.pool(study), columns)}")

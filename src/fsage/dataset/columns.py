@@ -4,14 +4,15 @@
 first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
 `measured_extents_of_size` and `images`; 4, `launch` and `metadata`; 5, `capacity_bytes`, `measured_position_sd` and
 `device_costs`; 6, latencies, bytes, and `order_in_state` for `order`, which SQL
-keeps for itself. A new version only adds columns or renames them (RENAMED), so an older table is still read.
+keeps for itself; 7, `block`. A new version only adds columns or renames them (RENAMED), so that older tables are still
+read.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 
 RENAMED = {"order": "order_in_state"}
@@ -53,6 +54,9 @@ COLUMNS = {
     # which cell
     "study": Column("str", "name of the study, config/<study>.yaml"),
     "target": Column("str", "name of the target, inventories/<target>"),
+    "block": Column(
+        "str", "the target again, where several measured a study and what they measured must not be pooled", 7
+    ),
     "state": Column("str", "name of the state, e.g. 70.30@264M"),
     "cell": Column("str", "name of the cell, unique within its state"),
     "kind": Column(
@@ -165,8 +169,10 @@ def page() -> str:
             "columns: older tables are still read (`fsage.dataset.read`, `fsage compare`), with the new columns empty.",
             "Each field's metadata has `description` and, where there is one, `unit`. What a workload measures beside",
             "these columns follows them, as float64, with the unit in its name; so do rates that a time budget left to",
-            "prediction (`<rate>_predicted`, and `_low` and `_high` of its 95% interval). In the CSV a text that a",
-            "spreadsheet would take for a formula (it begins with `=`, `+`, `-`, `@`) has an apostrophe first.",
+            "prediction (`<rate>_predicted`, and `_low` and `_high` of its 95% interval). Where several targets share",
+            "a study, a rate is divided by its target's factor, and `<rate>_as_measured` is what was measured. In the",
+            "CSV a text that a spreadsheet would take for a formula (it begins with `=`, `+`, `-`, `@`) has an",
+            "apostrophe first.",
             "",
             "| column | type | since | what |",
             "|---|---|---|---|",

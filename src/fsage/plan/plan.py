@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,11 +39,21 @@ class Plan:
     results: Results
     claim: Claim | None
     studies: Path = Path("config")
+    part: tuple[str, ...] | None = None
+    """Names of the states that are measured here, where several targets measure a study; None: all."""
+    lost: bool = False
+    """Whether nothing more is measured here: the target was said to be lost."""
+
+    @property
+    def title(self) -> str:
+        """The study as a sentence names it, with the target where it is one of several."""
+        return self.study.name if self.part is None else f"{self.study.name} on {self.target.name}"
 
     @cached_property
     def states(self) -> dict[str, recipes.State]:
         """States by name, in the order in which they are brought about."""
-        return {state.name: state for state in recipes.expand(self.study)}
+        every = recipes.expand(self.study)
+        return {state.name: state for state in every if self.part is None or state.name in self.part}
 
     @cached_property
     def cells(self) -> dict[str, tuple[Cell, ...]]:
@@ -53,6 +63,8 @@ class Plan:
     @cached_property
     def missing(self) -> dict[str, tuple[Cell, ...]]:
         """State -> cells without a record; only states that have any."""
+        if self.lost:
+            return {}
         there = self.results.existing_records()
         missing = {
             state: tuple(cell for cell in cells if cell.name not in there.get(state, ()))
@@ -96,10 +108,14 @@ class Plan:
         """Estimate of one cell of a state, from the claim's calibration where there is one."""
         return self._estimates(state, cell)[0]
 
+    def state_seconds(self, state: str) -> float:
+        """Estimate of what is still to be measured in a state, with reaching it; 0 where nothing is."""
+        cells = self.missing.get(state, ())
+        return sum(self.cell_seconds(state, cell) for cell in cells) + STATE_S * bool(cells)
+
     def seconds(self) -> float:
         """Estimate of all that is still to be measured, states included."""
-        cells = sum(self.cell_seconds(state, cell) for state, cells in self.missing.items() for cell in cells)
-        return cells + STATE_S * len(self.missing)
+        return sum(map(self.state_seconds, self.missing))
 
     def bytes_written(self) -> int | None:
         """Bytes that the missing cells write; None before the target was claimed."""
@@ -138,13 +154,16 @@ class Plan:
             map(str, Results(self.results.root, self.target.name, compare.study).records("").glob("*/*.json"))
         )
 
-    def notes(self) -> list[str]:
-        """What should be known before it is measured: primary comparisons that can never become significant."""
+    def notes(self, samples: int | None = None) -> list[str]:
+        """What should be known before it is measured: primary comparisons that can never become significant.
+
+        `samples`: how many each side has, where that does not follow from the study; each target is one, perhaps.
+        """
         family, short = 0, []
         for pair in self.study.headline:
             here, there = (self._samples(pair, text) for text in (pair.state, pair.against))
             family += here.rates
-            short.append((pair, here.each, there.each))
+            short.append((pair, samples or here.each, samples or there.each))
         return [
             f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
             f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
@@ -178,7 +197,7 @@ class Plan:
         todo = sum(len(cells) for cells in self.missing.values())
         written, axes = self.bytes_written(), self.study.cells
         return (
-            f"plan {self.study.name}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
+            f"plan {self.title}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
             f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
             + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
             + (
@@ -190,9 +209,10 @@ class Plan:
 
     def state_lines(self) -> list[str]:
         """A line a state with something to measure, in the order in which they are visited."""
+        of = "" if self.part is None else f" on {self.target.name}"
         return [
-            f"  {name}: {'' if name in self.unreached else 'reached before, '}{len(cells)} cells, "
-            f"about {duration(STATE_S + sum(self.cell_seconds(name, cell) for cell in cells))}"
+            f"  {name}{of}: {'' if name in self.unreached else 'reached before, '}{len(cells)} cells, "
+            f"about {duration(self.state_seconds(name))}"
             for name, cells in self.missing.items()
         ]
 
@@ -211,13 +231,10 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
     return Plan(study, target, where, claim and as_declared(claim, target.spec), study_file.parent)
 
 
-def load_plans(
-    studies: Iterable[Path], inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE
-) -> dict[str, Plan]:
-    """Plans of these studies' files, by name. Raises StudyError."""
+def check_name(inventory: Path) -> None:
+    """Raise StudyError for an inventory whose folder is not called as its target."""
     if (name := load_target(inventory).name) != inventory.name:
         raise StudyError(
             f"{inventory}/group_vars/all/target.yml: fsage_target.name is {name!r}, and a target has the name of its "
             f"inventory's folder, which is {inventory.name!r}: name one after the other"
         )
-    return {path.stem: load_plan(path, inventory, results_root, only) for path in studies}

@@ -13,7 +13,7 @@ from fsage.text.strict import unknown_key
 
 PLACES = {"results": "results", "studies": "config", "inventories": "inventories", "target": ""}
 """Where things are, by default; the `fsage` commands that jobs call take them from FSAGE_RESULTS and so on."""
-KEYS = (*PLACES, "until", "only", "batch_states", "budget", "precision")
+KEYS = (*PLACES, "lost", "until", "only", "batch_states", "budget", "precision")
 USUAL_PRECISION = MARGIN
 PRECISIONS = (0.001, 0.5)
 

@@ -112,11 +112,16 @@ def default_target() -> str:
 
 
 def target_of(studies: Iterable[Path]) -> str:
-    """The target of these studies where the command names none. Raises StudyError when they would be on several."""
+    """The target of these studies, or targets with commas, where the command names none.
+
+    Raises StudyError where they are not on the same.
+    """
     named = {path: usual_target(path) or default_target() for path in studies}
     if len(set(named.values())) > 1:
         where = ", ".join(f"{path.stem} is measured on {name}" for path, name in named.items())
-        raise StudyError(f"{where}: one run has one target; give the studies apart, or say --config target=NAME")
+        raise StudyError(
+            f"{where}: one run has one target, or one list of them; give the studies apart, or say --config target=NAME"
+        )
     return next(iter(named.values()), default_target())
 
 

@@ -11,11 +11,12 @@ import pandas as pd
 
 from fsage import dataset
 from fsage.analysis import missing, wholeness
+from fsage.analysis import targets as blocks
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure
-from fsage.report import drift, evidence, latency, layout, provenance, tables, traces
+from fsage.report import drift, evidence, latency, layout, provenance, tables, targets, traces
 from fsage.report import states as state_table
 from fsage.report.answer import NO_ANSWER, NOTHING, Answer
 from fsage.report.evidence import Evidence
@@ -123,13 +124,13 @@ def answer_lines(frame: pd.DataFrame, study: Any, planned: list[str]) -> list[st
     found = answer_of(Data(table[table["main"]], planned, table.iloc[:0], [], frame), study)
     if samples(frame).empty:
         return found.sentences
-    return [*found.sentences, *wholeness.warnings(frame), f"Taken on: {stamp(frame)}."]
+    return [*found.sentences, *blocks.warnings(frame), *wholeness.warnings(frame), f"Taken on: {stamp(frame)}."]
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:
     """Which states are not what they were to be, what the intervals are over, and which samples are kept apart."""
     mine = samples(frame)
-    return [] if mine.empty else [*wholeness.warnings(frame), basis(mine), *conditions(mine)]
+    return [] if mine.empty else [*blocks.warnings(frame), *wholeness.warnings(frame), basis(mine), *conditions(mine)]
 
 
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
@@ -142,6 +143,7 @@ def _sections(study: Any, data: Data, known: Evidence, traced: Iterable[Path]) -
     """What the recipe's view says, and what every report has."""
     headline = [state for pair in study.headline for state in (pair.state, pair.against)]
     found = [
+        targets.section(data.frame, study),
         *(section(data) for section in view_of(data.frame).sections),
         latency.section(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
         layout.section(known, data.planned, headline, data.frame),

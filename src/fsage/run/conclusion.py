@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage import dataset, report
-from fsage.analysis import agreement, truth
+import pandas as pd
+
+from fsage import dataset, recipes, report
+from fsage.analysis import agreement, targets, truth
 from fsage.plan import results
 from fsage.plan.plan import Plan
+from fsage.plan.pool import Pool
 from fsage.run import request
 from fsage.study.study import Cell, StudyError
 
 SHOWN = 10
 
 
-def conclude(plan: Plan) -> tuple[list[str], int]:
+def conclude(pool: Pool) -> tuple[list[str], int]:
     """Lines for the terminal, and the exit code: 0 only when every planned cell has a record that did not fail.
 
     Nor is it 0 where cells that were to compute the same did not, or planted values were not recovered.
@@ -25,72 +28,93 @@ def conclude(plan: Plan) -> tuple[list[str], int]:
     status: Counter[str] = Counter()
     wrong = [
         f"evidence of another plan: {path}; {request.aside(plan, state)}"
+        for plan in pool.plans
         for state in plan.states
         if (evidence := results.read(path := plan.results.state(state)))
         and not request.is_planned(plan, state, evidence.get("steps"))
     ]
     failed: list[str] = []
-    for state, cell in plan.all_cells():
+    for plan, state, cell in pool.cells():
         path = plan.results.record(state, cell.name)
+        where = f"{state} {cell.name}" + (f" on {plan.target.name}" if pool.several else "")
         try:
             found = results.read(path)
         except ValueError as error:
             found = {"status": "unreadable", "why": str(error), "params": None}
         status[found["status"] if found else "missing"] += 1
         if found is None:
-            wrong.append(f"missing: {state} {cell.name}")
+            wrong.append(f"missing: {where}")
         elif found["status"] == "unreadable":
             wrong.append(found["why"])
         elif not _is_of(plan, state, cell, found):
             wrong.append(f"taken for another plan: {path}; {request.aside(plan, state)}")
         elif found["status"] == "failed":
-            failed.append(f"failed: {state} {cell.name}: {found['why']}")
-    lines = [f"{plan.study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
-    frame = dataset.load(_paths(plan))
-    differ = agreement.disagreements(frame) + truth.failures(frame)
+            failed.append(f"failed: {where}: {found['why']}")
+    study = pool.study
+    lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
+    measured = dataset.load(pool.records())
+    differ = agreement.disagreements(measured) + truth.failures(measured)
     for several in (wrong, failed, differ):
         lines += several[:SHOWN] + ([f"… and {len(several) - SHOWN} more"] if len(several) > SHOWN else [])
     if failed:
         lines.append(
-            f"to measure just the failed ones again: fsage remeasure {plan.study.name} --failed && "
-            f"snakemake {plan.study.name}"
+            f"to measure just the failed ones again: fsage remeasure {study.name} --failed && snakemake {study.name}"
         )
-    lines += report.answer_lines(frame, plan.study, list(plan.states))
-    lines.append(f"report: {plan.results.report / 'index.html'}")
+    lines += report.answer_lines(targets.pooled(measured, study), study, _states(pool))
+    lines.append(f"report: {pool.results.report / 'index.html'}")
     return lines, 1 if wrong or failed or differ else 0
 
 
-def write_report(plan: Plan, study_file: Path) -> Path:
+def write_report(pool: Pool, study_file: Path) -> Path:
     """Make report and tables from the records; return the page."""
-    frame = dataset.load(_paths(plan))
-    return report.build(plan.study, plan.target, frame, plan.results.report, **_more(plan), config=study_file)
+    return report.build(pool.study, pool.target, _frame(pool), pool.results.report, **_more(pool), config=study_file)
 
 
-def write_figures(plan: Plan, columns: int) -> Path:
+def write_figures(pool: Pool, columns: int) -> Path:
     """Draw the report's figures as wide as so many columns of a paper; return their folder.
 
     Raises StudyError where there is nothing to draw.
     """
-    page = report.contents(plan.study, plan.target, dataset.load(_paths(plan)), **_more(plan))
+    page = report.contents(pool.study, pool.target, _frame(pool), **_more(pool))
     if not page.figures:
+        name = pool.target.name
         raise StudyError(
-            f"study {plan.study.name} on target {plan.target.name} has no figure yet, for it has no valid record in "
-            f"{plan.results.root}; `./run snakemake --config target={plan.target.name} -- {plan.study.name}` measures "
-            "it"
+            f"study {pool.study.name} on target {name} has no figure yet, for it has no valid record in "
+            f"{pool.results.root}; `./run snakemake --config target={name} -- {pool.study.name}` measures it"
         )
-    folder = plan.results.report / f"figures-{columns}-column"
+    folder = pool.results.report / f"figures-{columns}-column"
     report.draw(page.figures, page.stamp, folder, columns)
     return folder
 
 
-def _more(plan: Plan) -> dict[str, Any]:
+def _frame(pool: Pool) -> pd.DataFrame:
+    return targets.pooled(dataset.load(pool.records()), pool.study)
+
+
+def _states(pool: Pool) -> list[str]:
+    """All states that are measured, in planned order."""
+    measured = {state for plan in pool.plans for state in plan.states}
+    return [state.name for state in recipes.expand(pool.study) if state.name in measured]
+
+
+def _more(pool: Pool) -> dict[str, Any]:
     """What a report shows beside the records."""
+    study, cells = pool.study, list(pool.cells())
+    on: Counter[str] = Counter(state for plan in pool.plans for state in plan.states)
+    beside = targets.pooled(dataset.load(map(Path, pool.compared_records())), study) if study.compare else None
+    states: dict[str, Path] = {}
+    for plan in pool.plans:
+        for name in plan.states:
+            states.setdefault(name, plan.results.state(name))
     return {
-        "plan_cells": plan.all_cells(),
-        "states": {name: plan.results.state(name) for name in plan.states},
-        "claim": plan.claim,
-        "comparison": dataset.load(map(Path, plan.compared_records())) if plan.study.compare else None,
-        "traced": [plan.results.record(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "traced"],
+        "plan_cells": [
+            (state, cell._replace(name=f"{cell.name} on {plan.target.name}") if on[state] > 1 else cell)
+            for plan, state, cell in cells
+        ],
+        "states": {name: states[name] for name in _states(pool)},
+        "claim": pool.plans[0].claim,
+        "comparison": beside,
+        "traced": [plan.results.record(state, cell.name) for plan, state, cell in cells if cell.kind == "traced"],
     }
 
 
@@ -101,7 +125,3 @@ def _is_of(plan: Plan, state: str, cell: Cell, found: Mapping[str, Any]) -> bool
         and found["nominal"] == plan.states[state].nominal
         and request.is_planned(plan, state, found["layout"].get("steps"))
     )
-
-
-def _paths(plan: Plan) -> list[Path]:
-    return [plan.results.record(state, cell.name) for state, cell in plan.all_cells()]

@@ -27,7 +27,7 @@ def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> 
     file = _request(plan, state, f"establish_{state}", [])
     plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
     play(playbooks, inventory, plan.results.log(f"establish_{state}"), Progress(plan, state), fsage_request=file)
-    _say(f"{plan.study.name}: state {state} reached in {time.monotonic() - began:.0f} s")
+    _say(f"{plan.title}: state {state} reached in {time.monotonic() - began:.0f} s")
 
 
 def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> None:

@@ -48,7 +48,7 @@ class Progress:
     def _line(self, done: int) -> str:
         before = self.total - sum(len(cells) for cells in self.missing.values())
         return (
-            f"{self.plan.study.name}: {before + done} of {self.total} cells, state {self.state}: "
+            f"{self.plan.title}: {before + done} of {self.total} cells, state {self.state}: "
             f"{done} of {self.here}; {self._left()}"
         )
 
@@ -56,7 +56,7 @@ class Progress:
         """The same where the cells are on another machine."""
         before = self.total - sum(len(cells) for cells in self.missing.values())
         return (
-            f"{self.plan.study.name}: {before} of {self.total} cells are home, state {self.state}: {self.here} to come "
+            f"{self.plan.title}: {before} of {self.total} cells are home, state {self.state}: {self.here} to come "
             f"when the visit ends; {self._left()}"
         )
 

@@ -1,7 +1,8 @@
 """Runs of Snakemake in one folder: who each is, what it has still to measure, and which of them have gone.
 
 A run notes once, before its first job, in one file: who it is (`holder`), to what it narrows its studies (`only`),
-when its window closes (`until`), and what was missing: a job that parses the Snakefile again must see the same DAG.
+when its window closes (`until`), which states each of its targets has (`parts`), and what was missing: a job that
+parses the Snakefile again must see the same DAG.
 Jobs find the file by an environment variable. It is also their licence. A run that was killed leaves it, and its jobs
 on a cluster go on or still wait; the next run in this folder takes the target over, takes the note away, and those jobs
 can do nothing any more.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +21,9 @@ from typing import Any
 from fsage.agent.declared.hosts import Holder
 from fsage.agent.targets.lease import machine, start_of
 from fsage.plan import results
+from fsage.plan.dealing import Parts
 from fsage.plan.plan import Plan
+from fsage.plan.pool import Pool
 from fsage.plan.results import Results
 
 NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belongs to
@@ -41,6 +45,9 @@ class Run:
 
     holder: Holder | None = None
     only: dict[str, Any] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+    parts: dict[str, Parts] = field(default_factory=dict)
+    """Study -> target -> its states, where a run has several targets."""
     until: datetime | None = None
     precision: float | None = None
     """Where only what says most is measured (fsage.run.adaptive): 0.03 is ±3%."""
@@ -57,7 +64,7 @@ def current() -> Run:
     noted = _noted(Path(os.environ[NOTE]))
     until = noted["until"]
     ends = datetime.fromisoformat(until) if until else None
-    return Run(noted["holder"], noted["only"], ends, noted["precision"])
+    return Run(noted["holder"], noted["only"], tuple(noted["lost"]), noted["parts"], ends, noted["precision"])
 
 
 def _noted(path: Path) -> dict[str, Any]:
@@ -80,38 +87,47 @@ def identity(command: str) -> Holder:
     }
 
 
-def note(plans: dict[str, Plan], run: Run, folder: Path) -> Path:
+def note(pools: Mapping[str, Pool], run: Run, folder: Path) -> Path:
     """Note a run and what is missing now; return the file."""
     assert run.holder
     path = folder / f"{run.holder['run']}.json"
-    missing = {
-        name: {state: [cell.name for cell in cells] for state, cells in plan.missing.items()}
-        for name, plan in plans.items()
-    }
-    unreached = {name: sorted(plan.unreached) for name, plan in plans.items()}
-    until = run.until.isoformat() if run.until else None
     noted = {
         "holder": run.holder,
         "only": run.only,
-        "until": until,
+        "lost": run.lost,
+        "parts": {
+            study: {plan.target.name: list(plan.states) for plan in pool.plans}
+            for study, pool in pools.items()
+            if pool.several
+        },
+        "until": run.until.isoformat() if run.until else None,
         "precision": run.precision,
-        "missing": missing,
-        "unreached": unreached,
+        "missing": _of_plans(
+            pools, lambda plan: {state: [cell.name for cell in cells] for state, cells in plan.missing.items()}
+        ),
+        "unreached": _of_plans(pools, lambda plan: sorted(plan.unreached)),
     }
     results.write(path, noted)
     return path
 
 
-def as_noted(plans: dict[str, Plan], path: Path) -> dict[str, Plan]:
+def _of_plans(pools: Mapping[str, Pool], found: Callable[[Plan], Any]) -> dict[str, dict[str, Any]]:
+    """By study and target."""
+    return {study: {plan.target.name: found(plan) for plan in pool.plans} for study, pool in pools.items()}
+
+
+def as_noted(pools: dict[str, Pool], path: Path) -> dict[str, Pool]:
     """The plans with what was missing when `path` was written, whatever has come about since. Raises Superseded."""
     noted = _noted(path)
-    for name, plan in plans.items():
-        vars(plan)["missing"] = {
-            state: tuple(cell for cell in plan.cells[state] if cell.name in set(names))
-            for state, names in noted["missing"].get(name, {}).items()
-        }
-        vars(plan)["unreached"] = set(noted["unreached"].get(name, ()))
-    return plans
+    for study, pool in pools.items():
+        for plan in pool.plans:
+            missing = noted["missing"].get(study, {}).get(plan.target.name, {})
+            vars(plan)["missing"] = {
+                state: tuple(cell for cell in plan.cells[state] if cell.name in set(names))
+                for state, names in missing.items()
+            }
+            vars(plan)["unreached"] = set(noted["unreached"].get(study, {}).get(plan.target.name, ()))
+    return pools
 
 
 def check() -> None:
@@ -135,7 +151,7 @@ def gone() -> dict[str, Path]:
     return found
 
 
-def supersede(killed: dict[str, Path], root: Path, target: str) -> None:
+def supersede(killed: dict[str, Path], root: Path) -> None:
     """Take the licence from the jobs of killed runs.
 
     What they handed over since this run noted what is missing goes back into the store: Snakemake deletes what a
@@ -144,11 +160,16 @@ def supersede(killed: dict[str, Path], root: Path, target: str) -> None:
     for path in killed.values():
         path.unlink(missing_ok=True)
     noted = results.read(Path(os.environ[NOTE]))["missing"] if killed else {}
-    for study, states in noted.items():
-        where = Results(root, target, study)
-        for state, cells in states.items():
-            for cell in cells:
-                record, stored = results.read(where.record(state, cell)), where.pending(state, cell)
-                if record and not stored.exists():
-                    stored.parent.mkdir(parents=True, exist_ok=True)
-                    os.link(root / record["raw"]["path"], stored)
+    for study, of_targets in noted.items():
+        for target, states in of_targets.items():
+            where = Results(root, target, study)
+            for state, cells in states.items():
+                for cell in cells:
+                    _put_back(where, state, cell)
+
+
+def _put_back(where: Results, state: str, cell: str) -> None:
+    record, stored = results.read(where.record(state, cell)), where.pending(state, cell)
+    if record and not stored.exists():
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        os.link(where.root / record["raw"]["path"], stored)

@@ -36,9 +36,11 @@ from fsage.text.strict import (
     refuse,
     show,
     unknown_key,
+    unknown_value,
 )
 
 NAME = r"^[a-z][a-z0-9_]{0,31}$"
+TARGETS = r"^[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,63}$"
 MOST_STATES = 10_000
 MOST_ENTRIES = 100
 """Of a list that each cell or state is held against."""
@@ -61,6 +63,26 @@ class Headline(Strict):
         """Whether a cell of these parameters is compared in this rate."""
         meant = all(params.get(key) == level for key, level in self.at.items())
         return meant and (not self.measures or measure in self.measures)
+
+
+class Bind(Strict):
+    """Targets that stand for the levels of an axis of the states, one each: four servers with a preallocation each."""
+
+    bind: str = Field(description="an axis of the states, whose levels the targets are given in turn")
+
+
+SHARE, REPEAT = "share", "repeat"
+
+
+def _read_targets(block: Any) -> Any:
+    if block in (SHARE, REPEAT):
+        return block
+    if not isinstance(block, dict):
+        raise ValueError(unknown_value(block, [SHARE, REPEAT, "{bind: AXIS}"]))
+    try:
+        return Bind.model_validate(block)
+    except ValidationError as error:
+        refuse(problems_of(error, Bind))
 
 
 @dataclass(frozen=True)
@@ -128,8 +150,16 @@ class Study(Strict):
     name: Annotated[str, Field(pattern=NAME, description="as the file is called; names results too")]
     title: str
     question: str
-    target: Annotated[str, Field(pattern=NAME)] | None = Field(
-        None, description="inventories/<target>, where the command names none; null: this machine's"
+    target: Annotated[str, Field(pattern=TARGETS)] | None = Field(
+        None,
+        description="inventories/<target>, or several with commas, where the command names none; null: this machine's",
+    )
+    targets: Annotated[Any, PlainValidator(_read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)] = (
+        Field(
+            REPEAT,
+            description="what several targets are for: share: each measures a part of the states, and all of them "
+            "those that the headline compares; repeat: each measures all; bind: each measures levels of an axis",
+        )
     )
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
@@ -203,6 +233,7 @@ class Study(Strict):
                 with noting(problems, "headline", index, key):
                     _find(getattr(line, key), names)
             problems += [Problem(("headline", index), text) for text in self._misses(line)]
+        problems += self._cannot_be_dealt()
         named = [("traces", self.traces.states)] if self.traces else []
         for block, places in (*named, *((f"also[{number}]", one.states) for number, one in enumerate(self.also))):
             for index, name in enumerate(places):
@@ -213,6 +244,17 @@ class Study(Strict):
         if problems:
             refuse(problems)
         return self
+
+    def _cannot_be_dealt(self) -> list[Problem]:
+        """Why several targets could not be what `targets` says."""
+        if isinstance(self.targets, Bind):
+            axes = list(recipes.expand(self)[0].axes)
+            if self.targets.bind not in axes:
+                return [Problem(("targets", "bind"), unknown_value(self.targets.bind, axes))]
+        if self.targets == SHARE and not self.headline:
+            why = "targets that share states all measure those that 'headline' compares, and it is empty"
+            return [Problem(("targets",), why)]
+        return []
 
     def _misses(self, line: Headline) -> list[str]:
         """What a primary comparison names that no cell has."""
@@ -318,7 +360,7 @@ def _typed(value: Any) -> Any:
 
 
 def usual_target(path: Path) -> str | None:
-    """The target that a study names, read without the rest of it; None for what is no study."""
+    """The target that a study names, or several with commas, read without the rest of it; None for what is no study."""
     try:
         block = _read_study(path)
     except StudyError:

@@ -1,0 +1,165 @@
+"""A study on one target or on several: a plan for each, of the part that is measured there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fsage.plan.alike import refuse_same, unlike
+from fsage.plan.dealing import Parts, deal
+from fsage.plan.plan import WHOLE, Plan, check_name, load_plan
+from fsage.plan.results import Results
+from fsage.plan.target import Target
+from fsage.study.study import REPEAT, SHARE, Bind, Cell, Study, StudyError
+from fsage.text.numbers import duration
+
+MOST_TARGETS = 64
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Plans of one study, one a target, in the order in which the targets were named."""
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def study(self) -> Study:
+        """What is measured."""
+        return self.plans[0].study
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one target."""
+        return len(self.plans) > 1
+
+    @property
+    def targets(self) -> list[str]:
+        """Their names."""
+        return [plan.target.name for plan in self.plans]
+
+    @property
+    def name(self) -> str:
+        """What results of all together are called: 'ssu1+ssu2', of many their number and a digest."""
+        joined = "+".join(self.targets)
+        digest = hashlib.sha256(joined.encode()).hexdigest()[:8]
+        return joined if len(joined) <= LONGEST_NAME else f"{len(self.plans)}-targets-{digest}"
+
+    @property
+    def target(self) -> Target:
+        """The target, or what all have in common under the names of all."""
+        first = self.plans[0].target
+        return first.model_copy(update={"name": ",".join(self.targets)}) if self.several else first
+
+    @property
+    def results(self) -> Results:
+        """Where what is made of all together lies: the report."""
+        return Results(self.plans[0].results.root, self.name, self.study.name)
+
+    def cells(self) -> Iterator[tuple[Plan, str, Cell]]:
+        """(plan, state, cell) of everything."""
+        return ((plan, state, cell) for plan in self.plans for state, cell in plan.all_cells())
+
+    def records(self) -> list[Path]:
+        """The records of all planned cells, whether they are there or not."""
+        return [plan.results.record(state, cell.name) for plan, state, cell in self.cells()]
+
+    def check_state(self, name: str) -> None:
+        """Raise StudyError for a state that the study has not."""
+        next((plan for plan in self.plans if name in plan.states), self.plans[0]).check_state(name)
+
+    def check_cell(self, name: str) -> None:
+        """Raise StudyError for a cell that no state of the study has."""
+        self.plans[0].check_cell(name)
+
+    def compared_records(self, wildcards: object = None) -> list[str]:
+        """Records of another study that the report sets beside."""
+        return [path for plan in self.plans for path in plan.compared_records()]
+
+    def lines(self, states: bool = False) -> list[str]:
+        """The plan for people: a line a target, with `states` one a state, notes, and of several what they come to."""
+        said = [plan.line() for plan in self.plans]
+        over = len(self.plans) if self.several and self.study.targets == REPEAT else None
+        said += dict.fromkeys(note for plan in self.plans for note in plan.notes(over))
+        if self.several:
+            todo = [sum(map(len, plan.missing.values())) for plan in self.plans]
+            longest = max(plan.seconds() for plan in self.plans)
+            said.append(
+                f"together {self.study.name}: {len(self.plans)} targets, {_how(self.study)}; {sum(todo)} cells to "
+                f"measure, about {duration(longest)} where all go on at once"
+            )
+            said += [f"note {self.study.name}: the targets differ: {one}" for one in unlike(self.plans)]
+        for plan in self.plans if states else ():
+            said += plan.state_lines()
+        return said
+
+
+def _how(study: Study) -> str:
+    if isinstance(study.targets, Bind):
+        return f"each a level of {study.targets.bind}"
+    return "which share the states" if study.targets == SHARE else "each measures all"
+
+
+def names_of(text: str) -> list[str]:
+    """'ssu1,ssu2' -> both names. Raises StudyError for none, and for one that stands there twice."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise StudyError(f"target: {text!r} has an empty name; write target=ssu1,ssu2")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise StudyError(f"target: {text!r} names {twice[0]} twice")
+    if len(names) > MOST_TARGETS:
+        raise StudyError(f"target: {len(names)} targets; allowed are {MOST_TARGETS} at most")
+    return names
+
+
+def load_pool(
+    study_file: Path,
+    inventories: Sequence[Path],
+    results_root: Path,
+    only: Mapping[str, Any] = WHOLE,
+    lost: Collection[str] = (),
+    parts: Parts | None = None,
+) -> Pool:
+    """Lay out a study on the targets of these inventories. Raises StudyError.
+
+    `lost`: names of targets on which nothing more is measured. `parts`: of each target, as a run has dealt them; None:
+    they are dealt now.
+    """
+    plans = {path.name: load_plan(study_file, path, results_root, only) for path in inventories}
+    if len(plans) == 1:
+        return Pool(tuple(plans.values()))
+    study = next(iter(plans.values())).study
+    refuse_same(list(plans.values()))
+    if study.targets == SHARE and (differing := unlike(list(plans.values()))):
+        raise StudyError(
+            f"study {study.name}: targets that share states are to be alike, and these are not: "
+            + "; ".join(differing)
+            + ". Give each a run of its own, or let the study say `targets: repeat`"
+        )
+    parts = parts or deal(plans, lost)
+    return Pool(tuple(replace(plan, part=parts[name], lost=name in lost) for name, plan in plans.items()))
+
+
+def load_pools(
+    studies: Iterable[Path],
+    inventories: Sequence[Path],
+    results_root: Path,
+    only: Mapping[str, Any] = WHOLE,
+    lost: Collection[str] = (),
+    parts: Mapping[str, Parts] | None = None,
+) -> dict[str, Pool]:
+    """Studies' files on these targets, by name of the study. Raises StudyError."""
+    for inventory in inventories:
+        check_name(inventory)
+    if strange := [name for name in lost if name not in {path.name for path in inventories}]:
+        raise StudyError(
+            f"lost: {strange[0]!r} is none of the targets that this run has: "
+            f"{', '.join(path.name for path in inventories)}"
+        )
+    return {
+        path.stem: load_pool(path, inventories, results_root, only, lost, (parts or {}).get(path.stem))
+        for path in studies
+    }

@@ -1,0 +1,74 @@
+"""What targets of a run have in common: hosts, and parts that were declared. Measured at once they would be slower.
+
+Each part is a resource of Snakemake. Measuring takes all of it, so that those who share it take turns; or, where a
+device model bounds what a target takes of its own machine, and what the machine's disk gives was measured, its share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.study.study import StudyError, read_yaml
+from fsage.text.strict import show
+
+WHOLE = 1000
+HEADROOM = 0.8
+"""Of what a disk gives: where all of it is taken, requests wait for each other."""
+DECLARED = "fsage_target_shares"
+HERE = "this machine"
+
+
+def shared(inventories: Sequence[Path]) -> dict[str, set[str]]:
+    """Return, by target, the parts that another target of the run has too. Raises StudyError."""
+    if len(inventories) < 2:
+        return {path.name: set() for path in inventories}
+    parts = {path.name: hosts(path) | declared(path) for path in inventories}
+    counts = Counter(part for found in parts.values() for part in found)
+    return {name: {part for part in found if counts[part] > 1} for name, found in parts.items()}
+
+
+def hosts(inventory: Path) -> set[str]:
+    """Return the hosts of an inventory by the address at which they are reached; this machine is one of them."""
+    from ansible.inventory.manager import InventoryManager  # half a second, which only several targets pay
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.vars.manager import VariableManager
+
+    loader = DataLoader()
+    known = InventoryManager(loader=loader, sources=[str(inventory)])
+    variables = VariableManager(loader=loader, inventory=known)
+    found = set()
+    for host in known.get_hosts():
+        of_host = variables.get_vars(host=host, include_hostvars=False)
+        local = of_host.get("ansible_connection") == "local"
+        found.add(HERE if local else str(of_host.get("ansible_host", host.name)))
+    return found
+
+
+def declared(inventory: Path) -> set[str]:
+    """Return the parts that a target's declaration names: a switch, a rack of disks. Raises StudyError."""
+    path = inventory / "group_vars" / "all" / "target.yml"
+    names = (read_yaml(path) or {}).get(DECLARED, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise StudyError(f"{path}: {DECLARED}: {show(names)} is not a list of names, such as [switch-3]")
+    return {f"{name} (declared)" for name in names}
+
+
+def resource(part: str) -> str:
+    """Return what Snakemake calls a part."""
+    return f"shared_{hashlib.sha256(part.encode()).hexdigest()[:12]}"
+
+
+def takes(part: str, claim: Mapping[str, Any] | None) -> int:
+    """Return how much of a part, of WHOLE, measuring on a claimed target takes."""
+    calibration = (claim or {}).get("calibration") or {}
+    backing = {way: calibration.get(f"backing_{way}_mib_s") for way in ("write", "read")}
+    model = (claim or {}).get("device_model") or {}
+    if part != HERE or not model or model.get("why_none") or not all(backing.values()):
+        return WHOLE
+    share = max(calibration[f"{way}_mib_s"] / rate for way, rate in backing.items())
+    return min(WHOLE, math.ceil(WHOLE * share / HEADROOM))

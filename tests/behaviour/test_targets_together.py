@@ -1,0 +1,95 @@
+"""Several real targets in one run: each its share and never two at once, one report, a killed run, a lost target."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import MEASURE, Project, kill_group
+
+from fsage.agent.targets import lease
+
+pytestmark = pytest.mark.root
+COMMON = {"30.00@8M", "60.00@8M"}
+LEAST_S = 60
+
+
+class Both:
+    """A project with two targets that share its study."""
+
+    def __init__(self, project: Project, other: dict[str, Any]) -> None:
+        self.project, self.names = project, (project.spec["name"], other["name"])
+        project.declare(other)
+        project.write_study(targets="share")
+        self.target = f"target={','.join(self.names)}"
+
+    def records(self, name: str) -> dict[str, dict[str, Any]]:
+        """state/cell -> record on one target."""
+        folder = self.project.root / "results/records" / name / "small"
+        return {str(path.relative_to(folder))[:-5]: json.loads(path.read_text()) for path in folder.glob("*/*.json")}
+
+    def states(self, name: str) -> set[str]:
+        return {path.partition("/")[0] for path in self.records(name)}
+
+    def leases(self) -> list[Path]:
+        """Those that are held."""
+        home = Path(self.project.spec["home"])
+        return [home / name / lease.NOTE for name in self.names if (home / name / lease.NOTE).exists()]
+
+
+@pytest.fixture
+def both(project: Project, other_target: dict[str, Any]) -> Iterator[Both]:
+    yield Both(project, other_target)
+
+
+def test_each_measures_its_share_and_never_both_at_once(both: Both) -> None:
+    ran = both.project.run("snakemake", "--config", both.target, "--", "small")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    first, second = both.names
+    assert both.states(first) & both.states(second) == COMMON
+    assert both.states(first) | both.states(second) == COMMON | {"30.50@8M", "60.50@8M"}
+    assert len(both.states(first)) == len(both.states(second)) == 3
+    taken = sorted((one["began"], one["ended"], name) for name in both.names for one in both.records(name).values())
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(taken)), "they share a disk"
+    report = both.project.root / f"results/report/{first}+{second}/small/index.html"
+    assert "The targets share the states" in report.read_text()
+    assert f"{report.relative_to(both.project.root)}" in ran.stdout
+    assert both.leases() == []
+    again = both.project.run("snakemake", "--config", both.target, "--", "small")
+    assert again.returncode == 0 and again.stdout.count(", 0 cells to measure, ") == 2
+
+
+def test_the_others_go_on_without_a_lost_target_after_a_kill(both: Both) -> None:
+    first, second = both.names
+    started = both.project.start("snakemake", "--config", both.target, *MEASURE)
+    deadline = time.monotonic() + LEAST_S
+    while not both.records(second) and started.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    kill_group(started)
+    kept = both.records(second)
+    assert kept, (both.project.root / "started.log").read_text()
+    assert len(both.leases()) == 2
+    ran = both.project.run("snakemake", "--config", both.target, f"lost={second}", *MEASURE)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert both.states(first) == COMMON | {"30.50@8M", "60.50@8M"}
+    assert both.records(second) == kept, "what was measured there is as it was"
+    assert not (Path(both.project.spec["home"]) / first / lease.NOTE).exists()
+
+
+def test_where_one_target_is_held_none_is_taken(both: Both) -> None:
+    first, second = both.names
+    claimed = both.project.run("snakemake", "--config", both.target, "--until", f"claim_{first}", f"claim_{second}")
+    assert claimed.returncode == 0, claimed.stdout + claimed.stderr
+    me = {"run": "another", "host": "far", "machine": "far", "pid": 1, "pid_start": 1, "command": "c", "since": "s"}
+    home = Path(both.project.spec["home"]) / second
+    lease.take(home, {"holder": me})  # type: ignore[typeddict-item]
+    ran = both.project.run("snakemake", "--config", both.target, *MEASURE)
+    assert ran.returncode != 0
+    assert f"target {second} is held by run another" in ran.stdout + ran.stderr
+    assert both.leases() == [home / lease.NOTE] and not both.records(first)
+    lease.drop(home, {"holder": me})  # type: ignore[typeddict-item]

@@ -1,0 +1,284 @@
+"""Several targets in one study: who measures what, what is refused, what is never measured at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sent import CLAIM
+
+from fsage.plan import results
+from fsage.plan.dealing import common_states
+from fsage.plan.pool import MOST_TARGETS, Pool, load_pools, names_of
+from fsage.run import runs, sharing
+from fsage.study.study import StudyError
+
+STUDY: dict[str, Any] = {
+    "name": "tiny",
+    "title": "t",
+    "question": "q",
+    "targets": "share",
+    "states": {"recipe": "paf", "capacity": [20, 40, 60, 80], "fragmentation": [0, 20, 40, 50], "file_size": ["8M"]},
+    "cells": {"workload": "sequential", "transfer_size": ["4M"], "iterations": 5},
+    "headline": [{"label": "fragmentation", "state": "80.50", "against": "40.00"}],
+}
+COMMON = ["40.00@8M", "80.50@8M"]
+
+
+class Site:
+    """Inventories and results in a folder of their own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.study()
+
+    def study(self, **changes: Any) -> None:
+        (self.root / "config").mkdir(exist_ok=True)
+        (self.root / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, **changes}))
+
+    def target(self, name: str, claim: dict[str, Any] | None = None, host: str = "", **declared: Any) -> None:
+        """Declare a target, claimed where `claim` says how it differs from others."""
+        folder = self.root / "inventories" / name / "group_vars" / "all"
+        folder.mkdir(parents=True, exist_ok=True)
+        shares = declared.pop("shares", None)
+        block = {"fsage_target": {"name": name, "kind": "loop", **declared}}
+        (folder / "target.yml").write_text(yaml.safe_dump(block | ({"fsage_target_shares": shares} if shares else {})))
+        of_host = {} if host else {"ansible_connection": "local"}
+        hosts = {"all": {"children": {"clients": {"hosts": {host or "localhost": of_host}}}}}
+        (folder.parents[1] / "hosts.yml").write_text(yaml.safe_dump(hosts))
+        if claim is not None:
+            whole = {**CLAIM, "capacity_bytes": 1 << 34, "kernel": "6.18.0", **claim}
+            results.write(self.root / f"results/targets/{name}.json", whole)
+
+    def pool(self, *names: str, lost: tuple[str, ...] = ()) -> Pool:
+        """The study on these targets."""
+        folders = [self.root / "inventories" / name for name in names]
+        return load_pools([self.root / "config/tiny.yaml"], folders, self.root / "results", lost=lost)["tiny"]
+
+    def measured(self, pool: Pool, target: str, states: list[str], cells: int = 100) -> None:
+        """Let there be records of the first `cells` cells of some states of a target."""
+        plan = next(plan for plan in pool.plans if plan.target.name == target)
+        for state in states:
+            for cell in plan.cells[state][:cells]:
+                results.write(plan.results.record(state, cell.name), {})
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = Site(tmp_path)
+    for name in ("a", "b", "c", "d"):
+        made.target(name)
+    return made
+
+
+def parts(pool: Pool) -> dict[str, list[str]]:
+    return {plan.target.name: list(plan.states) for plan in pool.plans}
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]])
+def test_a_share_is_the_common_states_and_a_run_of_the_others(site, names):
+    pool = site.pool(*names)
+    found = parts(pool)
+    whole = list(site.pool("a").plans[0].states)
+    assert common_states(pool.study, whole) == COMMON
+    assert all(set(COMMON) <= set(part) for part in found.values())
+    others = [state for part in found.values() for state in part if state not in COMMON]
+    assert sorted(others) == sorted(set(whole) - set(COMMON)), "each of the others once"
+    lengths = [len(part) for part in found.values()]
+    assert max(lengths) - min(lengths) <= 1, "equally long"
+    assert all(part == [state for state in whole if state in part] for part in found.values()), "in planned order"
+
+
+def test_what_was_begun_stays_and_what_is_left_is_dealt_anew(site):
+    first = site.pool("a", "b")
+    mine = [state for state in parts(first)["b"] if state not in COMMON]
+    site.measured(first, "b", mine[:1], cells=2)  # half a state
+    site.measured(first, "b", mine[1:2])  # a whole one
+    pool = site.pool("a", "b", "c")
+    after = parts(pool)
+    assert set(mine[:2]) <= set(after["b"]) and not set(mine[:2]) & {*after["a"], *after["c"]}
+    left_s = [plan.seconds() for plan in pool.plans]
+    assert max(left_s) - min(left_s) <= site.pool("a").plans[0].state_seconds("20.00@8M")
+
+
+def test_the_others_take_over_what_a_lost_target_has_left(site):
+    first = site.pool("a", "b")
+    mine = [state for state in parts(first)["b"] if state not in COMMON]
+    site.measured(first, "b", [*COMMON, mine[0]])
+    site.measured(first, "b", mine[1:2], cells=2)
+    after = site.pool("a", "b", lost=("b",))
+    assert parts(after)["b"] == [state for state in first.plans[1].states if state in (*COMMON, mine[0])]
+    assert set(mine[1:]) <= set(parts(after)["a"]), "what is not whole is measured anew"
+    assert not after.plans[1].missing and not after.plans[1].unreached
+
+
+def test_a_lost_target_of_which_nobody_knows_how_it_compares_counts_for_nothing(site):
+    first = site.pool("a", "b")
+    mine = [state for state in parts(first)["b"] if state not in COMMON]
+    site.measured(first, "b", [COMMON[0], mine[0]])
+    assert parts(site.pool("a", "b", lost=("b",))) == {"a": list(site.pool("a").plans[0].states), "b": []}
+
+
+def test_an_axis_is_bound_to_targets(site):
+    site.study(targets={"bind": "capacity"}, headline=[])
+    assert [{state[:2] for state in part} for part in parts(site.pool("a", "b", "c", "d")).values()] == [
+        {"20"},
+        {"40"},
+        {"60"},
+        {"80"},
+    ]
+    assert {state[:2] for state in parts(site.pool("a", "b"))["a"]} == {"20", "60"}
+    site.target("e")
+    with pytest.raises(StudyError, match="a level of capacity: it has 4 levels, and 5 targets were named"):
+        site.pool("a", "b", "c", "d", "e")
+
+
+def test_each_measures_all(site):
+    site.study(targets="repeat")
+    pool = site.pool("a", "b")
+    assert parts(pool)["a"] == parts(pool)["b"] == list(site.pool("a").plans[0].states)
+    said = "\n".join(pool.lines())
+    assert "together tiny: 2 targets, each measures all; 160 cells to measure, about " in said
+    assert "compares 2 samples with 2: its p is never below 0.33" in said, "a target is a sample"
+
+
+@pytest.mark.parametrize(
+    ("claim", "declared", "why"),
+    [
+        ({}, {"filesystem": "xfs"}, "filesystem: ext4 on a, xfs on b"),
+        ({"kernel": "6.19.1"}, {}, "kernel: 6.18.0 on a, 6.19.1 on b"),
+        ({"capacity_bytes": 1 << 33}, {}, "capacity: 16 GiB on a, 8 GiB on b"),
+        ({"amount_mib": 128}, {}, "amount mib: 64 on a, 128 on b"),
+    ],
+)
+def test_unlike_targets_do_not_share(site, claim, declared, why):
+    site.target("a", {})
+    site.target("b", claim, **declared)
+    with pytest.raises(StudyError, match=f"are to be alike, and these are not: {why}"):
+        site.pool("a", "b")
+    site.study(targets="repeat")
+    assert f"note tiny: the targets differ: {why}" in site.pool("a", "b").lines()
+
+
+def test_capacities_that_hardly_differ_are_alike(site):
+    site.target("a", {"capacity_bytes": 1 << 34})
+    site.target("b", {"capacity_bytes": (1 << 34) - (1 << 20)})
+    assert len(site.pool("a", "b").plans) == 2
+
+
+def test_one_target_under_two_names_is_refused(site):
+    store = {"mount": "/m", "image_id": {"dev": 7, "ino": 8, "bytes": 9}, "uuids": ["u"]}
+    for name in "ab":
+        site.target(name, {"machine": "m", "stores": [store]})
+    with pytest.raises(StudyError, match="targets a and b are two names of one: both have"):
+        site.pool("a", "b")
+    with pytest.raises(StudyError, match="names a twice"):
+        names_of("a,b,a")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("a,,b", "empty name"), ("", "empty name"), (",".join(f"t{n}" for n in range(MOST_TARGETS + 1)), "65 targets")],
+)
+def test_a_list_of_targets_that_is_none(text, why):
+    with pytest.raises(StudyError, match=why):
+        names_of(text)
+
+
+def test_lost_targets_that_cannot_be(site):
+    with pytest.raises(StudyError, match="lost: 'c' is none of the targets that this run has: a, b"):
+        site.pool("a", "b", lost=("c",))
+    with pytest.raises(StudyError, match="no target is left: a, b are all said to be lost"):
+        site.pool("a", "b", lost=("a", "b"))
+
+
+def test_a_study_that_targets_cannot_share_or_be_bound_by(refused):
+    assert "targets: targets that share states all measure those that 'headline' compares" in refused(
+        {**STUDY, "name": "small", "headline": []}
+    )
+    assert "targets.bind: 'capacty' is not allowed; did you mean 'capacity'?" in refused(
+        {**STUDY, "name": "small", "targets": {"bind": "capacty"}}
+    )
+    assert "targets: 'shared' is not allowed; did you mean 'share'?" in refused(
+        {**STUDY, "name": "small", "targets": "shared"}
+    )
+
+
+def test_the_note_of_a_run_deals_once(site, monkeypatch, tmp_path):
+    pool = site.pool("a", "b")
+    run = runs.Run(runs.identity("snakemake tiny"), lost=("b",))
+    noted = runs.note({"tiny": pool}, run, tmp_path / "notes")
+    monkeypatch.setenv(runs.NOTE, str(noted))
+    assert {name: list(part) for name, part in runs.current().parts["tiny"].items()} == parts(pool)
+    assert runs.current().lost == ("b",)
+    site.measured(pool, "a", ["20.00@8M"])
+    again = load_pools(
+        [site.root / "config/tiny.yaml"],
+        [site.root / "inventories/a", site.root / "inventories/b"],
+        site.root / "results",
+        parts=runs.current().parts,
+    )
+    assert parts(again["tiny"]) == parts(pool)
+    assert len(runs.as_noted(again, noted)["tiny"].plans[0].missing["20.00@8M"]) == 5
+
+
+def test_what_targets_have_in_common(site):
+    folder = site.root / "inventories"
+    site.target("far", host="oss[1:2].site", shares=["switch-3"])
+    site.target("near", host="oss2.site")
+    site.target("other", host="oss9.site", shares=["switch-3"])
+    names = ("a", "b", "far", "near", "other")
+    found = sharing.shared([folder / name for name in names])
+    assert found == {
+        "a": {sharing.HERE},
+        "b": {sharing.HERE},
+        "far": {"oss2.site", "switch-3 (declared)"},
+        "near": {"oss2.site"},
+        "other": {"switch-3 (declared)"},
+    }
+    assert sharing.shared([folder / "a"]) == {"a": set()}, "alone on its machine"
+    site.target("far", host="x", shares="switch-3")
+    with pytest.raises(StudyError, match="fsage_target_shares: 'switch-3' is not a list of names"):
+        sharing.shared([folder / "a", folder / "far"])
+
+
+@pytest.mark.parametrize(
+    ("model", "calibration", "part", "takes"),
+    [
+        ({"kind": "iocost"}, {"backing_write_mib_s": 2000.0, "backing_read_mib_s": 1000.0}, sharing.HERE, 400),
+        ({"kind": "iocost"}, {"backing_write_mib_s": 2000.0, "backing_read_mib_s": 100.0}, sharing.HERE, sharing.WHOLE),
+        (
+            {"kind": "iocost", "why_none": "no"},
+            {"backing_write_mib_s": 2e3, "backing_read_mib_s": 1e3},
+            sharing.HERE,
+            1000,
+        ),
+        ({"kind": "iocost"}, {}, sharing.HERE, sharing.WHOLE),
+        ({}, {"backing_write_mib_s": 2000.0, "backing_read_mib_s": 1000.0}, sharing.HERE, sharing.WHOLE),
+        (
+            {"kind": "iocost"},
+            {"backing_write_mib_s": 2e3, "backing_read_mib_s": 1e3},
+            "switch (declared)",
+            sharing.WHOLE,
+        ),
+    ],
+)
+def test_only_what_a_model_bounds_leaves_room_for_others(model, calibration, part, takes):
+    rates = {"write_mib_s": 320.0, "read_mib_s": 320.0, **calibration}
+    assert sharing.takes(part, {"device_model": model, "calibration": rates}) == takes
+    assert sharing.takes(part, None) == sharing.WHOLE, "not claimed yet"
+    json.dumps(takes)
+
+
+def test_a_name_for_many():
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.target = type("T", (), {"name": name})
+
+    few = Pool(tuple(map(Named, ("ssu1", "ssu2"))))  # type: ignore[arg-type]
+    many = Pool(tuple(Named(f"target{number}") for number in range(40)))  # type: ignore[arg-type]
+    assert few.name == "ssu1+ssu2"
+    assert many.name.startswith("40-targets-") and len(many.name) < 40

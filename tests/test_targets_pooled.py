@@ -1,0 +1,135 @@
+"""Records of several targets as one table: planted factors are found, unlike targets are kept apart, and seen so."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from records import TARGET, make_records
+from simulated import stays_below
+
+from fsage import dataset, report
+from fsage.analysis.headline import comparisons
+from fsage.analysis.targets import compared, effects, interaction_p, pooled
+from fsage.study.study import Study, load_study
+
+FACTORS = {"ssu1": 1.0, "ssu2": 0.9, "ssu3": 1.1}
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def study() -> Study:
+    return load_study(ROOT / "config/quickstart.yaml")
+
+
+def taken(
+    study: Study, folder: Path, states: dict[str, list[str]], worse: dict[str, float] | None = None
+) -> pd.DataFrame:
+    """Records of some states on each target: rates times the target's factor, and in 80.50 times what is `worse`."""
+    paths = []
+    for place, (target, of_target) in enumerate(states.items()):
+        for number, record in enumerate(make_records(study, seed=place)):
+            if record["state"] not in of_target:
+                continue
+            factor = FACTORS[target] * ((worse or {}).get(target, 1.0) if record["state"].startswith("80.50") else 1.0)
+            rates = {
+                key: value * (factor if key.endswith("_bw_mib_s") else 1) for key, value in record["metrics"].items()
+            }
+            layout = {**record["layout"], "digest": f"{target}{record['layout']['digest']}"}
+            path = folder / target / study.name / record["state"] / f"{record['cell']}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(
+                json.dumps({**record, "target": target, "metrics": rates, "layout": layout, "order": number})
+            )
+            paths.append(path)
+    return dataset.load(paths)
+
+
+ALL = ["10.00@264M", "40.00@264M", "80.00@264M", "80.50@264M"]
+
+
+def test_planted_factors_are_found_and_taken_out(study, tmp_path):
+    study = study.model_copy(update={"targets": "share"})
+    frame = taken(study, tmp_path, {"ssu1": ALL, "ssu2": ALL[1:], "ssu3": ALL[1:]})
+    found = {(one.target, one.measure): one for one in effects(frame)}
+    mean = math.prod(FACTORS.values()) ** (1 / 3)
+    for (target, _), one in found.items():
+        assert one.states == 3 and one.factor == pytest.approx(FACTORS[target] / mean, rel=0.02)
+        assert one.low < FACTORS[target] / mean < one.high
+    whole = pooled(frame, study)
+    assert whole["block"].isna().all()
+    assert (whole["write_bw_mib_s_as_measured"].to_numpy() == frame["write_bw_mib_s"].to_numpy()).all()
+    fragmentation = [one for one in comparisons(whole, study) if one.label == "fragmentation"]
+    assert {one.ratio.n for one in fragmentation} == {15}, "five samples of each of three targets"
+    alone = [one for one in comparisons(frame[frame["target"] == "ssu1"], study) if one.label == "fragmentation"]
+    for together, one in zip(fragmentation, alone, strict=True):
+        assert together.ratio.value == pytest.approx(one.ratio.value, rel=0.03)
+        assert together.ratio.interval.high - together.ratio.interval.low < 0.08, "levels of targets are no noise"
+
+
+def test_each_target_is_one_sample_where_each_measures_all(study, tmp_path):
+    study = study.model_copy(update={"targets": "repeat"})
+    whole = pooled(taken(study, tmp_path, dict.fromkeys(FACTORS, ALL)), study)
+    assert {one.ratio.n for one in comparisons(whole, study)} == {3}
+
+
+def test_targets_that_age_differently_are_kept_apart_and_it_is_said(study, tmp_path):
+    study = study.model_copy(update={"targets": "share"})
+    frame = taken(study, tmp_path, dict.fromkeys(FACTORS, ALL), worse={"ssu2": 0.8})
+    apart = [one for one in compared(frame, study) if one.apart]
+    assert {one.label for one in apart} == {"fragmentation"}
+    whole = pooled(frame, study)
+    assert (whole["block"] == whole["target"]).all()
+    assert {one.ratio.n for one in comparisons(whole, study)} == {5}, "of one target"
+    said = " ".join(report.answer_lines(whole, study, ALL))
+    assert "The targets are not pooled, for age does not do the same to all of them" in said
+
+
+def test_without_states_that_all_measured_nothing_is_pooled(study, tmp_path):
+    study = study.model_copy(update={"targets": "share"})
+    whole = pooled(taken(study, tmp_path, {"ssu1": ALL[:2], "ssu2": ALL[2:]}), study)
+    assert (whole["block"] == whole["target"]).all()
+
+
+def test_one_target_and_bound_ones_stay_as_they_are(study, tmp_path):
+    one = taken(study, tmp_path / "one", {"ssu1": ALL})
+    assert pooled(one, study) is one
+    bound = study.model_copy(update={"targets": "other"})
+    two = taken(study, tmp_path / "two", {"ssu1": ALL[:2], "ssu2": ALL[2:]})
+    pd.testing.assert_frame_equal(pooled(two, bound), two)
+
+
+def test_the_report_shows_each_target(study, tmp_path):
+    study = study.model_copy(update={"targets": "share"})
+    frame = pooled(taken(study, tmp_path / "records", dict.fromkeys(FACTORS, ALL)), study)
+    target = TARGET.model_copy(update={"name": ",".join(FACTORS)})
+    more: dict[str, Any] = {"plan_cells": [], "states": {}, "claim": None}
+    page = report.contents(study, target, frame, **more)
+    section = next(section for section in page.sections if section.title == "Targets")
+    assert "no difference was found" in section.text and "4 states that all measured" in section.text
+    assert [row[0] for row in section.table] == ["target", *FACTORS]
+    assert [figure.name for figure in section.figures] == [
+        "each-target-against-all",
+        "primary-comparisons-on-each-target",
+    ]
+    path = report.build(study, target, frame, tmp_path / "report", **more)
+    assert dataset.read(path.parent)["write_bw_mib_s_as_measured"].notna().all()
+
+
+def test_chance_seldom_tells_targets_apart(row):
+    rng, trials, hits, found = np.random.default_rng(7), 200, 0, 0
+    for _ in range(trials):
+        noise = np.exp(0.03 * rng.standard_t(4, (2, 4, 5)))
+        here, there = noise[0] * rng.uniform(0.8, 1.2, (4, 1)), noise[1]
+        there = there * (here.mean(axis=1) / noise[0].mean(axis=1))[:, None] * 0.7  # levels differ, the ratio does not
+        hits += interaction_p(here.tolist(), there.tolist()) <= 0.05
+        here[0] *= 0.85
+        found += interaction_p(here.tolist(), there.tolist()) <= 0.05
+    row("targets age alike", "4 targets, 5 samples, t4 noise", "false alarm <= 5%", hits, trials)
+    assert stays_below(hits, trials, 0.05)
+    assert found > 0.9 * trials, "a target that loses 15% more is seen"
