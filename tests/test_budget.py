@@ -41,6 +41,8 @@ KINDS = ["loop", "directory", "lustre"]
 MAKE_NOTHING = {"fragment", "delete_files", "free_reserved_run", "defragment"}
 TAKE_ALL = {"replica", "keep_free_space"}
 """Fill what is fsage's own to the last block, by Room.rest, and are refused on anything else."""
+REPLACES_ALL = {"restore"}
+"""Takes the place of a file system of fsage's own, as large as that at most, and is refused on anything else."""
 OSTS_MIB = (60, 90, 120)
 SEGMENTS = [[8 * MIB, 1, MIB], [None, 2, MIB]]
 
@@ -69,7 +71,7 @@ LAYOUT = {"realisation": "segments", "segments": SEGMENTS, "nominal_bytes": 32 *
 
 
 def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> None:
-    assert set(structure.kinds()) == MAKE_NOTHING | TAKE_ALL | set(STEPS)
+    assert set(structure.kinds()) == MAKE_NOTHING | TAKE_ALL | REPLACES_ALL | set(STEPS)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
-from project import Project
+from project import MEASURE, Project, kill_group
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
@@ -39,3 +42,29 @@ def test_what_is_sure_enough_is_predicted_and_can_be_measured_later(
     assert f"{len(skipped)} records set aside" in aside.stdout, aside.stderr
     again = project.snakemake("-n", "small")
     assert f", {len(skipped)} cells to measure" in again.stdout, again.stdout + again.stderr
+
+
+def observed(project: Project) -> dict[str, int]:
+    """Ids of what was measured so far, fetched or not, and which attempt of its cell each is."""
+    places = project.home / "outbox", project.root / "results/raw"
+    found = (json.loads(path.read_text()) for place in places for path in place.rglob("*.json"))
+    return {one["id"]: one["attempt"] for one in found if one["status"] == "done"}
+
+
+def test_a_killed_run_within_a_budget_goes_on_with_what_it_measured(project: Project) -> None:
+    project.write_study(states__fragmentation=[0])
+    run = project.start("snakemake", "--config", "precision=50%", *MEASURE)
+    deadline = time.monotonic() + 120
+    while len(observed(project)) < 3 and run.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert run.poll() is None, (project.root / "started.log").read_text()
+    kill_group(run)
+    before = observed(project)
+    assert len(before) >= 3 and not project.record_files(), "nothing is handed over before its end"
+    ran = project.measure("--config", "precision=50%")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    after = observed(project)
+    assert before.items() <= after.items() and set(after.values()) == {1}, "no cell was measured twice"
+    records = project.records()
+    assert len(records) == 8, "every planned cell has a record"
+    assert {record["id"] for record in records.values() if record["status"] == "valid"} == after.keys()

@@ -83,10 +83,15 @@ def hold(
         for name in targets:
             _lease(where_, name, "present", killed)
             taken.append(name)
-    except PlayFailed:
-        for name in taken:
-            _lease(where_, name, "absent", killed)
-        raise
+    except PlayFailed as why:
+        for one in taken:
+            _lease(where_, one, "absent", killed)
+        if len(targets) == 1:
+            raise
+        raise PlayFailed(
+            f"{why}\nNo target was taken. If {name} does not come back, lost={name} beside target=… lets the others of "
+            "a study that is shared take its part over"
+        ) from None
     runs.supersede(killed, where_.results)
 
 

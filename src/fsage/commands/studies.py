@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -98,8 +99,12 @@ def figures(
     columns: Annotated[
         int, typer.Option(min=1, max=2, help="as wide as one column (3.5 in) or two (7.16 in), letters for print")
     ] = 1,
+    table: Annotated[
+        Path | None, typer.Option(help="a records.parquet of this study that somebody kept; none: its records here")
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="a folder for them; none: beside the report")] = None,
 ) -> None:
     """Draw a report's figures for a paper: PDF with TrueType fonts, SVG, and each one's numbers as CSV."""
     from fsage.run.conclusion import write_figures
 
-    say(f"figures {write_figures(context.obj.pool(study), columns)}")
+    say(f"figures {write_figures(context.obj.pool(study), columns, table, to)}")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
 from fsage.agent.declared.claim import Claim
+from fsage.agent.structure.step import Step
+from fsage.agent.targets.declaration import MIB
 from fsage.agent.targets.frozen import as_declared
 from fsage.plan.results import Results
 from fsage.plan.target import Target, load_claim, load_target
@@ -20,6 +23,7 @@ from fsage.text.numbers import duration
 
 WHOLE: Mapping[str, Any] = {}  # no study is narrowed
 STATE_S = 12.0  # two calls of ansible-playbook with their checks, and building it (measured; a large one takes more)
+CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more
 CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
 
 
@@ -111,7 +115,35 @@ class Plan:
     def state_seconds(self, state: str) -> float:
         """Estimate of what is still to be measured in a state, with reaching it; 0 where nothing is."""
         cells = self.missing.get(state, ())
-        return sum(self.cell_seconds(state, cell) for cell in cells) + STATE_S * bool(cells)
+        return sum(self.cell_seconds(state, cell) for cell in cells) + self.reach_seconds(state) if cells else 0.0
+
+    def reach_seconds(self, state: str) -> float:
+        """Estimate of bringing a state about after the one that is planned before it."""
+        return STATE_S + self._steps_seconds(self._steps_due.get(state, self.states[state].parts))
+
+    def reach_from_empty_seconds(self, state: str) -> float:
+        """The same from an empty target."""
+        return STATE_S + self._steps_seconds(self.states[state].parts)
+
+    @cached_property
+    def _steps_due(self) -> dict[str, tuple[Step, ...]]:
+        """State -> its steps that those of the state before have not done."""
+        due: dict[str, tuple[Step, ...]] = {}
+        before: recipes.State | None = None
+        for name, state in self.states.items():
+            there = before.parts if before and before.population == state.population else ()
+            pairs = zip(there, state.parts, strict=False)
+            due[name] = state.parts[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+            before = state
+        return due
+
+    def _steps_seconds(self, steps: Sequence[Step]) -> float:
+        if self.claim is None or "capacity_bytes" not in self.claim:
+            return 0.0
+        seed, scale = self.study.states.seed or 0, self.target.scale.file_size
+        capacity_bytes, rate = self.claim["capacity_bytes"], self.claim["calibration"]["write_mib_s"] * MIB
+        ours = [step.on_target(scale, seed) for step in steps]
+        return sum(step.writes_bytes(capacity_bytes) / rate + step.calls(capacity_bytes) * CALL_S for step in ours)
 
     def seconds(self) -> float:
         """Estimate of all that is still to be measured, states included."""

@@ -23,7 +23,7 @@ from fsage.adaptive.design import Choice, Costs, Visit, unknown
 from fsage.adaptive.explore import explore
 from fsage.adaptive.surface import LEVEL, Belief, Points, Samples, Z, prior
 from fsage.plan import results
-from fsage.plan.plan import STATE_S, Plan
+from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import job, predictions, request, runs, stopping
 from fsage.run.play import PlayFailed
@@ -93,7 +93,8 @@ class Course:
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
         extras = (cell for cell in request.to_measure(self.plan, state) if cell.kind != "planned")
-        return STATE_S + sum(self.plan.cell_seconds(state, cell) for cell in extras)
+        cells = sum(self.plan.cell_seconds(state, cell) for cell in extras)
+        return self.plan.reach_from_empty_seconds(state) + cells
 
     def primary(self) -> dict[str, list[Cell]]:
         """State -> cells that the primary comparisons need and that have no observation yet, in planned order."""
@@ -229,7 +230,7 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
             taken.update(visit.samples)
             states.add(visit.state)
             spent += visit.seconds
-            costs.reach[visit.state] = STATE_S
+            costs.reach[visit.state] = plan.reach_from_empty_seconds(course.states[visit.state])
         now_left = left - np.array([taken[number] for number in range(len(left))])
         rest = math.inf if seconds is None else seconds - spent
         found = Choice(beliefs, course.state, now_left, costs, precision, rest).best()

@@ -18,6 +18,7 @@ from fsage.run import request
 from fsage.study.study import Cell, StudyError
 
 SHOWN = 10
+FIGURES = (".svg", ".pdf", ".csv")
 
 
 def conclude(pool: Pool) -> tuple[list[str], int]:
@@ -70,21 +71,32 @@ def write_report(pool: Pool, study_file: Path) -> Path:
     return report.build(pool.study, pool.target, _frame(pool), pool.results.report, **_more(pool), config=study_file)
 
 
-def write_figures(pool: Pool, columns: int) -> Path:
+def write_figures(pool: Pool, columns: int, table: Path | None = None, to: Path | None = None) -> Path:
     """Draw the report's figures as wide as so many columns of a paper; return their folder.
 
-    Raises StudyError where there is nothing to draw.
+    `table`: records that somebody kept as Parquet, in place of ours. Raises StudyError where there is nothing to draw,
+    or `to` is there and no folder of figures.
     """
-    page = report.contents(pool.study, pool.target, _frame(pool), **_more(pool))
+    folder = to or pool.results.report / f"figures-{columns}-column"
+    if to and to.exists() and not (to.is_dir() and all(path.suffix in FIGURES for path in to.iterdir())):
+        raise StudyError(f"{to} is there, and is no folder of figures alone: name another, for what is in it goes")
+    page = report.contents(pool.study, pool.target, _kept(pool, table) if table else _frame(pool), **_more(pool))
     if not page.figures:
         name = pool.target.name
         raise StudyError(
             f"study {pool.study.name} on target {name} has no figure yet, for it has no valid record in "
             f"{pool.results.root}; `./run snakemake --config target={name} -- {pool.study.name}` measures it"
         )
-    folder = pool.results.report / f"figures-{columns}-column"
     report.draw(page.figures, page.stamp, folder, columns)
     return folder
+
+
+def _kept(pool: Pool, table: Path) -> pd.DataFrame:
+    """Records of the study that were kept. Raises DatasetError, StudyError."""
+    frame = dataset.read(table)
+    if strange := sorted(set(frame["study"].dropna()) - {pool.study.name}):
+        raise StudyError(f"{table} holds records of {', '.join(strange)}, not of {pool.study.name}")
+    return frame
 
 
 def _frame(pool: Pool) -> pd.DataFrame:

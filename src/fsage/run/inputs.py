@@ -1,4 +1,4 @@
-"""What steps need beside what they say: the layout that is to be copied, as a list of its free extents."""
+"""What steps need beside what they say: a layout that is to be copied, as a list of its free extents; or an image."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import hashlib
 import os
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.agent.evidence import extents
 from fsage.agent.evidence.extents import Extents, Head
 from fsage.agent.steps.replica import Replica
+from fsage.agent.steps.restore import Restore
 from fsage.agent.structure.step import Step
 from fsage.plan.plan import Plan
 from fsage.study.study import StudyError
@@ -35,8 +37,20 @@ def given(plan: Plan, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
             name = hashlib.sha256(text).hexdigest()
             inputs[name] = base64.b64encode(zlib.compress(text)).decode()
             step = replace(step, input=name)
+        elif isinstance(step, Restore):
+            image = plan.studies / PLACE / step.image
+            step = replace(step, input=_digest(plan, image))
+            inputs[str(step.input)] = str(image.absolute())
         found.append(step)
     return found, inputs
+
+
+def _digest(plan: Plan, image: Path) -> str:
+    try:
+        with open(image, "rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise StudyError(f"study {plan.study.name}: image {image}: {error.strerror}") from error
 
 
 def _text(plan: Plan, step: Replica) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.plan import results
-from fsage.plan.plan import STATE_S, Plan
+from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import request, runs, stopping, window
 from fsage.run.play import PlayFailed, play
@@ -23,7 +23,7 @@ def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> 
     """Bring the target into `state`; its evidence is noted by evidence.yml. Raises PlayFailed."""
     began = time.monotonic()
     first = min((plan.cell_seconds(state, cell) for cell in plan.missing.get(state, ())), default=0)
-    window.check(f"state {state} with a cell in it", STATE_S + first)
+    window.check(f"state {state} with a cell in it", plan.reach_seconds(state) + first)
     file = _request(plan, state, f"establish_{state}", [])
     plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
     play(playbooks, inventory, plan.results.log(f"establish_{state}"), Progress(plan, state), fsage_request=file)

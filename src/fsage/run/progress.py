@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fsage.plan.plan import STATE_S, Plan
+from fsage.plan.plan import Plan
 from fsage.text.numbers import duration
 
 
@@ -26,7 +26,7 @@ class Progress:
         }
         self.here = len(self.missing.get(state, ()))
         self.left_s = sum(plan.cell_seconds(name, cell) for name, cells in self.missing.items() for cell in cells)
-        self.left_s += STATE_S * len(self.missing)
+        self.left_s += sum(map(plan.reach_seconds, self.missing))
 
     def _stored(self, state: str, cell: str) -> bool:
         return self.plan.results.pending(state, cell).exists()

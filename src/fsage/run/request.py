@@ -14,6 +14,7 @@ from fsage.agent.message import Unacceptable
 from fsage.agent.messages.request import Cell as Asked
 from fsage.agent.messages.request import Phase, Request
 from fsage.agent.steps.replica import Replica
+from fsage.agent.steps.restore import Restore
 from fsage.agent.structure.step import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
@@ -94,7 +95,7 @@ def _steps(plan: Plan, state: str) -> list[Step]:
 
 
 def _by_name(steps: list[Step]) -> list[Step]:
-    return [replace(step, input="") if isinstance(step, Replica) else step for step in steps]
+    return [replace(step, input="") if isinstance(step, (Replica, Restore)) else step for step in steps]
 
 
 def _first_instance(plan: Plan, state: str) -> str | None:

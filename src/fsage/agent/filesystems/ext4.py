@@ -59,6 +59,11 @@ class Ext4(FileSystem):
         later = "lazy_itable_init=0,lazy_journal_init=0"
         return ["mkfs.ext4", "-q", "-m", "0", "-U", fs_uuid, "-E", f"nodiscard,{later},hash_seed={hash_seed}"]
 
+    def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
+        """As FileSystem.restoring: what `e2image -Q` wrote. tune2fs wants one that was checked after its last use."""
+        checked = [["e2fsck", "-f", "-n", raw], ["e2fsck", "-f", "-p", raw]]
+        return [["e2image", "-r", image, raw], *checked, ["tune2fs", "-U", fs_uuid, raw]]
+
     def mounted(self, device: str) -> None:
         """Have it read the bitmap of every block group, so that the allocator's choice repeats.
 

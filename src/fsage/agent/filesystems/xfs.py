@@ -122,6 +122,10 @@ class Xfs(FileSystem):
         """As FileSystem.make_command. -f passes over our own last file system; a mounted device is still refused."""
         return ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"]
 
+    def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
+        """As FileSystem.restoring: what `xfs_metadump` wrote."""
+        return [["xfs_mdrestore", image, raw], ["xfs_repair", "-n", "-f", raw], ["xfs_admin", "-f", "-U", fs_uuid, raw]]
+
     def settle(self, mount: Path) -> None:
         """Wait until it has freed what was deleted, which it does in the background, a sync or not.
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.outside.undo import left_over, undo
-from fsage.agent.stores import filesystems, free_space
+from fsage.agent.stores import filesystems, free_space, metadata_image
 from fsage.agent.stores.filesystem import FileSystem
 from fsage.agent.system import files, journal, mounting, places, privilege, space
 from fsage.agent.targets import declaration, frozen
@@ -253,6 +254,34 @@ class Loop(Target):
             store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
         self.save()
         self.make()
+
+    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, Any]:
+        """As Target.restore. Until it is there whole, the claim has a format under way: killed, that is finished."""
+        if os.geteuid() or len(self.devices) > 1:
+            raise Failure(f"target {self.name}: an image is restored by root, onto a target with one store")
+        [(store, device, point)] = self.stores()
+        store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
+        filesystem, device_bytes = self.spec["filesystem"], store["image_id"]["bytes"]
+        beside = self.home / "restore"
+        with metadata_image.restored(filesystem, image, digest, beside, store["uuids"][-1], device_bytes) as raw:
+            size_bytes = raw.stat().st_size
+            check_lease()
+            self.save()
+            mounting.unmount(point)
+            mounting.refuse_if_in_use(device)
+            mounting.wipe(device)
+            written = metadata_image.write(raw, device)
+        filesystems.mount(filesystem, device, point, self._options())
+        filesystems.verify(filesystem, device, store["uuids"][-1], point)
+        if taken := sorted({".fsage", "filler", "measured"} & set(os.listdir(point))):
+            mounting.unmount(point)
+            raise Failure(f"the file system in {image.name} has {', '.join(taken)} of its own, where fsage makes them")
+        os.chown(point, 0, 0)  # its root was somebody's
+        os.chmod(point, 0o755)
+        del store["uuids"][:-1]
+        self.save()
+        self.mount()
+        return {"filesystem_bytes": size_bytes, "metadata_bytes": written}
 
     def remount(self) -> None:
         """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""

@@ -285,7 +285,8 @@ def end(spec: Mapping[str, Any], request: Request, step: Step) -> Result:
         step.verify(target)
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
-        if target.state_known and ready.files > now.files and ready.free_bytes >= now.free_bytes:
+        more = ready.files > now.files and not step.REPLACES
+        if target.state_known and more and ready.free_bytes >= now.free_bytes:
             raise Failure(f"{kind}: the files of target {target.name} took no space ({ready.free_bytes} bytes free)")
         return {
             "changed": True,

@@ -42,6 +42,10 @@ class Age(Step):
         """The step in words."""
         return f"age by {self.way} to {self.percent}%, with {self.written_percent}% of the capacity written"
 
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes."""
+        return self._bytes(capacity_bytes)[1]
+
     def left(self, capacity_bytes: int) -> dict[tuple[str, str], int]:
         """(folder, name) -> size of the files that are there in the end."""
         return uses.left(self.way, *self._bytes(capacity_bytes), self.seed or 0)

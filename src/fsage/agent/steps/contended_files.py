@@ -56,6 +56,10 @@ class ContendedFiles(Step):
         """The size of each."""
         return whole_mib(self.percent, capacity_bytes)
 
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes: of the three that are read."""
+        return 3 * self.file_bytes(capacity_bytes)
+
     def between_bytes(self, size: int) -> int:
         """The length of file 1, whose holes hold file 0 and what the file system notes of both."""
         books = 2 * interleave.MAP_BYTES * (size // self.piece_bytes) + SLACK_BYTES

@@ -45,6 +45,10 @@ class FragmentedFile(Step):
         """The file's size."""
         return whole_mib(self.percent, capacity_bytes)
 
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes."""
+        return self.file_bytes(capacity_bytes)
+
     def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
         """Give the two files their blocks in turns, then write the first."""
         if len(target.mounts) > 1:

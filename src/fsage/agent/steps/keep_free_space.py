@@ -35,6 +35,7 @@ class KeepFreeSpace(Step):
         laying.check(target)
         layout = laying.now(target)
         files.remove_folders(target.mounts[0])
+        files.remove_others(target.mounts[0])
         notes = laying.lay(target, self.generation, f"of {done[-1].describe()}", layout, self.joined, check_lease)
         return Work(notes["files"], notes)
 

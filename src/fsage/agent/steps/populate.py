@@ -48,6 +48,15 @@ class Populate(Step):
         """The step in words."""
         return f"populate generation {self.generation} to {self.percent}%"
 
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes."""
+        return 0 if self.method == "fallocate" else capacity_bytes * self.percent // 100
+
+    def calls(self, capacity_bytes: int) -> int:
+        """As Step.calls: a file's opening and closing, and its requests."""
+        sizes = self.sizes(capacity_bytes)
+        return 2 * len(sizes) + sum(-(-size // self.request_bytes) for size in sizes)
+
     def sizes(self, capacity_bytes: int) -> tuple[int, ...]:
         """Sizes of its files by index."""
         return file_sizes(self.percent, self.file_bytes, capacity_bytes)

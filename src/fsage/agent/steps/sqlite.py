@@ -61,6 +61,10 @@ class Sqlite(Step):
         """What is kept for it."""
         return whole_mib(self.percent, capacity_bytes)
 
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes."""
+        return self.file_bytes(capacity_bytes)
+
     def rows(self, capacity_bytes: int) -> int:
         """How many rows fit."""
         pages = self.file_bytes(capacity_bytes) // PAGE_BYTES

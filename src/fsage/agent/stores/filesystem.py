@@ -104,6 +104,13 @@ class FileSystem(ABC):
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
         """What makes one with this UUID; the device is appended. `hash_seed`: a UUID, the same for all of fsage's."""
 
+    def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
+        """Commands that restore a metadata image into a file, have its fsck look at that, and give it this UUID.
+
+        Raises Failure.
+        """
+        raise Failure(f"of {self.title} no metadata image is restored")
+
     def mounted(self, device: str) -> None:
         """What is to be done when it was mounted."""
         return

@@ -20,7 +20,7 @@ from fsage.agent import plugins
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.stores.filesystem import FileSystem
 from fsage.agent.system import caches, mounting, places
-from fsage.agent.system.mounting import MS_NOATIME, MS_NODEV, MS_NOSUID, uuid_on, wipe
+from fsage.agent.system.mounting import MS_NOATIME, MS_NODEV, MS_NOEXEC, MS_NOSUID, uuid_on, wipe
 from fsage.agent.system.privilege import privileged
 from fsage.agent.system.shell import run
 
@@ -97,7 +97,8 @@ def mount(filesystem: str, device: str, point: Path, more: str = "", watch: File
     while True:
         try:
             with watch.mounting(device) if watch else contextlib.nullcontext():
-                mounting.mount_call(device, str(point), filesystem, MS_NOSUID | MS_NODEV | MS_NOATIME, options)
+                flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME
+                mounting.mount_call(device, str(point), filesystem, flags, options)
             break
         except OSError as error:  # busy: another command looks at the device for a moment, to be told to keep off
             if error.errno != errno.EBUSY or time.monotonic() > deadline:

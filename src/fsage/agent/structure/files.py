@@ -51,6 +51,17 @@ def remove_folders(mount: Path) -> None:
         places.empty(filler, path)
 
 
+OURS = (".fsage", "filler", "measured", "lost+found")
+"""What lies in the root of a store that fsage, or mkfs, made."""
+
+
+def remove_others(mount: Path) -> None:
+    """Remove all that came with a file system that was restored; links go, what they lead to stays. Raises Failure."""
+    with places.opened(mount) as store:
+        for name in sorted(set(os.listdir(store)) - set(OURS)):
+            places.remove_in(store, mount / name)
+
+
 def append(path: Path, content: memoryview, flush: bool) -> None:
     """Write so much at a file's end, through the cache; `flush`: it reaches the device at once. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)

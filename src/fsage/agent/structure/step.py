@@ -98,6 +98,14 @@ class Step(ABC):
         """Whether it goes on from where `last`, a smaller step of its kind, left."""
         return False
 
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """How much data it writes, for an estimate of its time; what `fallocate` gives is not written."""
+        return 0
+
+    def calls(self, capacity_bytes: int) -> int:
+        """How many system calls it takes beside, about, where they are so many that they take time."""
+        return 0
+
     @abstractmethod
     def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
         """Do one shard of it; `done`: the steps before.

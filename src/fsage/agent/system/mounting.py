@@ -17,7 +17,7 @@ from fsage.agent.system.privilege import privileged
 from fsage.agent.system.shell import run
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
-MS_NOSUID, MS_NODEV, MS_NOATIME = 2, 4, 1024
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME = 2, 4, 8, 1024
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from fsage.agent.declared.hosts import Host
 from fsage.agent.declared.spec import Spec
 from fsage.agent.device import models, queue
 from fsage.agent.device.model import Model
-from fsage.agent.errors import Refusal
+from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.system import files
@@ -136,6 +136,10 @@ class Target(Kind):
     @abstractmethod
     def format(self) -> None:
         """Make it empty. Raises Refusal, Failure."""
+
+    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, Any]:
+        """Put the file system of a metadata image in the place of its own; notes of that. Raises Failure."""
+        raise Failure(f"target {self.name} is of kind {self.kind}: an image is restored onto one of kind loop alone")
 
     def remount(self) -> None:
         """Start the allocator from its beginning again, where that can be done."""

@@ -1,0 +1,198 @@
+"""File systems of elsewhere, out of images of their metadata: restored, measured as they are, and never trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from records import CONFIG
+from small_filesystems import MIB, small
+from states import bring, fragment, populate
+
+from fsage.agent.errors import Failure
+from fsage.agent.states import state
+from fsage.agent.steps.keep_free_space import KeepFreeSpace
+from fsage.agent.steps.restore import Restore
+from fsage.agent.system import mounting
+from fsage.agent.targets.opening import open_target
+from fsage.agent.verbs import claim, create
+from fsage.recipes import expand
+from fsage.study.study import load_study
+
+pytestmark = pytest.mark.root
+TAKE = {"ext4": ["e2image", "-Q"], "xfs": ["xfs_metadump"]}
+
+
+def use(point: Path) -> None:
+    """Days of use: trees that come and go, a link, a program with rights, a device."""
+    for tree in range(40):
+        for number in range(12):
+            path = point / f"home/user{tree % 4}/tree{tree}/file{number}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(os.urandom((1 + (tree * 7 + number * 13) % 40) << 14))
+        os.sync()
+        if tree % 3 == 1:
+            shutil.rmtree(point / f"home/user{(tree - 1) % 4}/tree{tree - 1}")
+    os.symlink("/etc", point / "home/etc")
+    shutil.copy("/bin/true", point / "home/rights")
+    os.chmod(point / "home/rights", 0o4755)
+    os.mknod(point / "home/device", 0o600 | 0o020000, os.makedev(1, 3))
+    os.chown(point, 65534, 65534)
+    os.chmod(point, 0o777)
+
+
+def image_of(
+    filesystem: str, tmp_path: Path, size: int = 320 * MIB, before: Any = use, damage: str = ""
+) -> tuple[Path, int, str]:
+    """An image of the metadata of a used file system, its free blocks, and its UUID; `damage`: a word to debugfs."""
+    image = tmp_path / "elsewhere.img"
+    with small(filesystem, tmp_path / "elsewhere", size=size) as there:
+        before(there.point)
+        free, uuid = os.statvfs(there.point).f_bfree, mounting.uuid_mounted(there.point)
+        mounting.unmount(there.point)
+        copy = shutil.copy(there.image, tmp_path / "copy.img")
+        if damage:
+            subprocess.run(["debugfs", "-w", "-R", damage, copy], check=True, capture_output=True)
+        subprocess.run([*TAKE[filesystem], copy, str(image)], check=True, capture_output=True)
+        there.mount()
+    return image, free, str(uuid)
+
+
+def asked(image: Path) -> tuple[Restore, dict[str, str]]:
+    """The step, and the inputs that go with it."""
+    digest = hashlib.sha256(image.read_bytes()).hexdigest()
+    return Restore(1, image.name, digest), {digest: str(image)}
+
+
+def target_of(spec: dict[str, Any], filesystem: str = "ext4") -> dict[str, Any]:
+    spec["filesystem"] = filesystem
+    create.create(spec, {}, False)
+    claim.claim(spec, {}, False)
+    return spec
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_target, tmp_path, filesystem):
+    spec = target_of(local_target, filesystem)
+    size = (320 if filesystem == "ext4" else 900) * MIB  # of a small XFS much is kept back for each group
+    image, free, uuid = image_of(filesystem, tmp_path, size)
+    restore, inputs = asked(image)
+    bring(spec, populate(30), fragment(50))  # something was there before
+    token = bring(spec, restore, inputs=inputs)
+    target = open_target(spec)
+    [mount] = target.mounts
+    assert token["notes"]["restore"]["filesystem_bytes"] == size
+    assert abs(os.statvfs(mount).f_bfree - free) < 64, "but for fsage's own notes"
+    trees = [path for path, _, files in os.walk(mount) if len(files) == 12]
+    assert len(trees) == 27, "directories are as they were; e2image and xfs_metadump may scramble names"
+    options = set(mounting.mounted_at(mount).options.split(","))
+    assert {"nosuid", "nodev", "noexec"} <= options
+    assert mounting.uuid_mounted(mount) not in (uuid, None) and os.stat(mount).st_uid == 0
+    assert os.stat(mount).st_mode & 0o777 == 0o755
+
+    kept = bring(spec, restore, KeepFreeSpace(2, False), inputs=inputs)["notes"]["keep_free_space"]
+    assert kept["agree_share"] > 0.98, kept["differ"]
+    assert sorted(set(os.listdir(mount)) - {".fsage", "filler", "measured", "lost+found"}) == []
+    assert Path("/etc/passwd").exists(), "a link goes, what it leads to stays"
+
+    bring(spec, populate(30))
+    assert os.statvfs(open_target(spec).mounts[0]).f_blocks > 800 * MIB / 4096, "made anew, as large as before"
+
+
+def test_what_fsck_rejects_is_refused_and_the_target_left_in_a_known_state(local_target, tmp_path):
+    spec = target_of(local_target)
+    image, _, _ = image_of("ext4", tmp_path, damage="clri home")
+    restore, inputs = asked(image)
+    bring(spec, populate(30))
+    with pytest.raises(Failure, match=r"the metadata image elsewhere.img is not taken: `.*` ended with status"):
+        bring(spec, restore, inputs=inputs)
+    left_as_it_was(spec)
+
+
+def left_as_it_was(spec: dict[str, Any]) -> None:
+    """Nothing beside it, and the next state is reached as ever."""
+    home = Path(spec["home"]) / spec["name"]
+    assert not (home / "restore").exists()
+    assert bring(spec, populate(20))["files"] > 0
+
+
+def test_another_image_than_the_one_that_was_named(local_target, tmp_path):
+    spec = target_of(local_target)
+    image, _, _ = image_of("ext4", tmp_path)
+    restore, inputs = asked(image)
+    with open(image, "ab") as content:
+        content.write(b"more")
+    with pytest.raises(Failure, match="is another one than the request names"):
+        bring(spec, restore, inputs=inputs)
+    image.unlink()
+    image.symlink_to("/etc/shadow")
+    with pytest.raises(Failure, match=r"cannot be read on .*: Too many levels of symbolic links"):
+        bring(spec, restore, inputs=inputs)
+    left_as_it_was(spec)
+
+
+def test_one_that_is_larger_than_the_target(local_target, tmp_path):
+    spec = target_of(local_target)
+    image, _, _ = image_of("ext4", tmp_path, size=4096 * MIB, before=lambda point: None)
+    restore, inputs = asked(image)
+    with pytest.raises(Failure, match=r"is not taken: `.*e2image"):
+        bring(spec, restore, inputs=inputs)
+    left_as_it_was(spec)
+
+
+def test_one_that_has_what_fsage_makes_is_refused(local_target, tmp_path):
+    spec = target_of(local_target)
+    image, _, _ = image_of("ext4", tmp_path, before=lambda point: (point / ".fsage").symlink_to("/etc"))
+    restore, inputs = asked(image)
+    with pytest.raises(Failure, match=r"elsewhere.img has .fsage of its own, where fsage makes them"):
+        bring(spec, restore, inputs=inputs)
+    assert not (Path("/etc") / "claim.json").exists()
+    left_as_it_was(spec)
+
+
+def test_a_kill_amid_it_ends_in_an_empty_target(local_target, tmp_path, monkeypatch):
+    spec = target_of(local_target)
+    image, _, _ = image_of("ext4", tmp_path)
+    restore, inputs = asked(image)
+    bring(spec, populate(20))
+    real = os.pwrite
+
+    def killed(descriptor: int, content: bytes, offset: int) -> int:
+        if offset > 100 * MIB and os.readlink(f"/proc/self/fd/{descriptor}").startswith("/dev/loop"):
+            raise KeyboardInterrupt
+        return real(descriptor, content, offset)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", killed)
+        with pytest.raises(KeyboardInterrupt):
+            bring(spec, restore, inputs=inputs)
+    target = open_target(spec)
+    assert any("finished a format that had been interrupted" in note for note in target.notes)
+    assert state.inspect(target)[0] is None
+    left_as_it_was(spec)
+
+
+def test_a_study_says_that_it_trusts(refused, load):
+    block = {
+        "name": "small",
+        "title": "t",
+        "question": "q",
+        "states": {"recipe": "aged", "images": ["ost0012.qcow2"]},
+        "cells": {"workload": "sequential", "transfer_size": ["4M"], "iterations": 2},
+    }
+    assert "states.trusted: an image is mounted, and this machine's kernel then reads what its maker wrote" in refused(
+        block
+    )
+    block["states"]["trusted"] = True
+    names = [one.name for one in expand(load(block))]
+    assert names == ["ost0012.original", "ost0012.copied", "ost0012.joined"]
+    block["states"]["images"] = ["../ost0012.qcow2"]
+    assert "states.images" in refused(block)
+    block["states"] = {"recipe": "aged"}
+    assert "states.ways: no way and no image: give at least one of either" in refused(block)
+    assert len(expand(load_study(CONFIG / "replica_validity.yaml"))) == 9
