@@ -6,6 +6,7 @@ that another target of this machine uses is touched.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -152,9 +153,11 @@ def local_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
-def other_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """Another one, for tests of several."""
-    yield from loop_target(tmp_path)
+def other_targets(tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
+    """Three more, for tests of several."""
+    with contextlib.ExitStack() as stack:
+        one = contextlib.contextmanager(loop_target)
+        yield [stack.enter_context(one(tmp_path)) for _ in range(3)]
 
 
 @pytest.fixture

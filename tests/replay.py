@@ -33,6 +33,7 @@ class Replay:
         self.sample_s = np.array([planned.loc[one[-1], "seconds_total"].mean() for one in found])
         extras = valid[valid["kind"] != "planned"].groupby("state")["seconds_total"].sum()
         self.reach_s = np.array([STATE_S + extras.get(state, 0.0) for state in self.states])
+        self.wanted = np.ones(len(found), dtype=bool)
         self.counts = [len(one) for one in self.logs[0]]
         self.whole_s = float(self.reach_s.sum() + (self.sample_s * self.counts).sum())
         self.limit_s, self.spent_s = seconds, 0.0

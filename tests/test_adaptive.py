@@ -12,6 +12,7 @@ from fsage import dataset
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.explore import explore
 from fsage.adaptive.surface import Points, Samples, believe, prior
+from fsage.run.adaptive import levelled
 
 SHARES = np.linspace(0, 1, 5)
 SIZES = np.linspace(0, 1, 3)
@@ -38,6 +39,7 @@ class Planted:
     """A study of a surface that is known, taken as a real one is."""
 
     points = POINTS
+    wanted = np.ones(len(POINTS.state), dtype=bool)
 
     def __init__(self, surface, seed, noise=NOISE, seconds=10 * WHOLE_S):
         self.draw, self.noise, self.whole = np.random.default_rng(seed), noise, seconds
@@ -77,7 +79,7 @@ def test_planted_surfaces_are_known_within_what_was_asked(surface, most):
     for seed in range(4):
         study = Planted(surface, seed)
         [belief] = explore(study, PRECISION)
-        assert not unknown([belief], PRECISION).any()
+        assert not unknown([belief], PRECISION, study.wanted).any()
         off = np.abs(belief.mean - study.truth)
         inside.append(off <= np.log1p(belief.half_width))
         errors.append(off.max())
@@ -94,7 +96,7 @@ def test_a_budget_ends_it_and_says_how_well_the_rest_is_known():
     study = Planted(cliff, 1, seconds=0.2 * WHOLE_S)
     [belief] = explore(study, PRECISION)
     assert 0.1 * WHOLE_S < study.spent <= 0.2 * WHOLE_S
-    wide = unknown([belief], PRECISION)
+    wide = unknown([belief], PRECISION, study.wanted)
     assert wide.any(), "a fifth of the time is too little for a cliff"
     assert np.mean(np.abs(belief.mean - study.truth) <= np.log1p(belief.half_width)) > 0.85
 
@@ -102,7 +104,9 @@ def test_a_budget_ends_it_and_says_how_well_the_rest_is_known():
 def test_noise_can_forbid_a_precision():
     study = Planted(smooth, 2, noise=0.2)
     [belief] = explore(study, 0.002)
-    assert unknown([belief], 0.002).all() and max(study.left()) == 0, "all was measured, and it is not enough"
+    assert unknown([belief], 0.002, study.wanted).all() and max(study.left()) == 0, (
+        "all was measured, and it is not enough"
+    )
 
 
 def test_what_samples_will_say_is_known_before_but_for_their_values():
@@ -128,6 +132,24 @@ def test_states_far_off_from_what_the_others_say_widen_every_interval():
     belief = believe(POINTS, Samples.of(groups))
     assert belief.stretch >= 1 and belief.held_out == len(groups)
     assert 0.93 <= belief.coverage <= 1
+
+
+def test_what_other_targets_measured_counts_without_their_level():
+    own = [[1.0, 1.2], [], [3.0]]
+    faster = [[1.6], [2.5], []]
+    stranger = [[], [9.0], []]
+    found = levelled(own, [faster, stranger])
+    assert found == [[1.0, 1.2, pytest.approx(1.1)], [pytest.approx(2.0)], [3.0]], "0.5 more in what both measured"
+
+
+def test_only_what_is_wanted_is_chosen_for():
+    study = Planted(smooth, 5)
+    study.wanted = POINTS.axes[:, 0] < 0.3
+    beliefs = explore(study, PRECISION)
+    assert not unknown(beliefs, PRECISION, study.wanted).any()
+    whole = Planted(smooth, 5)
+    explore(whole, PRECISION)
+    assert study.spent < whole.spent
 
 
 SERIES1 = Path(__file__).parents[1] / "docs/data/series1.parquet"

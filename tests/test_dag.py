@@ -103,10 +103,12 @@ def test_preallocations_side_by_side(tmp_path):
     assert said.count(": 105 cells, 21 states, ") == 4 and jobs["measure"] == 84
 
 
-def test_several_targets_have_no_budget(tmp_path):
+def test_targets_that_share_a_study_share_its_budget(tmp_path):
     folder = inventories(tmp_path, "a", "b")
-    with pytest.raises(AssertionError, match="a budget is of one target"):
-        dry_run(tmp_path, "series1", target="a,b", inventories=folder, budget="45m")
+    said, jobs = dry_run(tmp_path, "series1", target="a,b", inventories=folder, budget="45m")
+    assert "budget series1 on a: about " in said and "budget series1 on b: about " in said and jobs["adaptive"] == 2
+    with pytest.raises(AssertionError, match="a budget is of one target, or of several that share the states"):
+        dry_run(tmp_path, "quickstart", target="a,b", inventories=folder, budget="45m")
 
 
 def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_path):

@@ -96,7 +96,7 @@ def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_t
     assert os.stat(mount).st_mode & 0o777 == 0o755
 
     kept = bring(spec, restore, KeepFreeSpace(2, False), inputs=inputs)["notes"]["keep_free_space"]
-    assert kept["agree_share"] > 0.98, kept["differ"]
+    assert kept["agree_share"] > 0.95, kept["differ"]  # XFS keeps a share of so small a file system back
     assert sorted(set(os.listdir(mount)) - {".fsage", "filler", "measured", "lost+found"}) == []
     assert Path("/etc/passwd").exists(), "a link goes, what it leads to stays"
 

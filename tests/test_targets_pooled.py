@@ -61,8 +61,8 @@ def test_planted_factors_are_found_and_taken_out(study, tmp_path):
     for (target, _), one in found.items():
         assert one.states == 3 and one.factor == pytest.approx(FACTORS[target] / mean, rel=0.02)
         assert one.low < FACTORS[target] / mean < one.high
-    whole = pooled(frame, study)
-    assert whole["block"].isna().all()
+    whole = pooled(frame, study, ALL)
+    assert whole["block"].isna().all() and not whole.duplicated(["state", "cell"]).any()
     assert (whole["write_bw_mib_s_as_measured"].to_numpy() == frame["write_bw_mib_s"].to_numpy()).all()
     fragmentation = [one for one in comparisons(whole, study) if one.label == "fragmentation"]
     assert {one.ratio.n for one in fragmentation} == {15}, "five samples of each of three targets"
@@ -74,7 +74,7 @@ def test_planted_factors_are_found_and_taken_out(study, tmp_path):
 
 def test_each_target_is_one_sample_where_each_measures_all(study, tmp_path):
     study = study.model_copy(update={"targets": "repeat"})
-    whole = pooled(taken(study, tmp_path, dict.fromkeys(FACTORS, ALL)), study)
+    whole = pooled(taken(study, tmp_path, dict.fromkeys(FACTORS, ALL)), study, ALL)
     assert {one.ratio.n for one in comparisons(whole, study)} == {3}
 
 
@@ -83,7 +83,7 @@ def test_targets_that_age_differently_are_kept_apart_and_it_is_said(study, tmp_p
     frame = taken(study, tmp_path, dict.fromkeys(FACTORS, ALL), worse={"ssu2": 0.8})
     apart = [one for one in compared(frame, study) if one.apart]
     assert {one.label for one in apart} == {"fragmentation"}
-    whole = pooled(frame, study)
+    whole = pooled(frame, study, ALL)
     assert (whole["block"] == whole["target"]).all()
     assert {one.ratio.n for one in comparisons(whole, study)} == {5}, "of one target"
     said = " ".join(report.answer_lines(whole, study, ALL))
@@ -106,7 +106,7 @@ def test_one_target_and_bound_ones_stay_as_they_are(study, tmp_path):
 
 def test_the_report_shows_each_target(study, tmp_path):
     study = study.model_copy(update={"targets": "share"})
-    frame = pooled(taken(study, tmp_path / "records", dict.fromkeys(FACTORS, ALL)), study)
+    frame = pooled(taken(study, tmp_path / "records", dict.fromkeys(FACTORS, ALL)), study, ALL)
     target = TARGET.model_copy(update={"name": ",".join(FACTORS)})
     more: dict[str, Any] = {"plan_cells": [], "states": {}, "claim": None}
     page = report.contents(study, target, frame, **more)

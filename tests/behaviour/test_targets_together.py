@@ -1,11 +1,10 @@
-"""Several real targets in one run: each its share and never two at once, one report, a killed run, a lost target."""
+"""Several real targets in one run: each its share, never two at once, one report, a killed run, a lost target."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,13 @@ COMMON = {"30.00@8M", "60.00@8M"}
 LEAST_S = 60
 
 
-class Both:
-    """A project with two targets that share its study."""
+class Several:
+    """A project with several targets that share its study."""
 
-    def __init__(self, project: Project, other: dict[str, Any]) -> None:
-        self.project, self.names = project, (project.spec["name"], other["name"])
-        project.declare(other)
+    def __init__(self, project: Project, others: list[dict[str, Any]]) -> None:
+        self.project, self.names = project, [project.spec["name"], *(other["name"] for other in others)]
+        for other in others:
+            project.declare(other)
         project.write_study(targets="share")
         self.target = f"target={','.join(self.names)}"
 
@@ -43,28 +43,40 @@ class Both:
 
 
 @pytest.fixture
-def both(project: Project, other_target: dict[str, Any]) -> Iterator[Both]:
-    yield Both(project, other_target)
+def both(project: Project, other_targets: list[dict[str, Any]]) -> Several:
+    return Several(project, other_targets[:1])
 
 
-def test_each_measures_its_share_and_never_both_at_once(both: Both) -> None:
-    ran = both.project.run("snakemake", "--config", both.target, "--", "small")
+def test_each_of_four_measures_its_share_and_never_two_at_once(
+    project: Project, other_targets: list[dict[str, Any]]
+) -> None:
+    four = Several(project, other_targets)
+    ran = project.run("snakemake", "--config", four.target, "--", "small")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    first, second = both.names
-    assert both.states(first) & both.states(second) == COMMON
-    assert both.states(first) | both.states(second) == COMMON | {"30.50@8M", "60.50@8M"}
-    assert len(both.states(first)) == len(both.states(second)) == 3
-    taken = sorted((one["began"], one["ended"], name) for name in both.names for one in both.records(name).values())
+    measured = [four.states(name) for name in four.names]
+    assert set.intersection(*measured) == COMMON
+    assert sorted(state for of_one in measured for state in of_one - COMMON) == ["30.50@8M", "60.50@8M"]
+    taken = sorted((one["began"], one["ended"], name) for name in four.names for one in four.records(name).values())
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(taken)), "they share a disk"
-    report = both.project.root / f"results/report/{first}+{second}/small/index.html"
+    report = project.root / f"results/report/{'+'.join(four.names)}/small/index.html"
     assert "The targets share the states" in report.read_text()
-    assert f"{report.relative_to(both.project.root)}" in ran.stdout
-    assert both.leases() == []
-    again = both.project.run("snakemake", "--config", both.target, "--", "small")
-    assert again.returncode == 0 and again.stdout.count(", 0 cells to measure, ") == 2
+    assert f"{report.relative_to(project.root)}" in ran.stdout
+    assert four.leases() == []
+    again = project.run("snakemake", "--config", four.target, "--", "small")
+    assert again.returncode == 0 and again.stdout.count(", 0 cells to measure, ") == 4
 
 
-def test_the_others_go_on_without_a_lost_target_after_a_kill(both: Both) -> None:
+def test_within_a_budget_each_predicts_what_is_left_of_its_share(both: Several) -> None:
+    ran = both.project.measure("--config", both.target, "precision=50%")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for name in both.names:
+        assert f"budget small on {name}: about " in ran.stdout
+        status = {one["status"] for one in both.records(name).values()}
+        assert status == {"valid", "skipped"} and both.states(name) >= COMMON
+        assert len(both.records(name)) == 4 * len(both.states(name)), "every planned cell of its share has a record"
+
+
+def test_the_others_go_on_without_a_lost_target_after_a_kill(both: Several) -> None:
     first, second = both.names
     started = both.project.start("snakemake", "--config", both.target, *MEASURE)
     deadline = time.monotonic() + LEAST_S
@@ -81,7 +93,7 @@ def test_the_others_go_on_without_a_lost_target_after_a_kill(both: Both) -> None
     assert not (Path(both.project.spec["home"]) / first / lease.NOTE).exists()
 
 
-def test_where_one_target_is_held_none_is_taken(both: Both) -> None:
+def test_where_one_target_is_held_none_is_taken(both: Several) -> None:
     first, second = both.names
     claimed = both.project.run("snakemake", "--config", both.target, "--until", f"claim_{first}", f"claim_{second}")
     assert claimed.returncode == 0, claimed.stdout + claimed.stderr

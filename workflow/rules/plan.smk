@@ -16,7 +16,7 @@ from fsage.plan import results, settings
 from fsage.plan.pool import load_pools, names_of
 from fsage.plan.results import Results
 from fsage.plan.target import load_claim, target_of
-from fsage.study.study import StudyError
+from fsage.study.study import SHARE, StudyError
 
 try:
     if workflow.is_main_process:  # a job that parses this file again has these already
@@ -42,7 +42,7 @@ try:
             precision=settings.precision(config),
         )
     else:
-        asked, planned, RUN = [], list(FILES), runs.current()
+        asked, planned, RUN = [], runs.studies(), runs.current()
     results.check(Path(RESULTS))
     TARGETS = names_of(os.environ["FSAGE_TARGET"])
     INVENTORIES = [Path(os.environ["FSAGE_INVENTORIES"]) / name for name in TARGETS]
@@ -57,9 +57,10 @@ try:
 
         seconds = (RUN.until - now).total_seconds() if RUN.until else None
         for name in asked:
-            if POOLS[name].several:
-                raise StudyError("a budget is of one target: give each target a run of its own")
-            adaptive.check(POOLS[name].plans[0], RUN.precision, seconds)
+            if POOLS[name].several and POOLS[name].study.targets != SHARE:
+                raise StudyError(f"study {name}: a budget is of one target, or of several that share the states")
+            for plan in POOLS[name].at_work:
+                adaptive.check(plan, RUN.precision, seconds)
 
     # What is missing is decided once, by the main process: a job that parses this file again must see the same DAG.
     if workflow.is_main_process:
@@ -131,7 +132,8 @@ def records_of(pool):
             if workflow.is_main_process:
                 print(*pool.lines(states=workflow.output_settings.dryrun), sep="\n", flush=True)
                 if RUN.precision:
-                    print(adaptive.forecast(pool.plans[0], RUN.precision, seconds), flush=True)
+                    for plan in pool.at_work:
+                        print(adaptive.forecast(plan, RUN.precision, seconds), flush=True)
         return list(map(str, pool.records()))
 
     return records

@@ -28,9 +28,9 @@ class Costs:
     reach: Array
 
 
-def unknown(beliefs: Sequence[Belief], precision: float) -> NDArray[np.bool_]:
-    """Groups of which any rate's interval is wider than ± `precision` (0.03: 3%)."""
-    return np.any([one.half_width > precision for one in beliefs], axis=0)
+def unknown(beliefs: Sequence[Belief], precision: float, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Of the groups that are `wanted` those of which any rate's interval is wider than ± `precision` (0.03: 3%)."""
+    return wanted & np.any([one.half_width > precision for one in beliefs], axis=0)
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,14 @@ class Choice:
     """What the next visit is chosen by.
 
     `beliefs`: of each rate, over the same groups; `state`: each group's; `left`: how many samples may still be taken;
-    `precision`: what is asked for, as in `unknown`; `seconds`: in which a visit must end.
+    `wanted`: which groups are to be known; `precision`: how well, as in `unknown`; `seconds`: in which a visit must
+    end.
     """
 
     beliefs: Sequence[Belief]
     state: NDArray[np.int_]
     left: NDArray[np.int_]
+    wanted: NDArray[np.bool_]
     costs: Costs
     precision: float
     seconds: float
@@ -53,7 +55,7 @@ class Choice:
 
         What a sample gains is how much nearer it brings all groups, its own and those that it tells of, to `precision`.
         """
-        if not unknown(self.beliefs, self.precision).any():
+        if not unknown(self.beliefs, self.precision, self.wanted).any():
             return None
         best, gain_of_best = None, 0.0
         for number in np.unique(self.state[self.left > 0]):
@@ -69,7 +71,7 @@ class Choice:
         goals = [(np.log1p(self.precision) / (Z * one.stretch)) ** 2 for one in beliefs]
         spread = [np.diag(one.covariance).copy() for one in beliefs]
         shared = [one.covariance[:, mine].copy() for one in beliefs]
-        start = sum(_short(*each) for each in zip(spread, goals, strict=True))
+        start = sum(_short(each[self.wanted], goal) for each, goal in zip(spread, goals, strict=True))
         taken: dict[int, int] = {}
         spent, rate = float(costs.reach[number]), 0.0
         while open_ := [place for place, group in enumerate(mine) if taken.get(int(group), 0) < left[group]]:
@@ -78,7 +80,8 @@ class Choice:
                 after = 0.0
                 for one, goal, variance, columns in zip(beliefs, goals, spread, shared, strict=True):
                     column = columns[:, place]
-                    after += _short(variance - column**2 / (column[mine[place]] + one.noise**2), goal)
+                    less = variance - column**2 / (column[mine[place]] + one.noise**2)
+                    after += _short(less[self.wanted], goal)
                 takes = spent + costs.sample[mine[place]]
                 options.append(((start - after) / takes, takes, place))
             best, takes, place = max(options)

@@ -23,10 +23,15 @@ SEED = 67005
 
 
 class Study(Protocol):
-    """What is explored. `left`: how many samples of each group may still be taken; `seconds`: what the time allows."""
+    """What is explored. `left`: how many samples of each group may still be taken; `seconds`: what the time allows.
+
+    `wanted`: which groups are to be known; of the others what is known helps.
+    """
 
     @property
     def points(self) -> Points: ...
+    @property
+    def wanted(self) -> NDArray[np.bool_]: ...
 
     def samples(self) -> list[Samples]:
         """Of each rate, what was measured until now."""
@@ -48,10 +53,11 @@ def explore(study: Study, precision: float) -> list[Belief]:
     beliefs = [believe(study.points, samples) for samples in study.samples()]
     stood = 0
     while True:
-        chosen = Choice(beliefs, study.points.state, study.left(), study.costs(), precision, study.seconds())
-        visit = chosen.best()
+        visit = Choice(
+            beliefs, study.points.state, study.left(), study.wanted, study.costs(), precision, study.seconds()
+        ).best()
         tested = None
-        if visit is None and stood < TESTS and not unknown(beliefs, precision).any():
+        if visit is None and stood < TESTS and not unknown(beliefs, precision, study.wanted).any():
             visit = tested = _test(study, draw)
         if visit is None:
             return beliefs

@@ -6,7 +6,7 @@ give. That holds where age does the same to all; where it does not, nothing is p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,11 +161,11 @@ def as_measured(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns=own).assign(**{name.removesuffix(AS_MEASURED): frame[name] for name in own})
 
 
-def pooled(frame: pd.DataFrame, study: Any) -> pd.DataFrame:
+def pooled(frame: pd.DataFrame, study: Any, several: Collection[str] = ()) -> pd.DataFrame:
     """Records of several targets as one table, for the sections of a report; of one target, as they are.
 
-    - `cell` names the target too, in states that several measured
-    - rates are divided by their target's factor; as they were measured they are in `<rate>_as_measured`
+    - `cell` names the target too, in states that `several` are to measure
+    - rates, and what is predicted of them, are divided by their target's factor; as measured: `<rate>_as_measured`
     - where targets share states, their layouts of a state count as one; where each measures all, a target is a
       `structure`: intervals are then over targets
     - `block`: the target, where age does not do the same to all, or nothing tells: then nothing is pooled
@@ -173,8 +173,8 @@ def pooled(frame: pd.DataFrame, study: Any) -> pd.DataFrame:
     names = targets_of(frame)
     if len(names) < 2:
         return frame
-    several = frame.groupby("state")["target"].transform("nunique") > 1
-    frame = frame.assign(cell=frame["cell"].where(~several, frame["cell"] + " on " + frame["target"]))
+    alone = ~frame["state"].isin(list(several))
+    frame = frame.assign(cell=frame["cell"].where(alone, frame["cell"] + " on " + frame["target"]))
     if study.targets not in (SHARE, REPEAT):
         return frame
     factors = {(one.target, one.measure): one.factor for one in effects(frame)}
@@ -182,9 +182,14 @@ def pooled(frame: pd.DataFrame, study: Any) -> pd.DataFrame:
     whole = all((name, rate) in factors for name in names for rate in rates)
     if not whole or any(one.apart for one in compared(frame, study)):
         return frame.assign(block=frame["target"])
+    of_row = {
+        rate: frame["target"].map({name: factors[name, rate] for name in names}).astype("float64") for rate in rates
+    }
     adjusted = {
-        rate: frame[rate] / frame["target"].map({name: factors[name, rate] for name in names}).astype("float64")
+        column: frame[column] / of_row[rate]
         for rate in rates
+        for column in frame.columns
+        if column == rate or column.startswith(f"{rate}_predicted")
     }
     frame = frame.assign(**{f"{rate}{AS_MEASURED}": frame[rate] for rate in rates}, **adjusted)
     if study.targets == REPEAT:

@@ -54,6 +54,11 @@ class Where:
         parts = run.parts.get(study)
         return replace(plan, part=tuple(parts[inventory.name])) if parts else plan
 
+    def others(self, study: str) -> list[Plan]:
+        """Its plans on the other targets of the run that this process belongs to. Raises StudyError."""
+        parts, mine = runs.current().parts.get(study, {}), self.of(study).inventory.name
+        return [replace(self, target_name=name).plan(study) for name in parts if name != mine]
+
     def pool(self, study: str) -> Pool:
         """The plans of a study on one target or several. Raises StudyError."""
         run = runs.current()

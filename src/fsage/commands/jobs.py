@@ -62,7 +62,8 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
     precision = runs.current().precision
     if precision is None:
         raise StudyError("`snakemake --config budget=45m -- STUDY` calls this: a run says how long and how well")
-    run.measure(context.obj.plan(study), precision, context.obj.of(study).inventory)
+    plan, others = context.obj.plan(study), context.obj.others(study)
+    run.measure(plan, precision, context.obj.of(study).inventory, others)
 
 
 @app.command(rich_help_panel=PANEL)

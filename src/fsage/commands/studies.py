@@ -33,11 +33,10 @@ def plan(
     if wanted is not None:
         from fsage.run import adaptive  # numpy and scikit-learn
 
-        if pool.several:
-            raise StudyError("a budget is of one target: name one by --target")
-        plan, seconds = pool.plans[0], None if budget is None else window.length(budget.strip()).total_seconds()
-        adaptive.check(plan, wanted, seconds)
-        said.append(adaptive.forecast(plan, wanted, seconds))
+        seconds = None if budget is None else window.length(budget.strip()).total_seconds()
+        for plan in pool.at_work:
+            adaptive.check(plan, wanted, seconds)
+            said.append(adaptive.forecast(plan, wanted, seconds))
     print(lines("\n".join(said)))
 
 

@@ -37,6 +37,11 @@ class Pool:
         return len(self.plans) > 1
 
     @property
+    def at_work(self) -> list[Plan]:
+        """Those on which anything is measured, or was."""
+        return [plan for plan in self.plans if plan.states and not plan.lost]
+
+    @property
     def targets(self) -> list[str]:
         """Their names."""
         return [plan.target.name for plan in self.plans]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -48,26 +48,34 @@ class Group:
 
 
 class Course:
-    """A study's groups as points of a surface, and what was measured of them."""
+    """A study's groups as points of a surface, and what was measured of them.
 
-    def __init__(self, plan: Plan, precision: float, inventory: Path | None = None) -> None:
+    `others`: plans of other targets that share the study. What they measure tells of the same surface, but for the
+    level of their target, which follows from what both measured; what they have to measure is not chosen here.
+    """
+
+    def __init__(
+        self, plan: Plan, precision: float, inventory: Path | None = None, others: Sequence[Plan] = ()
+    ) -> None:
         """Raises StudyError for a study whose cells are no surface over sizes and shares."""
-        self.plan, self.precision, self.inventory = plan, precision, inventory
+        self.plan, self.precision, self.inventory, self.others = plan, precision, inventory, others
+        of_state = {name: one for one in (*others, plan) for name in one.states}
+        self.states = [*plan.states, *(name for name in of_state if name not in plan.states)]
         self.groups = [
-            Group(name, tuple(cells), self._values(name, cells[0]))
-            for name in plan.states
-            for cells in stopping.groups(plan.cells[name]).values()
+            Group(name, tuple(cells), self._values(of_state[name], name, cells[0]))
+            for name in self.states
+            for cells in stopping.groups(of_state[name].cells[name]).values()
         ]
         first = self.groups[0].cells[0].params
         self.rates = workloads.load(first["workload"]).rates(workloads.params_of(first))
-        self.states = list(plan.states)
         self.state = np.array([self.states.index(group.state) for group in self.groups])
+        self.wanted = np.array([group.state in plan.states for group in self.groups])
         self._read: dict[Path, dict[str, float]] = {}
 
-    def _values(self, state: str, cell: Cell) -> dict[str, float]:
-        study, axes = self.plan.study, self.plan.states[state].axes
+    def _values(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
+        study, axes = plan.study, plan.states[state].axes
         known = all(axis in axes for axis in STATE_AXES) and set(study.cells.axes) == {"transfer_size"}
-        if not known or study.also or len({str(state.nominal["axes"]) for state in self.plan.states.values()}) > 1:
+        if not known or study.also or len({str(state.nominal["axes"]) for state in plan.states.values()}) > 1:
             raise StudyError(
                 f"study {study.name}: a budget needs states that differ in {', '.join(STATE_AXES)} alone, and cells "
                 "that differ in transfer_size alone. until=TIME ends any study at a time"
@@ -87,8 +95,9 @@ class Course:
 
     def costs(self) -> Costs:
         """From the plan's estimates; what is measured in a state beside its planned cells is part of reaching it."""
-        sample = np.array([self.plan.cell_seconds(group.state, group.cells[0]) for group in self.groups])
-        return Costs(sample, np.array([self.reach_s(state) for state in self.states]))
+        own = self.plan.states
+        sample = [self.plan.cell_seconds(one.state, one.cells[0]) if one.state in own else 0.0 for one in self.groups]
+        return Costs(np.array(sample), np.array([self.reach_s(name) if name in own else 0.0 for name in self.states]))
 
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
@@ -127,7 +136,7 @@ class Course:
 
     def cells_left(self) -> list[list[Cell]]:
         """Of each group the cells without an observation, in order of their iterations."""
-        todo = {(state, cell.name) for state in self.states for cell in request.to_measure(self.plan, state)}
+        todo = {(state, cell.name) for state in self.plan.states for cell in request.to_measure(self.plan, state)}
         return [[cell for cell in group.cells if (group.state, cell.name) in todo] for group in self.groups]
 
     def left(self) -> NDArray[np.int_]:
@@ -141,12 +150,18 @@ class Course:
 
     def samples(self) -> list[Samples]:
         """Of each rate, what the valid cells gave. Raises PlayFailed where there is none."""
-        measured: list[list[dict[str, float]]] = [
-            [metrics for cell in group.cells if (metrics := self._metrics(group.state, cell))] for group in self.groups
-        ]
-        if not any(measured):
+        own, *others = ([self._measured(plan, group) for group in self.groups] for plan in (self.plan, *self.others))
+        if not any(own):
             raise PlayFailed("no valid cell was measured, so nothing can be said of the others")
-        return [Samples.of([[math.log(one[rate]) for one in group] for group in measured]) for rate in self.rates]
+        return [
+            Samples.of(levelled(_logs(own, rate), [_logs(theirs, rate) for theirs in others])) for rate in self.rates
+        ]
+
+    def _measured(self, plan: Plan, group: Group) -> list[dict[str, float]]:
+        """Rates of the valid cells of a group on one target."""
+        if group.state not in plan.states:
+            return []
+        return [metrics for cell in group.cells if (metrics := self._metrics(plan, group.state, cell))]
 
     def take(self, visit: Visit) -> None:
         """Measure a visit's samples. Raises PlayFailed."""
@@ -170,19 +185,37 @@ class Course:
 
     def say(self, beliefs: list[Belief]) -> None:
         """To people, how far it is."""
-        _say(f"{self.plan.study.name}: {_known(self, beliefs)}")
+        _say(f"{self.plan.title}: {_known(self, beliefs)}")
 
-    def _metrics(self, state: str, cell: Cell) -> dict[str, float]:
+    def _metrics(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
         """A valid cell's rates; {} of one that is not, or was not measured."""
-        path = self.plan.results.pending(state, cell.name)
+        path = plan.results.pending(state, cell.name)
         if path not in self._read:
             found = results.read(path)
             if found is None:
-                done = results.read(self.plan.results.record(state, cell.name))
+                done = results.read(plan.results.record(state, cell.name))
                 return done["metrics"] if done and done["status"] == "valid" else {}
             outcome = workloads.load(cell.params["workload"]).read(found)
             self._read[path] = dict(outcome.metrics) if outcome.status == "valid" else {}
         return self._read[path]
+
+
+def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]]:
+    return [[math.log(one[rate]) for one in group] for group in measured]
+
+
+def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> list[list[float]]:
+    """Log rates of our groups with those of other targets, each of these moved by its target's level.
+
+    A level is the mean difference over the groups that both measured; of a target without such nothing counts yet.
+    """
+    found = [list(group) for group in own]
+    for theirs in others:
+        both = [(a, b) for a, b in zip(own, theirs, strict=True) if a and b]
+        if both:
+            level = float(np.mean([np.mean(b) - np.mean(a) for a, b in both]))
+            found = [[*group, *(one - level for one in more)] for group, more in zip(found, theirs, strict=True)]
+    return found
 
 
 def check(plan: Plan, precision: float, seconds: float | None) -> None:
@@ -196,14 +229,15 @@ def check(plan: Plan, precision: float, seconds: float | None) -> None:
         )
 
 
-def measure(plan: Plan, precision: float, inventory: Path) -> None:
+def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan] = ()) -> None:
     """Measure what says most until all is known within ± `precision` (0.03: 3%), or the run's time is over.
 
-    Then each planned cell has a record, measured or skipped with its prediction. Raises PlayFailed, StudyError.
+    `others`: plans of the targets that share the study, which measure at the same time. Then each planned cell has a
+    record, measured or skipped with its prediction. Raises PlayFailed, StudyError.
     """
     for state in plan.states:
         job.take_up(plan, state)
-    course = Course(plan, precision, inventory)
+    course = Course(plan, precision, inventory, others)
     for state, cells in course.primary().items():
         course.measure(state, cells)
     beliefs = explore(course, precision)
@@ -212,7 +246,7 @@ def measure(plan: Plan, precision: float, inventory: Path) -> None:
     for state in plan.states:
         if lacking := record.hand_over(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
-    _say(f"{plan.study.name}: {_end(course, beliefs)}")
+    _say(f"{plan.title}: {_end(course, beliefs)}")
 
 
 @threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
@@ -233,24 +267,24 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
             costs.reach[visit.state] = plan.reach_from_empty_seconds(course.states[visit.state])
         now_left = left - np.array([taken[number] for number in range(len(left))])
         rest = math.inf if seconds is None else seconds - spent
-        found = Choice(beliefs, course.state, now_left, costs, precision, rest).best()
+        found = Choice(beliefs, course.state, now_left, course.wanted, costs, precision, rest).best()
         visits = [found] if found else []
     wide = max(float(one.half_width.max()) for one in beliefs)
     return (
-        f"budget {plan.study.name}: about {sum(taken.values())} cells in {len(states)} of {len(course.states)} states, "
+        f"budget {plan.title}: about {sum(taken.values())} cells in {len(states)} of {len(course.states)} states, "
         f"{duration(spent)}; the other rates are then predicted within about ±{wide:.1%} or better, if they are as "
         "smooth and as little noisy as most are"
     )
 
 
 def _known(course: Course, beliefs: list[Belief]) -> str:
-    wide = unknown(beliefs, course.precision)
-    left = course.left()
-    whole = np.array([len(group.cells) for group in course.groups])
-    there = left < whole
-    states = len(set(course.state[there].tolist()))
+    mine = course.wanted
+    wide = unknown(beliefs, course.precision, mine)[mine]
+    left = course.left()[mine]
+    whole = np.array([len(group.cells) for group in course.groups])[mine]
+    states = len(set(course.state[mine][left < whole].tolist()))
     return (
-        f"{int((whole - left).sum())} cells measured in {states} of {len(course.states)} states; "
+        f"{int((whole - left).sum())} cells measured in {states} of {len(course.plan.states)} states; "
         f"{np.mean(~wide):.0%} of the rates are known within ±{course.precision:.1%}"
     )
 
@@ -270,11 +304,11 @@ def _held_out(beliefs: list[Belief]) -> str:
 
 
 def _end(course: Course, beliefs: list[Belief]) -> str:
-    wide = unknown(beliefs, course.precision)
+    wide = unknown(beliefs, course.precision, course.wanted)
     said = f"{_known(course, beliefs)}. {_held_out(beliefs)}."
     if not wide.any():
         return said
-    worst = max(float(one.half_width.max()) for one in beliefs)
+    worst = max(float(one.half_width[wide].max()) for one in beliefs)
     left = course.left()
     noise = max(one.noise for one in beliefs)
     reason = (

@@ -61,7 +61,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         lines.append(
             f"to measure just the failed ones again: fsage remeasure {study.name} --failed && snakemake {study.name}"
         )
-    lines += report.answer_lines(targets.pooled(measured, study), study, _states(pool))
+    lines += report.answer_lines(targets.pooled(measured, study, _on_several(pool)), study, _states(pool))
     lines.append(f"report: {pool.results.report / 'index.html'}")
     return lines, 1 if wrong or failed or differ else 0
 
@@ -100,7 +100,13 @@ def _kept(pool: Pool, table: Path) -> pd.DataFrame:
 
 
 def _frame(pool: Pool) -> pd.DataFrame:
-    return targets.pooled(dataset.load(pool.records()), pool.study)
+    return targets.pooled(dataset.load(pool.records()), pool.study, _on_several(pool))
+
+
+def _on_several(pool: Pool) -> set[str]:
+    """States that more than one target measures."""
+    on = Counter(state for plan in pool.plans for state in plan.states)
+    return {state for state, count in on.items() if count > 1}
 
 
 def _states(pool: Pool) -> list[str]:
@@ -111,16 +117,15 @@ def _states(pool: Pool) -> list[str]:
 
 def _more(pool: Pool) -> dict[str, Any]:
     """What a report shows beside the records."""
-    study, cells = pool.study, list(pool.cells())
-    on: Counter[str] = Counter(state for plan in pool.plans for state in plan.states)
+    study, cells, several = pool.study, list(pool.cells()), _on_several(pool)
     beside = targets.pooled(dataset.load(map(Path, pool.compared_records())), study) if study.compare else None
     states: dict[str, Path] = {}
-    for plan in pool.plans:
+    for plan in sorted(pool.plans, key=lambda plan: plan.target.name):
         for name in plan.states:
             states.setdefault(name, plan.results.state(name))
     return {
         "plan_cells": [
-            (state, cell._replace(name=f"{cell.name} on {plan.target.name}") if on[state] > 1 else cell)
+            (state, cell._replace(name=f"{cell.name} on {plan.target.name}") if state in several else cell)
             for plan, state, cell in cells
         ],
         "states": {name: states[name] for name in _states(pool)},

@@ -67,6 +67,11 @@ def current() -> Run:
     return Run(noted["holder"], noted["only"], tuple(noted["lost"]), noted["parts"], ends, noted["precision"])
 
 
+def studies() -> list[str]:
+    """The studies that the run of this process has planned. Raises Superseded when it has lost its licence."""
+    return list(_noted(Path(os.environ[NOTE]))["missing"])
+
+
 def _noted(path: Path) -> dict[str, Any]:
     noted = results.read(path)
     if noted is None:

@@ -7,6 +7,7 @@ So a state that was reached so is an original, beside which a replica can be mea
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ class Age(Step):
                     dirty = 0
                 there[one.folder] += one.first if one.size is not None else -1
                 if not there[one.folder]:
-                    path.parent.rmdir()
+                    _remove_emptied(path.parent)
         return Work(sum(there.values()), {"capacity_bytes": target.capacity_bytes, "folders": len(+there)})
 
     def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
@@ -93,6 +94,15 @@ class Age(Step):
 
     def _bytes(self, capacity_bytes: int) -> tuple[int, int]:
         return capacity_bytes * self.percent // 100, capacity_bytes * self.written_percent // 100
+
+
+def _remove_emptied(folder: Path) -> None:
+    """Remove a folder, but where it holds files of a step before."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise Failure(f"{folder} cannot be removed: {error.strerror}") from error
 
 
 def _do(one: uses.Change, path: Path, content: memoryview) -> None:

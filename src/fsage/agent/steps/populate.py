@@ -6,6 +6,7 @@ turns, a request each.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -67,13 +68,14 @@ class Populate(Step):
         room = Room(target, making=[self.generation])
         room.must_hold(sum(sizes), self.describe())
         files.make_room(mounts, self.generation)
+        there = _there(mounts, self.generation)
         mine = range(shard.index, len(sizes), shard.count)
 
         def some(thread: int) -> None:
             for batch in batches(mine[thread :: shard.threads], len(mounts), self.files_at_once):
                 paths = {index: files.path_of(mounts, self.generation, index) for index in batch}
                 # what was made before another host was lost stays
-                missing = [index for index, path in paths.items() if not _made(path, sizes[index])]
+                missing = [index for index in batch if there.get(paths[index]) != sizes[index]]
                 try:
                     room.in_turns(
                         [paths[index] for index in missing],
@@ -145,8 +147,10 @@ def batches(indices: range, stores: int, at_once: int) -> Iterator[list[int]]:
         yield sorted(index for of_store in on for index in of_store[first : first + at_once])
 
 
-def _made(path: Path, size: int) -> bool:
-    return path.exists() and path.stat().st_size == size
+def _there(mounts: list[Path], generation: int) -> dict[Path, int]:
+    """Sizes of the files of a generation that are there already."""
+    folders = {files.path_of(mounts, generation, index).parent for index in range(len(mounts))}
+    return {Path(entry.path): entry.stat().st_size for folder in folders for entry in os.scandir(folder)}
 
 
 def filled(generation: int, size: int, count: int, capacity_bytes: int, percent: float) -> Achieved:

@@ -94,37 +94,29 @@ def in_turns(
     `write` writes past the cache (whole 4 KiB), `buffered` through it and flushes each file at its end. What an earlier
     attempt left of them is made anew. Raises OSError that names the file.
     """
-    with contextlib.ExitStack() as stack:
-        content = stack.enter_context(noise(request_bytes)) if method != "fallocate" else memoryview(b"")
-        growing = []
-        for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
-            with naming(path):
-                flags = (
-                    os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | (os.O_DIRECT if method == "write" else 0)
-                )
-                growing.append((path, size, os.open(path, flags, 0o600)))
-            stack.callback(os.close, growing[-1][-1])
-        for offset in range(0, max(sizes, default=0), request_bytes):
-            check_lease()
-            for path, size, descriptor in growing:
-                part = min(request_bytes, size - offset)
-                with naming(path):
+    flags = FRESH | (os.O_DIRECT if method == "write" else 0)
+    growing: list[tuple[Path, int, int]] = []
+    at = Path()  # of a hundred thousand small files each line here is felt
+    with noise(request_bytes) if method != "fallocate" else contextlib.nullcontext(memoryview(b"")) as content:
+        try:
+            for at, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
+                growing.append((at, size, os.open(at, flags, 0o600)))
+            for offset in range(0, max(sizes, default=0), request_bytes):
+                check_lease()
+                for path, size, descriptor in growing:
+                    at, part = path, min(request_bytes, size - offset)
                     if part > 0 and method == "fallocate":
                         os.posix_fallocate(descriptor, offset, part)
                     elif part > 0:
                         write_whole(descriptor, content[:part], offset)
-        for path, _, descriptor in growing if method == "buffered" else ():
-            with naming(path):
+            for path, _, descriptor in growing if method == "buffered" else ():
+                at = path
                 os.fsync(descriptor)
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """What goes wrong inside names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(at)) from error
+        finally:
+            for *_, descriptor in reversed(growing):
+                os.close(descriptor)
 
 
 def fallocate(path: Path, size: int) -> None:

@@ -13,6 +13,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
@@ -45,7 +46,7 @@ class Room:
             held = sum(held_bytes(mount, making) for mount in self.target.mounts)
         self.left_bytes = self.target.capacity_bytes - held - self.limits.slack_bytes
 
-    def must_hold(self, size: int, what: str) -> None:
+    def must_hold(self, size: int, what: str | Path) -> None:
         """`Failure` if `size` bytes more are more than is left."""
         if size > self.left_bytes:
             raise Failure(
@@ -78,9 +79,7 @@ class Room:
         check_lease: Callable[[], None],
     ) -> None:
         """Make files that grow at once, as files.in_turns does."""
-        with contextlib.ExitStack() as all_taken:
-            for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
-                all_taken.enter_context(self._taken(size, path))
+        with self._taken_all(paths, sizes):
             files.in_turns(paths, sizes, request_bytes, method, check_lease)
 
     def extend(self, descriptor: int, path: Path, offset: int, size: int) -> None:
@@ -147,18 +146,26 @@ class Room:
             )
         return size
 
-    @contextlib.contextmanager
-    def _taken(self, size: int, path: Path, spread: int = 0) -> Iterator[None]:
+    def _taken(self, size: int, path: Path, spread: int = 0) -> AbstractContextManager[None]:
         """So many bytes for a file, which has them when the block ends. Raises Failure."""
-        with self.lock:
-            self.must_hold(size, str(path))
-            self.limits.take(size, path, spread)
-            self.left_bytes -= -(-size // BLOCK_BYTES) * BLOCK_BYTES + ENTRY_BYTES
+        return self._taken_all([path], [size], spread)
+
+    @contextlib.contextmanager
+    def _taken_all(self, paths: Sequence[Path], sizes: Sequence[int], spread: int = 0) -> Iterator[None]:
+        """The same for several."""
+        taken: list[Path] = []
         try:
+            with self.lock:
+                for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
+                    self.must_hold(size, path)
+                    self.limits.take(size, path, spread)
+                    taken.append(path)
+                    self.left_bytes -= -(-size // BLOCK_BYTES) * BLOCK_BYTES + ENTRY_BYTES
             yield
         finally:
             with self.lock:
-                self.limits.given(path)
+                for path in taken:
+                    self.limits.given(path)
 
     def _all_of(self, path: Path) -> int:
         """What a file can be given at once."""

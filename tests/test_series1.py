@@ -1,0 +1,73 @@
+"""Series 1 as it was measured: the figures and sentences of docs/series1.md are made again from the table beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fsage import dataset, report
+from fsage.recipes import expand
+from fsage.study.study import load_study
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/series1.md"
+FIGURES = ROOT / "docs/series1"
+MOST_BYTES = 3 << 20
+
+
+@pytest.mark.parametrize("study", ["series1", "series2"])
+def test_the_page_says_what_the_table_says(study: str) -> None:
+    table = ROOT / f"docs/data/{study}.parquet"
+    frame = dataset.read(table)
+    assert table.stat().st_size < MOST_BYTES
+    loaded = load_study(ROOT / f"config/{study}.yaml")
+    planned = [state.name for state in expand(loaded)]
+    cells = sum(len(loaded.cells_of(state)) for state in expand(loaded))
+    assert len(frame) == cells and (frame["status"] == "valid").all(), "the whole matrix"
+    said = " ".join(PAGE.read_text(encoding="utf-8").split())
+    for sentence in report.answer_lines(frame, loaded, planned):
+        assert sentence in said, f"{study}: {sentence}"
+
+
+def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path) -> None:
+    words = [
+        "figures",
+        "series1",
+        "--table",
+        "docs/data/series1.parquet",
+        "--columns",
+        "2",
+        "--to",
+        str(tmp_path / "f"),
+    ]
+    env = {**os.environ, "FSAGE_TARGET": "local", "FSAGE_RESULTS": str(tmp_path / "results")}
+    command = [str(Path(sys.executable).with_name("fsage")), *words]
+    made = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    assert made.returncode == 0, made.stderr
+    shown = set(re.findall(r"series1/([\w-]+\.svg)", PAGE.read_text(encoding="utf-8")))
+    assert shown == {path.name for path in FIGURES.iterdir()}
+    for name in sorted(shown):
+        assert (tmp_path / "f" / name).read_bytes() == (FIGURES / name).read_bytes(), name
+
+
+def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:
+    env = {**os.environ, "FSAGE_TARGET": "local", "FSAGE_RESULTS": str(tmp_path / "results")}
+    command = [
+        str(Path(sys.executable).with_name("fsage")),
+        "figures",
+        "series2",
+        "--table",
+        "docs/data/series1.parquet",
+    ]
+    other = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    assert other.returncode == 1 and "holds records of series1, not of series2" in other.stderr
+    (tmp_path / "mine.txt").write_text("kept")
+    command = [command[0], "figures", "series1", "--table", "docs/data/series1.parquet", "--to", str(tmp_path)]
+    kept = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    assert kept.returncode == 1 and "is no folder of figures alone: name another" in kept.stderr
+    assert (tmp_path / "mine.txt").read_text() == "kept"
