@@ -76,7 +76,7 @@ def target_of(spec: dict[str, Any], filesystem: str = "ext4") -> dict[str, Any]:
     return spec
 
 
-@pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+@pytest.mark.parametrize("filesystem", ["ext4", pytest.param("xfs", marks=pytest.mark.long)])
 def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_target, tmp_path, filesystem):
     spec = target_of(local_target, filesystem)
     size = (320 if filesystem == "ext4" else 900) * MIB  # of a small XFS much is kept back for each group

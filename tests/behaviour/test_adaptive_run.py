@@ -51,6 +51,7 @@ def observed(project: Project) -> dict[str, int]:
     return {one["id"]: one["attempt"] for one in found if one["status"] == "done"}
 
 
+@pytest.mark.long
 def test_a_killed_run_within_a_budget_goes_on_with_what_it_measured(project: Project) -> None:
     project.write_study(states__fragmentation=[0])
     run = project.start("snakemake", "--config", "precision=50%", *MEASURE)

@@ -66,6 +66,7 @@ def test_each_of_four_measures_its_share_and_never_two_at_once(
     assert again.returncode == 0 and again.stdout.count(", 0 cells to measure, ") == 4
 
 
+@pytest.mark.long
 def test_within_a_budget_each_predicts_what_is_left_of_its_share(both: Several) -> None:
     ran = both.project.measure("--config", both.target, "precision=50%")
     assert ran.returncode == 0, ran.stdout + ran.stderr
