@@ -62,7 +62,7 @@ def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, An
                 "changed": measured > 0,
                 "msg": f"measured {measured} of {len(cells)} cells"
                 + (f"; then: {lost or stopped}" if lost or stopped else "")
-                + (f"; all files were looked at before each cell: {visit.unwatched}" if visit.unwatched else ""),
+                + (f"; {visit.unwatched}" if visit.unwatched else ""),
                 "measured": measured,
                 "remaining": len(cells) - measured,
                 "lost": lost,

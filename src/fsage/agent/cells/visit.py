@@ -81,8 +81,15 @@ class Visit:
 
     @property
     def unwatched(self) -> str | None:
-        """Why the kernel does not tell what others do to the target; None where it does."""
-        return self.structure.why_unwatched
+        """Why the kernel does not tell what others do to the target, and what is done instead; None where it does."""
+        if not (why := self.structure.why_unwatched):
+            return None
+        if not (share := self.structure.unseen_share):
+            return f"all files were looked at before each cell: {why}"
+        return (
+            f"before each cell a sample of the files was looked at, and all directories: {why}. Which cell a file was "
+            f"changed before would be missed with a chance of {share:.1%} a cell; at the end all were looked at"
+        )
 
     def close(self) -> None:
         """Watch the target no more."""
@@ -101,6 +108,7 @@ class Visit:
             "status": now.status if now else None,
             "fingerprint": self.structure.hash,
             "looked_at": looked_at,
+            **({"unseen_share": self.structure.unseen_share} if looked_at == "sample" else {}),
             "agreed": self.differs is None,
             "instance": self.now.instance,
             "rebuilt": self.request.get("first_instance") not in (None, self.now.instance),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from fsage.agent import typed
 from fsage.agent.structure.step import Achieved, Notes
-from fsage.agent.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word
+from fsage.agent.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between
 
 Model = Annotated[Json, typed.Check(lambda model: isinstance(model.get("label"), str), "a block with a label")]
 """A device model in place; what else there is of it, its kind says."""
@@ -27,13 +27,15 @@ class _Check(TypedDict):
 class Check(_Check, total=False):
     """What a cell's check saw of its state. `rebuilt`: it is another layout instance than when it was first reached.
 
-    `looked_at`: every file, or what the kernel told of since every file was looked at, and free space.
+    `looked_at`: every file; or what the kernel told of since every file was looked at; or a sample of the files, with
+    every directory; and free space. `unseen_share`: of the files, what a sample leaves out.
     """
 
     state: str
     status: str | None
     fingerprint: str
-    looked_at: Literal["files", "events"]
+    looked_at: Literal["files", "events", "sample"]
+    unseen_share: Annotated[float, between(0, 1, "a share from 0 to 1")]
     instance: Word | None
     emptied_because: str
 

@@ -12,12 +12,15 @@ from typing import Any
 from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.messages.observation import Extents
+from fsage.agent.states.sample import Sample, seen
 from fsage.agent.structure import fillers
 from fsage.agent.targets.target import Target
 
 
-def fingerprint(target: Target) -> dict[str, Any]:
+def fingerprint(target: Target, sample: Sample | None = None) -> dict[str, Any]:
     """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
+
+    A `sample` is told of each file.
 
     Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "counted" (Free.counted by store),
     "seconds"}, on Lustre also "osts", the used bytes of each. btrfs' statfs lags behind its transactions, and a plain
@@ -32,8 +35,10 @@ def fingerprint(target: Target) -> dict[str, Any]:
     for mount in target.mounts:
         for entry in fillers(mount):
             stat = entry.stat()
-            seen = (entry.path[len(str(mount)) :], stat.st_ino, stat.st_size, stat.st_blocks, stat.st_mtime_ns)
-            digest.update(f"{seen}\n".encode())
+            of_file = seen(stat)
+            if sample:
+                sample.add(entry.path, of_file)
+            digest.update(f"{(entry.path[len(str(mount)) :], *of_file)}\n".encode())
             files += 1
             total += stat.st_size
             held += stat.st_blocks * 512

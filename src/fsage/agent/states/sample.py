@@ -1,0 +1,72 @@
+"""A look at a part of the files of a state, where the kernel does not tell what others do to them.
+
+While all files are looked at, some are drawn and kept in memory with what was seen, however many there are in all.
+Later a part of these is looked at again, each time another; and every directory, which tells of files that were made,
+deleted, renamed or replaced. A file whose content alone was changed is missed as long as it is not among them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+SIZE = 256
+"""Files of one look: some milliseconds."""
+LOOKS = 64
+"""As many different looks as are kept; then they begin anew."""
+
+Seen = tuple[int, int, int, int]
+"""Of a file: inode, size, blocks, and when it was written last (ns)."""
+
+
+def seen(stat: os.stat_result) -> Seen:
+    """What of a file tells that it is as it was."""
+    return stat.st_ino, stat.st_size, stat.st_blocks, stat.st_mtime_ns
+
+
+class Sample:
+    """What was drawn of the files that `add` was told of, and their directories (`freeze`)."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+        self.files = 0
+        self._kept: list[tuple[str, Seen]] = []
+        self._folders: list[tuple[str, Seen]] = []
+        self._next = 0
+
+    def add(self, path: str, found: Seen) -> None:
+        """Tell of one more file: it is kept with the same chance as every other (Vitter 1985, algorithm R)."""
+        self.files += 1
+        if len(self._kept) < SIZE * LOOKS:
+            self._kept.append((path, found))
+        elif (place := self._draw.randrange(self.files)) < SIZE * LOOKS:
+            self._kept[place] = (path, found)
+
+    def freeze(self, mounts: Iterable[Path]) -> None:
+        """Note the directories, when all files were told of; no file is taken from now on."""
+        self._draw.shuffle(self._kept)
+        tops = [mount / "filler" for mount in mounts if (mount / "filler").is_dir()]
+        folders = [*tops, *(Path(one.path) for top in tops for one in os.scandir(top) if one.is_dir())]
+        self._folders = [(str(folder), seen(os.stat(folder))) for folder in folders]
+
+    @property
+    def unseen_share(self) -> float:
+        """The share of the files that one look leaves out: the chance to miss one that was changed in place."""
+        return max(0.0, 1 - SIZE / self.files) if self.files else 0.0
+
+    def differs(self) -> bool:
+        """Whether a directory, or a file of the next look, is not as it was."""
+        looked = self._kept[self._next : self._next + SIZE]
+        self._next = (self._next + SIZE) % max(1, len(self._kept))
+        if self._next < SIZE:
+            self._next = 0
+        return any(_now(path) != before for path, before in (*self._folders, *looked))
+
+
+def _now(path: str) -> Seen | None:
+    try:
+        return seen(os.stat(path, follow_symlinks=False))
+    except OSError:
+        return None

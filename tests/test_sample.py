@@ -1,0 +1,86 @@
+"""Where nobody tells what others do: a sample of the files is looked at between cells, and every directory."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from states import bring, populate
+
+from fsage.agent import structure
+from fsage.agent.cells.structure_check import StructureCheck
+from fsage.agent.messages import token
+from fsage.agent.states.sample import LOOKS, SIZE, Sample, seen
+from fsage.agent.targets.opening import open_target
+from fsage.agent.verbs import claim, create
+
+
+def drawn(folder: Path, seed: int = 1) -> Sample:
+    """A sample of the files of a store's one generation."""
+    sample = Sample(seed)
+    for path in sorted((folder / "filler/g1").iterdir()):
+        sample.add(str(path), seen(path.stat()))
+    sample.freeze([folder])
+    return sample
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A thousand files, as a state has them."""
+    (tmp_path / "filler/g1").mkdir(parents=True)
+    for number in range(1000):
+        (tmp_path / f"filler/g1/{number:07d}").write_bytes(b"1")
+    return tmp_path
+
+
+@pytest.mark.parametrize("act", ["make", "delete", "rename", "replace", "folder"])
+def test_a_sample_tells_at_once_of_names(store: Path, act: str) -> None:
+    sample, first = drawn(store), store / "filler/g1/0000000"
+    assert not sample.differs()
+    if act == "make":
+        (store / "filler/g1/stranger").touch()
+    elif act == "delete":
+        first.unlink()
+    elif act == "rename":
+        first.rename(first.with_name("other"))
+    elif act == "replace":
+        (store / "beside").write_bytes(b"2")
+        (store / "beside").rename(first)
+    else:
+        (store / "filler/g2").mkdir()
+    assert sample.differs()
+
+
+def test_a_file_changed_in_place_is_found_in_as_many_looks_as_take_in_all(store: Path) -> None:
+    sample = drawn(store)
+    assert sample.unseen_share == 1 - 256 / 1000
+    (store / "filler/g1/0000500").write_bytes(b"more")
+    found = [sample.differs() for _ in range(8)]
+    assert sum(found[:4]) == sum(found[4:]) == 1, "each file is in one of four looks"
+
+
+def test_a_sample_takes_no_more_memory_than_its_part() -> None:
+    sample = Sample(1)
+    for number in range(100_000):
+        sample.add(str(number), (number, 1, 1, 1))
+    assert len(sample._kept) == SIZE * LOOKS
+    thirds = [sum(int(path) // 33_334 == third for path, _ in sample._kept) for third in range(3)]
+    assert max(thirds) < 1.1 * min(thirds), "early and late files alike"
+
+
+def test_where_nobody_tells_a_sample_is_looked_at_and_that_is_said(directory_target: dict) -> None:
+    create.create(directory_target, {}, False)
+    claim.claim(directory_target, {}, False)
+    bring(directory_target, populate(40, sizes=(1 << 20,)))
+    target = open_target(directory_target)
+    now = token.read(target.mounts[0])
+    assert now
+    with contextlib.closing(StructureCheck(target)) as check:
+        assert check.differs(now) == (None, "files")
+        assert check.differs(now) == (None, "sample") and 0 < check.unseen_share < 1
+        stranger = Path(structure.fillers(target.mounts[0])[0].path).with_name("stranger")
+        stranger.touch()
+        why, looked_at = check.differs(now)
+        assert why and looked_at == "files"
+        stranger.unlink()
