@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from states import bring, populate
+from test_measure import asked, cell, observed
 
 from fsage.agent import structure
+from fsage.agent.cells import measure
 from fsage.agent.cells.structure_check import StructureCheck
 from fsage.agent.messages import token
 from fsage.agent.states.sample import LOOKS, SIZE, Sample, seen
@@ -84,3 +86,34 @@ def test_where_nobody_tells_a_sample_is_looked_at_and_that_is_said(directory_tar
         why, looked_at = check.differs(now)
         assert why and looked_at == "files"
         stranger.unlink()
+
+
+def test_cells_that_a_look_at_all_files_casts_doubt_on_are_failed(
+    directory_target: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create.create(directory_target, {}, False)
+    claim.claim(directory_target, {}, False)
+    steps = [populate(40, sizes=(1 << 20,))]
+    bring(directory_target, *steps)
+    cells = [cell(directory_target, name) for name in "abc"]
+    request = {**asked(cells), "steps": steps, "state": "wanted"}
+    changed = structure.fillers(open_target(directory_target).mounts[0])[7].path
+    real = Sample.differs
+
+    def missed(sample: Sample) -> bool:
+        """A stranger comes after the first look, and none tells of it."""
+        assert not real(sample)
+        with open(changed, "r+b") as file:
+            file.write(b"x")
+        monkeypatch.setattr(Sample, "differs", lambda sample: False)
+        return False
+
+    monkeypatch.setattr(Sample, "differs", missed)
+    answer = measure.measure(directory_target, request, False)
+    assert answer["measured"] == 3
+    assert "the state changed" in answer["lost"]
+    found = {name: observed(directory_target, name)[0] for name in "abc"}
+    assert [found[name]["check"]["looked_at"] for name in "abc"] == ["files", "sample", "sample"]
+    assert 0 < found["b"]["check"]["unseen_share"] < 1
+    assert [found[name]["status"] for name in "abc"] == ["done", "failed", "failed"]
+    assert "only a sample of them was looked at" in found["c"]["why"]

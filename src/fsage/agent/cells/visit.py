@@ -41,6 +41,7 @@ class Visit:
         self.phases = Phases(target, hosts, request.get("slurm_job"), self.check_alive)
         self.structure = StructureCheck(target)
         self.differs: str | None = None  # what the last check found
+        self.unsure: list[Cell] = []  # measured since all files were looked at, after a look at a sample of them
 
     def enter(self) -> str | None:
         """Compare the whole layout once; why the state is not as asked, or None.
@@ -75,8 +76,10 @@ class Visit:
     def leave(self) -> str | None:
         """Compare the whole layout once more after the last cell; why it is not as it was, or None."""
         if not self.check()["agreed"]:
+            self.doubt()
             return f"the state changed while its last cell was measured: {self.differs}"
-        why = self.structure.whole_differs(self.now)
+        if why := self.structure.whole_differs(self.now):
+            self.doubt()
         return f"the state changed during this visit, before which of its cells is not known: {why}" if why else None
 
     @property
@@ -123,7 +126,9 @@ class Visit:
         began, clock, broken = utc_now(), time.monotonic(), None
         seen = self.check()
         if not seen["agreed"]:
+            self.doubt()
             return f"before cell {cell['name']}: the state is not the one that this visit found: {self.differs}"
+        self.unsure = [*self.unsure, cell] if seen["looked_at"] == "sample" else []
         if cannot := cell.get("unsupported") or self.why_not(cell):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
         elif full := self.no_room(cell):
@@ -150,6 +155,20 @@ class Visit:
             }
         outbox.keep(outbox.place(self.target, self.request, cell), observation)
         return broken
+
+    def doubt(self) -> None:
+        """Fail the cells before which a sample of the files did not tell of what a look at all of them found."""
+        for cell in self.unsure:
+            path = outbox.place(self.target, self.request, cell)
+            kept: Observation | None = read_json(path)
+            if kept and kept["status"] == "done":
+                kept["status"] = "failed"
+                kept["why"] = (
+                    "files of the state were changed during this visit, and before this cell only a sample of them was "
+                    "looked at: whether it was measured before that or after is not known"
+                )
+                outbox.keep(path, kept)
+        self.unsure = []
 
     def why_not(self, cell: Cell) -> str | None:
         """Why a cell cannot be run as asked in this state, on this machine or this site; None when it can."""
