@@ -3,9 +3,8 @@
 `python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
 first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
 `measured_extents_of_size` and `images`; 4, `launch` and `metadata`; 5, `capacity_bytes`, `measured_position_sd` and
-`device_costs`; 6, latencies, bytes, and `order_in_state` for `order`, which SQL
-keeps for itself; 7, `block`. A new version only adds columns or renames them (RENAMED), so that older tables are still
-read.
+`device_costs`; 6, latencies, bytes, and `order_in_state` for `order`, which SQL keeps for itself; 7, `block` and
+`unseen_share`. A new version only adds columns or renames them (RENAMED), so that older tables are still read.
 """
 
 from __future__ import annotations
@@ -96,6 +95,12 @@ COLUMNS = {
         "boolean", "false where the file system is not the target's own: nothing is known of its state"
     ),
     "rebuilt": Column("boolean", "whether the state was brought about anew since it was first reached"),
+    "unseen_share": Column(
+        "float64",
+        "share of the state's files that the check before the cell did not look at, where the kernel does not tell "
+        "what others do; missing: it looked at all, or the kernel told",
+        7,
+    ),
     "epoch": Column("Int64", "the target's counter of state changes"),
     # what came out
     "write_bw_mib_s": Column("float64", "bandwidth of the write phase, MiB/s (2^20 bytes)"),

@@ -125,6 +125,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "notes": _text(layout.get("notes") or None),
         "state_known": layout.get("state_known", True),
         "rebuilt": record["check"].get("rebuilt"),
+        "unseen_share": record["check"].get("unseen_share"),
         "epoch": record["check"].get("epoch"),
         **record["metrics"],
         **_measured(record["phases"]),
