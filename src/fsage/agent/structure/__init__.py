@@ -13,10 +13,12 @@ from typing import Any
 
 from fsage.agent.errors import Failure
 from fsage.agent.message import Unacceptable, shown
-from fsage.agent.structure.files import path_of
+from fsage.agent.structure.files import place_of
 from fsage.agent.structure.step import Achieved, Files, Notes, Step, read
 from fsage.agent.structure.step import kinds as kinds
 from fsage.agent.structure.step import of as of
+
+UNWANTED = -1
 
 
 def read_all(values: Any, where: str = "steps") -> list[Step]:
@@ -54,18 +56,23 @@ def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes:
 
     `notes`: what was noted with the state, by the kind of step.
     """
-    wanted = {
-        path_of(mounts, generation, index): size for (generation, index), size in expected(done, capacity_bytes).items()
-    }
+    files = expected(done, capacity_bytes)
+    wanted = {place_of(mounts, generation, index): size for (generation, index), size in files.items()}
+    del files  # of a million files each such table is felt
     last = max((number for number, step in enumerate(done) if step.REPLACES), default=0)
     for step in done[last:]:
-        wanted.update(dict.fromkeys(step.named(mounts, notes.get(step.kind, {}))))
-    present = {Path(entry.path): entry.stat().st_size for mount in mounts for entry in fillers(mount)}
-    missing = sorted(set(wanted) - set(present))
-    extra = sorted(set(present) - set(wanted))
-    wrong = sorted(path for path in set(wanted) & set(present) if wanted[path] not in (None, present[path]))
+        wanted.update(dict.fromkeys(map(str, step.named(mounts, notes.get(step.kind, {})))))
+    extra, wrong = list[str](), list[str]()
+    for mount in mounts:
+        for entry in fillers(mount):
+            size = wanted.pop(entry.path, UNWANTED)
+            if size == UNWANTED:
+                extra.append(entry.path)
+            elif size not in (None, entry.stat().st_size):
+                wrong.append(entry.path)
+    missing = sorted(wanted)
     if missing or extra or wrong:
-        shown = ", ".join(str(path) for path in (missing + extra + wrong)[:3])
+        shown = ", ".join((missing + sorted(extra) + sorted(wrong))[:3])
         raise Failure(
             f"the structure is not what was asked: {len(missing)} files missing, {len(extra)} too many, "
             f"{len(wrong)} of another size; first: {shown}"

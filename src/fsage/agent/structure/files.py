@@ -28,7 +28,12 @@ def fate(seed: int | None, generation: int, index: int) -> float:
 
 def path_of(mounts: list[Path], generation: int, index: int) -> Path:
     """Where file `index` lies: round robin over the stores."""
-    return Path(f"{mounts[index % len(mounts)]}/filler/g{generation}/{index:07d}")  # for many: joined once
+    return Path(place_of(mounts, generation, index))
+
+
+def place_of(mounts: list[Path], generation: int, index: int) -> str:
+    """The same as text, of which a million take a tenth of the memory."""
+    return f"{mounts[index % len(mounts)]}/filler/g{generation}/{index:07d}"
 
 
 def make_room(mounts: list[Path], generation: int) -> None:
