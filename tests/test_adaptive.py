@@ -134,6 +134,14 @@ def test_states_far_off_from_what_the_others_say_widen_every_interval():
     assert 0.93 <= belief.coverage <= 1
 
 
+def test_noise_is_of_each_cell_as_far_as_its_samples_tell():
+    draw = np.random.default_rng(6)
+    groups = [list(draw.normal(5, 0.05 if n == 0 else 0.01, 5)) for n in range(60)] + [[]]
+    noise = Samples.of(groups).noise
+    assert noise[0] > 1.5 * np.median(noise), "one is noisier than the others"
+    assert np.median(noise) == pytest.approx(0.011, rel=0.2) and noise[-1] == pytest.approx(np.median(noise), rel=0.2)
+
+
 def test_what_other_targets_measured_counts_without_their_level():
     own = [[1.0, 1.2], [], [3.0]]
     faster = [[1.6], [2.5], []]

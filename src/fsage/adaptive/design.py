@@ -80,7 +80,7 @@ class Choice:
                 after = 0.0
                 for one, goal, variance, columns in zip(beliefs, goals, spread, shared, strict=True):
                     column = columns[:, place]
-                    less = variance - column**2 / (column[mine[place]] + one.noise**2)
+                    less = variance - column**2 / (column[mine[place]] + one.noise[mine[place]] ** 2)
                     after += _short(less[self.wanted], goal)
                 takes = spent + costs.sample[mine[place]]
                 options.append(((start - after) / takes, takes, place))
@@ -92,7 +92,7 @@ class Choice:
             taken[group] = taken.get(group, 0) + 1
             for one, variance, columns in zip(beliefs, spread, shared, strict=True):
                 column = columns[:, place].copy()
-                scale = column[group] + one.noise**2
+                scale = column[group] + one.noise[group] ** 2
                 variance -= column**2 / scale
                 columns -= np.outer(column, column[mine]) / scale
         return (Visit(number, taken, spent), rate) if taken else None

@@ -25,6 +25,7 @@ Z = 1.959964
 TYPICAL_NOISE = 0.03
 """Standard deviation of a log rate, as good as NOISE_WEIGHT samples: until there are repeated ones."""
 NOISE_WEIGHT = 2
+OWN_NOISE_WEIGHT = 8
 APART = 1e-3
 """Length scale, in ranges of an axis, at which neighbouring states have nothing in common."""
 ENOUGH_STATES = 5
@@ -43,25 +44,30 @@ class Points:
 
 @dataclass(frozen=True)
 class Samples:
-    """Log rates that were measured: their mean and number by group (NaN and 0 where none), and the noise of one."""
+    """Log rates that were measured, by group: their mean and number (NaN and 0 where none), and the noise of one.
+
+    The noise of a group is its own as far as its few samples tell, else that of all: variances are drawn towards the
+    pooled one, which counts as OWN_NOISE_WEIGHT samples more.
+    """
 
     mean: Array
     count: NDArray[np.int_]
-    noise: float
+    noise: Array
 
     @classmethod
     def of(cls, groups: list[list[float]]) -> Samples:
         """From the log rates of each group."""
-        squares = sum(float(np.var(one)) * len(one) for one in groups if len(one) > 1)
-        freedom = sum(len(one) - 1 for one in groups if len(one) > 1)
-        noise = np.sqrt((squares + NOISE_WEIGHT * TYPICAL_NOISE**2) / (freedom + NOISE_WEIGHT))
+        squares = np.array([float(np.var(one)) * len(one) if len(one) > 1 else 0.0 for one in groups])
+        freedom = np.array([max(0, len(one) - 1) for one in groups])
+        pooled = (squares.sum() + NOISE_WEIGHT * TYPICAL_NOISE**2) / (freedom.sum() + NOISE_WEIGHT)
+        own = (squares + OWN_NOISE_WEIGHT * pooled) / (freedom + OWN_NOISE_WEIGHT)
         means = [float(np.mean(one)) if one else np.nan for one in groups]
-        return cls(np.array(means), np.array([len(one) for one in groups]), float(noise))
+        return cls(np.array(means), np.array([len(one) for one in groups]), np.sqrt(own))
 
 
 @dataclass(frozen=True)
 class Belief:
-    """What is known of all groups: mean and covariance of their log rates, and the noise of a sample.
+    """What is known of all groups: mean and covariance of their log rates, and the noise of a sample of each.
 
     `stretch`: by how much intervals are wider than the model's own, for held-out states lay further off than it said.
     `held_out`: how many groups were held out with their states, and the share that lay in their (stretched) intervals.
@@ -69,7 +75,7 @@ class Belief:
 
     mean: Array
     covariance: Array
-    noise: float
+    noise: Array
     stretch: float = 1.0
     held_out: int = 0
     coverage: float = float("nan")
@@ -84,7 +90,7 @@ class Belief:
     def after(self, taken: Mapping[int, int]) -> Belief:
         """What will be known when so many samples of each group were taken, whatever they say: their number counts."""
         groups = list(taken)
-        noise = np.diag([self.noise**2 / taken[group] for group in groups])
+        noise = np.diag([self.noise[group] ** 2 / taken[group] for group in groups])
         shared = self.covariance[:, groups]
         gained = shared @ np.linalg.solve(self.covariance[np.ix_(groups, groups)] + noise, shared.T)
         return replace(self, covariance=self.covariance - gained)
@@ -93,13 +99,13 @@ class Belief:
 def prior(points: Points, noise: float = TYPICAL_NOISE) -> Belief:
     """What may be expected before anything was measured: for what a budget buys, not for results."""
     covariance = _kernel(points.axes.shape[1])(points.axes)
-    return Belief(np.zeros(len(points.axes)), covariance, noise)
+    return Belief(np.zeros(len(points.axes)), covariance, np.full(len(points.axes), noise))
 
 
 def believe(points: Points, samples: Samples, before: Belief | None = None) -> Belief:
     """Fit the surface to what was measured, hold out each state in turn, and say what is known of all groups."""
     there = samples.count > 0
-    axes, noise = points.axes[there], samples.noise**2 / samples.count[there]
+    axes, noise = points.axes[there], samples.noise[there] ** 2 / samples.count[there]
     centre = float(np.mean(samples.mean[there]))
     values = samples.mean[there] - centre
     first = before.kernel if before and before.kernel else _kernel(points.axes.shape[1])

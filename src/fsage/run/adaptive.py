@@ -310,7 +310,7 @@ def _end(course: Course, beliefs: list[Belief]) -> str:
         return said
     worst = max(float(one.half_width[wide].max()) for one in beliefs)
     left = course.left()
-    noise = max(one.noise for one in beliefs)
+    noise = max(float(one.noise[wide].max()) for one in beliefs)
     reason = (
         "for the time was over"
         if left[wide].any()
