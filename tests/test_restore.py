@@ -21,6 +21,7 @@ from fsage.agent.steps.restore import Restore
 from fsage.agent.system import mounting
 from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
+from fsage.evidence.inspect import inspect
 from fsage.recipes import expand
 from fsage.study.study import load_study
 
@@ -81,6 +82,8 @@ def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_t
     spec = target_of(local_target, filesystem)
     size = (320 if filesystem == "ext4" else 900) * MIB  # of a small XFS much is kept back for each group
     image, free, uuid = image_of(filesystem, tmp_path, size)
+    with pytest.raises(ValueError, match=r"elsewhere.img: this is an image of metadata: recipe `aged` restores it"):
+        inspect(str(image), 0)
     restore, inputs = asked(image)
     bring(spec, populate(30), fragment(50))  # something was there before
     token = bring(spec, restore, inputs=inputs)

@@ -25,6 +25,8 @@ from fsage.text.printable import printable
 from fsage.text.untrusted import NotTaken, open_file
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
+METADATA_IMAGES = (b"QFI\xfb", b"XFSM", b"XMD2")
+"""How what `e2image -Q` and `xfs_metadump` write begins."""
 LUSTRE_CLIENT = (
     "a Lustre client does not see the devices; on its servers ask each OST's: `lctl get_param -n osd-ldiskfs.*.mntdev`"
 )
@@ -60,6 +62,8 @@ def _store(what: str, files_at_most: int, counting: Counting) -> Store:
         return _of_device(what, counting)
     with open_file(what) as stream:
         start = stream.peek(4096)
+        if start.startswith(METADATA_IMAGES):
+            raise Failure("this is an image of metadata: recipe `aged` restores it (`images:`, docs/replica.md)")
         if texts.is_packed(start) or b"\0" not in start:  # no text has one, a file system's image begins with many
             return texts.read(stream, counting)
     place = os.path.realpath(what)
