@@ -94,6 +94,7 @@ def test_several_targets_share_a_study(tmp_path):
         (name, str(35 * 19), "19") for name in "abcd"
     ], "80.00, 10.00, 80.50 and 40.00 are measured on each"
     assert "together series1: 4 targets, which share the states; " in said
+    assert "note series1: 4 targets, and at most 2 jobs at once: --cores 4 allows all" in said
     assert jobs["claim"] == 4 and jobs["measure"] == 64 + 3 * 4 and jobs["report"] == jobs["series1"] == 1
 
 

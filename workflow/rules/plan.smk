@@ -120,6 +120,19 @@ for name in TARGETS:
 for part in sorted(set().union(*SHARED.values())):
     workflow.register_resource(sharing.resource(part), sharing.WHOLE)
 
+
+def few_jobs(pool):
+    """What to say where not all targets can be at work at once."""
+    given = workflow.resource_settings
+    at_once, option = (given.nodes, "--jobs") if given.nodes else (given.cores, "--cores")
+    wanted = len(pool.at_work)
+    if not pool.several or not isinstance(at_once, int) or at_once >= wanted:
+        return []
+    return [
+        f"note {pool.study.name}: {wanted} targets, and at most {at_once} jobs at once: {option} {wanted} allows all"
+    ]
+
+
 ASKED = {}  # study -> its plans, filled when Snakemake asks for a study's records: so in dry runs too
 
 
@@ -130,7 +143,7 @@ def records_of(pool):
         if pool.study.name not in ASKED:
             ASKED[pool.study.name] = pool
             if workflow.is_main_process:
-                print(*pool.lines(states=workflow.output_settings.dryrun), sep="\n", flush=True)
+                print(*pool.lines(states=workflow.output_settings.dryrun), *few_jobs(pool), sep="\n", flush=True)
                 if RUN.precision:
                     for plan in pool.at_work:
                         print(adaptive.forecast(plan, RUN.precision, seconds), flush=True)
