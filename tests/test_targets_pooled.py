@@ -14,6 +14,8 @@ from records import TARGET, make_records
 from simulated import stays_below
 
 from fsage import dataset, report
+from fsage.analysis.conditions import basis
+from fsage.analysis.groups import samples
 from fsage.analysis.headline import comparisons
 from fsage.analysis.targets import compared, effects, interaction_p, pooled
 from fsage.study.study import Study, load_study
@@ -76,6 +78,7 @@ def test_each_target_is_one_sample_where_each_measures_all(study, tmp_path):
     study = study.model_copy(update={"targets": "repeat"})
     whole = pooled(taken(study, tmp_path, dict.fromkeys(FACTORS, ALL)), study, ALL)
     assert {one.ratio.n for one in comparisons(whole, study)} == {3}
+    assert basis(samples(whole)) == "Samples are the medians of 3 targets: intervals are over targets."
 
 
 def test_targets_that_age_differently_are_kept_apart_and_it_is_said(study, tmp_path):

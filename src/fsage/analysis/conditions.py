@@ -69,8 +69,11 @@ def values(group: pd.DataFrame, measure: str) -> list[float]:
 
 
 def basis(samples: pd.DataFrame) -> str:
-    """What the intervals are over: layouts, or the iterations in one."""
+    """What the intervals are over: layouts, targets that each measured all, or the iterations in one layout."""
     structures = labelled(samples)["structure"].nunique()
+    targets = samples["target"].nunique()
+    if structures == targets > 1:
+        return f"Samples are the medians of {targets} targets: intervals are over targets."
     if structures:
         return (
             f"Samples are the medians of {structures} layouts, each of a seed of its own: intervals are over layouts."
