@@ -71,7 +71,7 @@ def values(group: pd.DataFrame, measure: str) -> list[float]:
 def basis(samples: pd.DataFrame) -> str:
     """What the intervals are over: layouts, targets that each measured all, or the iterations in one layout."""
     structures = labelled(samples)["structure"].nunique()
-    targets = samples["target"].nunique()
+    targets = samples["target"].nunique() if "target" in samples else 0
     if structures == targets > 1:
         return f"Samples are the medians of {targets} targets: intervals are over targets."
     if structures:
