@@ -105,19 +105,21 @@ class Visit:
         self.differs, looked_at = self.structure.differs(self.now)
         if now != self.now:
             self.differs = "its token is another one"
-        return {
+        found: Check = {
             "state": self.now.state,
             "epoch": self.now.epoch,
             "status": now.status if now else None,
             "fingerprint": self.structure.hash,
             "looked_at": looked_at,
-            **({"unseen_share": self.structure.unseen_share} if looked_at == "sample" else {}),
             "agreed": self.differs is None,
             "instance": self.now.instance,
             "rebuilt": self.request.get("first_instance") not in (None, self.now.instance),
             "emptied_because": self.now.emptied_because,
             "seconds": time.monotonic() - began,
         }
+        if looked_at == "sample":
+            found["unseen_share"] = self.structure.unseen_share
+        return found
 
     def cell(self, cell: Cell) -> str | None:
         """Measure one cell and keep its observation; why not, when the state is not as asked."""
