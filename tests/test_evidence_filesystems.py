@@ -132,7 +132,7 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
     space = ("device_bytes", "free_bytes", "free_extents", "bitmap", "aligned_free_share", "groups")
     assert all(of_device[key] == of_mount[key] == of_part[key] for key in space)
     below = [path for path in mount.rglob("*") if path.is_file()]
-    assert of_mount["files"]["found"]["files"] == len(below) > len(fillers(mount))
+    assert of_mount["files"]["found"]["files"] == len(below) > len(list(fillers(mount)))
     assert of_part["files"]["found"]["files"] == 5
     assert of_part["source"]["files"] == "FIEMAP; the first 5 files only (--files)"
 

@@ -138,7 +138,7 @@ def test_an_altered_target_is_not_believed(spec):
     bring(spec, populate(50), fragment(30))
     mount = open_target(spec).mounts[0]
     request = {"steps": [populate(50), fragment(30)], "state": "wanted"}
-    some = structure.fillers(mount)[2].path
+    some = list(structure.fillers(mount))[2].path
     before = os.stat(some)
     os.utime(some, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     assert "was changed since epoch" in state.diagnose(spec, request, False)["why"]
@@ -152,7 +152,7 @@ def test_files_that_moved_show_in_the_digest(spec):
     """e4defrag or a copy in place keeps name and size; the extents tell."""
     bring(spec, populate(50), fragment(30))
     target = open_target(spec)
-    path = structure.fillers(target.mounts[0])[0].path
+    path = next(structure.fillers(target.mounts[0])).path
     before = digest(target.mounts)
     stat = os.stat(path)
     os.unlink(path)
@@ -222,3 +222,19 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
     with pytest.raises(Failure, match=f"another run has taken target .* over while {kind} was at work"):
         state.work(spec, request, structure.read(begun["step"]))
     assert len(touched) == 3
+
+
+def test_a_generation_of_many_files_lies_in_several_directories(local_target, monkeypatch):
+    monkeypatch.setattr(files, "SHARD", 6)
+    local_target.update(stores=2, size_gib=2)
+    create.create(local_target, {}, False)
+    claim.claim(local_target, {}, False)
+    whole = bring(local_target, populate(20))
+    mounts = open_target(local_target).mounts
+    by_folder = [[Path(entry.path).parent.name for entry in structure.fillers(mount)] for mount in mounts]
+    assert all({*found} >= {"g1", "g1.1", "g1.2"} for found in by_folder)
+    assert all(found.count("g1") == 3 for found in by_folder), "six of a directory's name, three on each store"
+    assert sum(map(len, by_folder)) == whole["files"] > 12
+    half = bring(local_target, populate(20), fragment(50))
+    assert 0 < half["files"] < whole["files"], "and what is deleted is found there"
+    assert bring(local_target, populate(30))["files"] > whole["files"]

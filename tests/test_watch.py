@@ -182,7 +182,7 @@ def test_what_moved_without_an_event_is_noticed_when_the_visit_ends(local_target
     now = now_of(target)
     with contextlib.closing(StructureCheck(target)) as check:
         assert check.whole_differs(now) is None
-        path = structure.fillers(target.mounts[0])[0].path
+        path = next(structure.fillers(target.mounts[0])).path
         stat = os.stat(path)
         os.rename(path, target.mounts[0] / "elsewhere")  # as this process, which is not watched
         files.fallocate(Path(path), stat.st_size)

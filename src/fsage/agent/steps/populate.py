@@ -67,8 +67,8 @@ class Populate(Step):
         mounts, sizes = target.mounts, self.sizes(target.capacity_bytes)
         room = Room(target, making=[self.generation])
         room.must_hold(sum(sizes), self.describe())
-        files.make_room(mounts, self.generation)
-        there = _there(mounts, self.generation)
+        files.make_room(mounts, self.generation, len(sizes))
+        there = _there(mounts, self.generation, len(sizes))
         mine = range(shard.index, len(sizes), shard.count)
 
         def some(thread: int) -> None:
@@ -147,9 +147,10 @@ def batches(indices: range, stores: int, at_once: int) -> Iterator[list[int]]:
         yield sorted(index for of_store in on for index in of_store[first : first + at_once])
 
 
-def _there(mounts: list[Path], generation: int) -> dict[Path, int]:
-    """Sizes of the files of a generation that are there already."""
-    folders = {files.path_of(mounts, generation, index).parent for index in range(len(mounts))}
+def _there(mounts: list[Path], generation: int, count: int) -> dict[Path, int]:
+    """Sizes of the files of a generation of so many that are there already."""
+    first = [first + store for first in range(0, max(1, count), files.SHARD) for store in range(len(mounts))]
+    folders = {files.path_of(mounts, generation, index).parent for index in first}
     return {Path(entry.path): entry.stat().st_size for folder in folders for entry in os.scandir(folder)}
 
 

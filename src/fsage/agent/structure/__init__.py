@@ -7,7 +7,7 @@ compute afterwards what must be there. A kind of step is a module of fsage.agent
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +79,9 @@ def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes:
         )
 
 
-def fillers(mount: Path) -> list[os.DirEntry[str]]:
-    """Directory entries of all filler files of one store, by generation and name."""
+def fillers(mount: Path) -> Iterator[os.DirEntry[str]]:
+    """Directory entries of all filler files of one store, by directory and name; one directory's are held at a time."""
     root = mount / "filler"
-    if not root.is_dir():
-        return []
-    return [
-        entry
-        for generation in sorted(os.scandir(root), key=lambda e: e.name)
-        for entry in sorted(os.scandir(generation.path), key=lambda e: e.name)
-    ]
+    if root.is_dir():
+        for folder in sorted(os.scandir(root), key=lambda e: e.name):
+            yield from sorted(os.scandir(folder.path), key=lambda e: e.name)

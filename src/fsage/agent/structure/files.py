@@ -17,6 +17,8 @@ Method = Literal["fallocate", "write", "buffered"]
 LIBC = CDLL(None, use_errno=True)
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
+SHARD = 100_000
+"""Files of a directory: who lists one has all their names in memory."""
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
@@ -33,13 +35,22 @@ def path_of(mounts: list[Path], generation: int, index: int) -> Path:
 
 def place_of(mounts: list[Path], generation: int, index: int) -> str:
     """The same as text, of which a million take a tenth of the memory."""
-    return f"{mounts[index % len(mounts)]}/filler/g{generation}/{index:07d}"
+    return f"{mounts[index % len(mounts)]}/filler/{folder_of(generation, index)}/{index:07d}"
 
 
-def make_room(mounts: list[Path], generation: int) -> None:
-    """Make the directories of a generation. No link on the way to them is followed, and none from a file in them."""
+def folder_of(generation: int, index: int) -> str:
+    """The directory of file `index`, below that of all: of a generation that needs several, another for each SHARD."""
+    return f"g{generation}.{index // SHARD}" if index >= SHARD else f"g{generation}"
+
+
+def make_room(mounts: list[Path], generation: int, count: int = 1) -> None:
+    """Make the directories of a generation of so many files, on each store.
+
+    No link on the way to them is followed, and none from a file in them.
+    """
     for mount in mounts:
-        make_folder(mount, f"g{generation}")
+        for first in range(0, max(1, count), SHARD):
+            make_folder(mount, folder_of(generation, first))
 
 
 def make_folder(mount: Path, name: str) -> None:

@@ -181,7 +181,7 @@ def held_bytes(mount: Path, without: Collection[int] = ()) -> int:
 def _held(tree: Path, left_out: Collection[str]) -> int:
     held = 0
     for entry in _entries(tree):
-        if entry.name in left_out and entry.is_dir(follow_symlinks=False):
+        if entry.name.partition(".")[0] in left_out and entry.is_dir(follow_symlinks=False):
             continue
         held += entry.stat(follow_symlinks=False).st_blocks * 512
         if entry.is_dir(follow_symlinks=False):
