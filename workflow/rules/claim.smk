@@ -10,7 +10,7 @@ for name in TARGETS:
         priority: 10**9
         localrule: True  # asks the hosts for a moment, once
         resources:
-            **{f"target_{name}": 1},
+            **{sharing.of_target(name): 1},
             **{sharing.resource(part): sharing.WHOLE for part in SHARED[name]},
         params:
             target=name,

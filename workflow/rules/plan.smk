@@ -111,12 +111,12 @@ def share_of(plan, part):
 def alone(plan):
     """Resources of a job that works on a target: the target, and what it shares with others."""
     shares = {sharing.resource(part): share_of(plan, part) for part in SHARED[plan.target.name]}
-    return {f"target_{plan.target.name}": 1, **shares}
+    return {sharing.of_target(plan.target.name): 1, **shares}
 
 
 # A resource limits nothing unless its limit is set for all.
 for name in TARGETS:
-    workflow.register_resource(f"target_{name}", 1)
+    workflow.register_resource(sharing.of_target(name), 1)
 for part in sorted(set().union(*SHARED.values())):
     workflow.register_resource(sharing.resource(part), sharing.WHOLE)
 

@@ -58,6 +58,11 @@ def declared(inventory: Path) -> set[str]:
     return {f"{name} (declared)" for name in names}
 
 
+def of_target(name: str) -> str:
+    """Return what Snakemake calls a target as a resource, of which each job on it takes all."""
+    return f"target_{name.replace('-', '_')}"
+
+
 def resource(part: str) -> str:
     """Return what Snakemake calls a part."""
     return f"shared_{hashlib.sha256(part.encode()).hexdigest()[:12]}"
