@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from replay import Replay
 
-from fsage import dataset
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.explore import explore
 from fsage.adaptive.surface import Points, Samples, believe, prior
@@ -162,31 +158,3 @@ def test_only_what_is_wanted_is_chosen_for():
     whole = Planted(smooth, 5)
     explore(whole, PRECISION)
     assert study.spent < whole.spent
-
-
-SERIES1 = Path(__file__).parents[1] / "docs/data/series1.parquet"
-
-
-def test_series_1_as_it_was_measured_is_known_from_a_part_of_it():
-    """The whole matrix is on record, so each prediction can be held against what was measured there."""
-    frame = dataset.read(SERIES1)
-    primary = ["10.00", "40.00", "80.00", "80.50"]
-    inside, errors, shares, firsts = [], [], [], []
-    for seed in range(3):
-        study = Replay(frame, seed, primary)
-        beliefs = explore(study, PRECISION)
-        unseen = study.taken == 0
-        for belief, truth in zip(beliefs, study.truth, strict=True):
-            off = np.abs(belief.mean - truth)[unseen]
-            inside.append(off <= np.log1p(belief.half_width)[unseen])
-            errors.append(off.max(initial=0))
-        shares.append(study.spent_s / study.whole_s)
-        firsts.append(study.primary_s / study.whole_s)
-    share = np.mean(np.concatenate(inside))
-    said = (
-        f"{share:.1%} of the rates that were not measured lie in their intervals, largest error {max(errors):.1%}; "
-        f"{np.mean(shares):.0%} of the time, {np.mean(firsts):.1%} of it for the primary comparisons"
-    )
-    print(said)
-    assert share >= 0.93, said
-    assert np.mean(firsts) <= 0.1, said
