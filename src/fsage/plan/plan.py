@@ -56,8 +56,11 @@ class Plan:
     @cached_property
     def states(self) -> dict[str, recipes.State]:
         """States by name, in the order in which they are brought about."""
-        every = recipes.expand(self.study)
-        return {state.name: state for state in every if self.part is None or state.name in self.part}
+        every = {state.name: state for state in recipes.expand(self.study)}
+        if self.part is None:
+            return every
+        mine = set(self.part)
+        return {name: state for name, state in every.items() if name in mine}
 
     @cached_property
     def cells(self) -> dict[str, tuple[Cell, ...]]:
