@@ -39,7 +39,15 @@ def main() -> None:
             )
             wide = np.concatenate([np.log1p(one.half_width)[unseen] for one in beliefs])
             known = 1 - unknown(beliefs, precision, study.wanted).mean()
-            found.append((study.spent_s / whole_s, np.mean(off <= wide), off.max(initial=0), known, unseen.mean()))
+            found.append(
+                (
+                    study.spent_s / whole_s,
+                    np.mean(off <= wide) if len(off) else 1.0,
+                    off.max(initial=0),
+                    known,
+                    unseen.mean(),
+                )
+            )
         took, inside, worst, known, left = np.median(found, axis=0)
         budget = f", budget {share:.0%}" if share < 1 else ""
         print(

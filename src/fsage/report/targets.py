@@ -59,16 +59,7 @@ def _effects_figure(found: list[Effect], names: list[str]) -> Lines | None:
         )
         for measure in dict.fromkeys(one.measure for one in found)
     ]
-    if not series:
-        return None
-    ticks = {float(place): name for place, name in enumerate(names)}
-    return Lines(
-        "Each target against all",
-        tuple(series),
-        Axis("target", ticks=ticks),
-        Axis("rate over the mean of all targets"),
-        (Level(1.0),),
-    )
+    return _by_target("Each target against all", series, names, "rate over the mean of all targets")
 
 
 def _pairs_figure(pairs: list[Compared], names: list[str]) -> Lines | None:
@@ -81,16 +72,12 @@ def _pairs_figure(pairs: list[Compared], names: list[str]) -> Lines | None:
         )
         for one in pairs
     ]
-    if not series:
-        return None
+    return _by_target("Primary comparisons on each target", series, names, "rate over that of the state compared with")
+
+
+def _by_target(title: str, series: list[Series], names: list[str], rate: str) -> Lines | None:
     ticks = {float(place): name for place, name in enumerate(names)}
-    return Lines(
-        "Primary comparisons on each target",
-        tuple(series),
-        Axis("target", ticks=ticks),
-        Axis("rate over that of the state compared with"),
-        (Level(1.0),),
-    )
+    return Lines(title, tuple(series), Axis("target", ticks=ticks), Axis(rate), (Level(1.0),)) if series else None
 
 
 def _table(frame: pd.DataFrame, found: list[Effect], names: list[str]) -> list[list[str]]:
