@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -274,11 +275,10 @@ def test_only_what_a_model_bounds_leaves_room_for_others(model, calibration, par
 
 
 def test_a_name_for_many():
-    class Named:
-        def __init__(self, name: str) -> None:
-            self.target = type("T", (), {"name": name})
+    def pool(*names: str) -> Pool:
+        return Pool(tuple(SimpleNamespace(target=SimpleNamespace(name=name)) for name in names))  # type: ignore[misc]  # of a plan only this
 
-    few = Pool(tuple(map(Named, ("ssu1", "ssu2"))))  # type: ignore[arg-type]
-    many = Pool(tuple(Named(f"target{number}") for number in range(40)))  # type: ignore[arg-type]
+    few = pool("ssu1", "ssu2")
+    many = pool(*(f"target{number}" for number in range(40)))
     assert few.name == "ssu1+ssu2"
     assert many.name.startswith("40-targets-") and len(many.name) < 40

@@ -13,7 +13,7 @@ from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons
 from fsage.report import drift
-from fsage.study.study import Headline
+from fsage.study.comparisons import Headline
 
 MIB = 1 << 20
 STATES = {"10.00@264M": 300.0, "40.00@264M": 280.0, "80.00@264M": 240.0}

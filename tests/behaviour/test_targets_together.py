@@ -100,9 +100,9 @@ def test_where_one_target_is_held_none_is_taken(both: Several) -> None:
     assert claimed.returncode == 0, claimed.stdout + claimed.stderr
     me = {"run": "another", "host": "far", "machine": "far", "pid": 1, "pid_start": 1, "command": "c", "since": "s"}
     home = Path(both.project.spec["home"]) / second
-    lease.take(home, {"holder": me})  # type: ignore[typeddict-item]
+    lease.take(home, {"holder": me})  # type: ignore[typeddict-item]  # the least it needs
     ran = both.project.run("snakemake", "--config", both.target, *MEASURE)
     assert ran.returncode != 0
     assert f"target {second} is held by run another" in ran.stdout + ran.stderr
     assert both.leases() == [home / lease.NOTE] and not both.records(first)
-    lease.drop(home, {"holder": me})  # type: ignore[typeddict-item]
+    lease.drop(home, {"holder": me})  # type: ignore[typeddict-item]  # the least it needs

@@ -16,7 +16,8 @@ from fsage.plan import results, settings
 from fsage.plan.pool import load_pools, names_of
 from fsage.plan.results import Results
 from fsage.plan.target import load_claim, target_of
-from fsage.study.study import SHARE, StudyError
+from fsage.study.study import StudyError
+from fsage.study.targets import SHARE
 
 try:
     if workflow.is_main_process:  # a job that parses this file again has these already

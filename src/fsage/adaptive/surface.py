@@ -25,7 +25,9 @@ Z = 1.959964
 TYPICAL_NOISE = 0.03
 """Standard deviation of a log rate, as good as NOISE_WEIGHT samples: until there are repeated ones."""
 NOISE_WEIGHT = 2
+"""Samples that TYPICAL_NOISE counts as."""
 OWN_NOISE_WEIGHT = 8
+"""Samples that the noise of all cells counts as, beside a cell's own."""
 APART = 1e-3
 """Length scale, in ranges of an axis, at which neighbouring states have nothing in common."""
 ENOUGH_STATES = 5

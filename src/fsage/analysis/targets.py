@@ -18,9 +18,9 @@ from fsage.analysis.conditions import values
 from fsage.analysis.groups import measures, plural, samples
 from fsage.analysis.headline import at_largest_transfer, of_state
 from fsage.statistics import ALPHA, MARGIN, adjust_primary
+from fsage.study.targets import REPEAT, SHARE
 
 AS_MEASURED = "_as_measured"
-SHARE, REPEAT = "share", "repeat"
 LEVEL = 0.95
 RESAMPLES = 999
 SEED = 1

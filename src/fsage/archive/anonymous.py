@@ -86,7 +86,7 @@ class StandIns:
             case "places":
                 stand_in = f"/place{number}"
             case "kernels":
-                stand_in = f"{name[: KERNEL.fullmatch(name).end(1)]}-kernel{number}"  # type: ignore[union-attr]
+                stand_in = f"{name[: KERNEL.fullmatch(name).end(1)]}-kernel{number}"  # type: ignore[union-attr]  # found by this pattern
             case _:
                 stand_in = f"{WORDS[kind]}{number}"
         self.found[kind][name] = stand_in

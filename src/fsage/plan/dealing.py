@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from fsage.plan.plan import Plan
-from fsage.study.study import SHARE, Bind, Study, StudyError, means
+from fsage.study.study import Study, StudyError, means
+from fsage.study.targets import SHARE, Bind
 
 Parts = dict[str, tuple[str, ...]]
 """Target -> names of its states, in planned order."""

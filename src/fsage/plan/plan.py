@@ -18,7 +18,8 @@ from fsage.agent.targets.frozen import as_declared
 from fsage.plan.results import Results
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p
-from fsage.study.study import Cell, Headline, Study, StudyError, load_study, means
+from fsage.study.comparisons import Headline
+from fsage.study.study import Cell, Study, StudyError, load_study, means
 from fsage.text.numbers import duration
 
 WHOLE: Mapping[str, Any] = {}  # no study is narrowed

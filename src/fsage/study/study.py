@@ -6,8 +6,6 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,8 +20,10 @@ from fsage.study.additional_cells import Also
 from fsage.study.additional_cells import schema as additional_schema
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
+from fsage.study.comparisons import NAME, Compare, Headline
 from fsage.study.diagnostic_cells import Extras, ReferenceReads, Sentinels, Traces, schemas
-from fsage.study.filters import Axes, Filter, any_matches, levels_of_states, of_cells, read_axis
+from fsage.study.filters import Axes, Filter, any_matches, of_cells
+from fsage.study.targets import REPEAT, SHARE, TARGETS, Bind, read_targets
 from fsage.text import untrusted, yaml_text
 from fsage.text.strict import (
     Problem,
@@ -35,12 +35,9 @@ from fsage.text.strict import (
     problems_of,
     refuse,
     show,
-    unknown_key,
     unknown_value,
 )
 
-NAME = r"^[a-z][a-z0-9_]{0,31}$"
-TARGETS = r"^[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,63}$"
 MOST_STATES = 10_000
 MOST_ENTRIES = 100
 """Of a list that each cell or state is held against."""
@@ -48,70 +45,6 @@ MOST_ENTRIES = 100
 
 class StudyError(ValueError):
     """A study, or what is asked of it, is not possible: one sentence a line, no traceback needed."""
-
-
-class Headline(Strict):
-    """What a report says first: `state` against `against`, each 'AA.BB' or the whole name of a state."""
-
-    label: str
-    state: str
-    against: str
-    measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all there are")
-    at: dict[str, Any] = Field({}, description="levels of the cells' parameters; none: all there are")
-
-    def takes(self, params: Mapping[str, Any], measure: str) -> bool:
-        """Whether a cell of these parameters is compared in this rate."""
-        meant = all(params.get(key) == level for key, level in self.at.items())
-        return meant and (not self.measures or measure in self.measures)
-
-
-class Bind(Strict):
-    """Targets that stand for the levels of an axis of the states, one each: four servers with a preallocation each."""
-
-    bind: str = Field(description="an axis of the states, whose levels the targets are given in turn")
-
-
-SHARE, REPEAT = "share", "repeat"
-
-
-def _read_targets(block: Any) -> Any:
-    if block in (SHARE, REPEAT):
-        return block
-    if not isinstance(block, dict):
-        raise ValueError(unknown_value(block, [SHARE, REPEAT, "{bind: AXIS}"]))
-    try:
-        return Bind.model_validate(block)
-    except ValidationError as error:
-        refuse(problems_of(error, Bind))
-
-
-@dataclass(frozen=True)
-class Compare:
-    """The study whose records stand beside ours, and the levels by which its states differ from ours."""
-
-    study: str
-    levels: dict[str, Any]
-
-    @classmethod
-    def read(cls, block: Any, states: BaseModel) -> Compare:
-        """Return what a block names; raises ValidationError for axes that the states do not have."""
-        known = [key for key in levels_of_states(states) if key != "notation"]
-        problems: list[Problem] = []
-        levels = {}
-        study: Any = block_of(block).get("study")
-        if not isinstance(study, str) or not re.fullmatch(NAME, study):
-            problems.append(Problem(("study",), f"{show(study)} is not the name of a study"))
-        for key, value in block.items():
-            with noting(problems, key):
-                if key != "study" and key not in known:
-                    raise ValueError(unknown_key(key, ["study", *known]))
-                if key != "study":
-                    levels[key], *others = read_axis(type(states), key, value)
-                    if others:
-                        raise ValueError("has several levels: give one")
-        if problems:
-            refuse(problems)
-        return cls(study, levels)
 
 
 def _read_states(block: Any) -> BaseModel:
@@ -154,7 +87,7 @@ class Study(Strict):
         None,
         description="inventories/<target>, or several with commas, where the command names none; null: this machine's",
     )
-    targets: Annotated[Any, PlainValidator(_read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)] = (
+    targets: Annotated[Any, PlainValidator(read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)] = (
         Field(
             REPEAT,
             description="what several targets are for: share: each measures a part of the states, and all of them "
