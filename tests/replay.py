@@ -29,31 +29,46 @@ class Replay:
         place = np.array([[a, b, np.log2(t)] for _, a, b, t, _ in found])
         self.points = Points((place - place.min(0)) / np.ptp(place, axis=0), self.state)
         self.logs = [[np.log(planned.loc[one[-1], rate].to_numpy()) for one in found] for rate in RATES]
-        self.truth = [np.array([one.mean() for one in of_rate]) for of_rate in self.logs]
+        self.truth = [np.array([np.median(one) for one in of_rate]) for of_rate in self.logs]
         self.sample_s = np.array([planned.loc[one[-1], "seconds_total"].mean() for one in found])
         extras = valid[valid["kind"] != "planned"].groupby("state")["seconds_total"].sum()
-        self.reach_s = np.array([STATE_S + extras.get(state, 0.0) for state in self.states])
+        self.extras_s = np.array([extras.get(state, 0.0) for state in self.states])
+        self.sentinels = valid[valid["kind"] == "sentinel"]
+        self.visited: set[int] = set()
         self.wanted = np.ones(len(found), dtype=bool)
         self.counts = [len(one) for one in self.logs[0]]
-        self.whole_s = float(self.reach_s.sum() + (self.sample_s * self.counts).sum())
+        top = np.flatnonzero(place[:, 2] == place[:, 2].max())
+        self.largest = {int(self.state[group]): int(group) for group in top}
+        self.whole_s = float(self.costs().reach.sum() + (self.sample_s * self.counts).sum())
         self.limit_s, self.spent_s = seconds, 0.0
         self.taken = np.zeros(len(found), dtype=int)
-        largest = place[:, 2] == place[:, 2].max()
         for name in primary:
             number = next(n for n, state in enumerate(self.states) if state.startswith(f"{name}@"))
-            group = int(np.flatnonzero((self.state == number) & largest)[0])
+            group = self.largest[number]
             count = self.counts[group]
-            self.take(Visit(number, {group: count}, self.reach_s[number] + count * self.sample_s[group]))
+            self.take(Visit(number, {group: count}, self.costs().reach[number] + count * self.sample_s[group]))
         self.primary_s = self.spent_s
 
     def samples(self) -> list[Samples]:
-        return [Samples.of([list(one[:count]) for one, count in zip(of, self.taken, strict=True)]) for of in self.logs]
+        found = []
+        for rate, of_rate in zip(RATES, self.logs, strict=True):
+            groups = [list(one[:count]) for one, count in zip(of_rate, self.taken, strict=True)]
+            for state in self.visited:
+                here = self.sentinels[self.sentinels["state"] == self.states[state]]
+                groups[self.largest[state]] += np.log(here[rate]).tolist()
+            found.append(Samples.of(groups))
+        return found
 
     def left(self) -> np.ndarray:
         return np.array(self.counts) - self.taken
 
     def costs(self) -> Costs:
-        return Costs(self.sample_s, self.reach_s)
+        new = [number for number in range(len(self.states)) if number not in self.visited]
+        reach_s = np.full(len(self.states), STATE_S)
+        reach_s[new] += self.extras_s[new]
+        count = self.sentinels["state"].value_counts()
+        brings = {n: {self.largest[n]: int(count[self.states[n]])} for n in new if self.states[n] in count}
+        return Costs(self.sample_s, reach_s, brings)
 
     def seconds(self) -> float:
         return self.limit_s - self.spent_s
@@ -62,6 +77,7 @@ class Replay:
         for group, count in visit.samples.items():
             assert self.state[group] == visit.state and count <= self.left()[group]
             self.taken[group] += count
+        self.visited.add(visit.state)
         self.spent_s += visit.seconds
 
     def say(self, beliefs: object) -> None:

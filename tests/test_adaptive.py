@@ -129,9 +129,62 @@ def test_states_far_off_from_what_the_others_say_widen_every_interval():
     draw = np.random.default_rng(4)
     own = dict(zip(STATES, draw.permutation([0.0] * 20 + [0.4] * 5), strict=True))
     groups = [[smooth(*place) + own[tuple(place[:2])] + draw.normal(0, NOISE)] for place in POINTS.axes]
-    belief = believe(POINTS, Samples.of(groups))
-    assert belief.stretch >= 1 and belief.held_out == len(groups)
+    unseen = POINTS.state % 8 == 5
+    belief = believe(POINTS, Samples.of([[] if new else group for group, new in zip(groups, unseen, strict=True)]))
+    assert belief.stretch.min() >= 1 and len(set(belief.stretch[unseen])) == 1 == len(set(belief.stretch[~unseen]))
+    assert belief.held_out == 2 * np.sum(~unseen), "with their states, and alone"
     assert 0.93 <= belief.coverage <= 1
+    assert belief.half_width[unseen].min() > 5 * np.median(belief.half_width[~unseen])
+
+
+def test_one_very_slow_sample_neither_widens_all_intervals_nor_bends_the_surface():
+    draw = np.random.default_rng(8)
+    groups = [[smooth(*place) + draw.normal(0, NOISE)] for place in POINTS.axes]
+    usual = believe(POINTS, Samples.of(groups))
+    groups[37][0] -= 0.5
+    belief = believe(POINTS, Samples.of(groups))
+    truth = np.array([smooth(*place) for place in POINTS.axes])
+    assert np.abs(belief.mean - usual.mean).max() < 0.03, "not by a tenth of what that sample is off"
+    assert belief.half_width[37] > 1.3 * usual.half_width[37], "more samples are to decide"
+    assert np.median(belief.half_width) < 1.5 * np.median(usual.half_width)
+    slow_once = [[*group, *(group[0] + draw.normal(0, NOISE, 2))] for group in groups]
+    slow_once[37] = [truth[37], truth[37] - 0.5, truth[37] + 0.01]
+    assert Samples.of(slow_once).median[37] == truth[37] and np.median(Samples.of(slow_once).noise) < 0.015
+
+
+def test_sentinels_come_with_a_state_and_may_be_all_that_is_needed():
+    group = {state: state * len(SIZES) for state in range(len(STATES))}
+
+    class WithSentinels(Planted):
+        def __init__(self, *args):
+            self.visited = set()
+            super().__init__(*args)
+
+        def costs(self):
+            new = [state for state in group if state not in self.visited]
+            return Costs(super().costs().sample, super().costs().reach, {state: {group[state]: 2} for state in new})
+
+        def take(self, visit):
+            more = 0 if visit.state in self.visited else 2
+            self.groups[group[visit.state]] += list(self.truth[group[visit.state]] + self.draw.normal(0, NOISE, more))
+            self.visited.add(visit.state)
+            super().take(visit)
+
+        def left(self):
+            return np.array(
+                [
+                    ITERATIONS - len(one) + 2 * (number == group[state] and state in self.visited)
+                    for number, (one, state) in enumerate(zip(self.groups, POINTS.state.tolist(), strict=True))
+                ]
+            )
+
+    study = WithSentinels(smooth, 3)
+    [belief] = explore(study, PRECISION)
+    assert not unknown([belief], PRECISION, study.wanted).any()
+    assert np.mean(np.abs(belief.mean - study.truth) <= np.log1p(belief.half_width)) > 0.93
+    without = Planted(smooth, 3)
+    explore(without, PRECISION)
+    assert study.spent < without.spent
 
 
 def test_noise_is_of_each_cell_as_far_as_its_samples_tell():

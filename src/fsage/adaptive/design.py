@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,14 @@ class Visit:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds: of a sample of each group, and of reaching a state (with what is measured there in any case)."""
+    """Seconds: of a sample of each group, and of reaching a state, with what is measured there in any case.
+
+    `brings`: of that, by state, how many samples it is of which groups (sentinels are cells like others).
+    """
 
     sample: Array
     reach: Array
+    brings: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
 
 
 def unknown(beliefs: Sequence[Belief], precision: float, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -67,13 +71,21 @@ class Choice:
     def _best_of(self, number: int) -> tuple[Visit, float] | None:
         """The best visit of one state and its gain a second: sample after sample, as long as that rises."""
         beliefs, left, costs = self.beliefs, self.left, self.costs
+        brought = costs.brings.get(number, {})
+        if brought:
+            beliefs = [one.after(brought) for one in beliefs]
         mine = np.flatnonzero((self.state == number) & (left > 0))
         goals = [(np.log1p(self.precision) / (Z * one.stretch)) ** 2 for one in beliefs]
         spread = [np.diag(one.covariance).copy() for one in beliefs]
         shared = [one.covariance[:, mine].copy() for one in beliefs]
-        start = sum(_short(each[self.wanted], goal) for each, goal in zip(spread, goals, strict=True))
+        start = sum(
+            _short(np.diag(one.covariance), goal, self.wanted) for one, goal in zip(self.beliefs, goals, strict=True)
+        )
         taken: dict[int, int] = {}
-        spent, rate = float(costs.reach[number]), 0.0
+        spent = float(costs.reach[number])
+        if spent > self.seconds:
+            return None
+        rate = (start - sum(_short(each, goal, self.wanted) for each, goal in zip(spread, goals, strict=True))) / spent
         while open_ := [place for place, group in enumerate(mine) if taken.get(int(group), 0) < left[group]]:
             options = []
             for place in open_:
@@ -81,7 +93,7 @@ class Choice:
                 for one, goal, variance, columns in zip(beliefs, goals, spread, shared, strict=True):
                     column = columns[:, place]
                     less = variance - column**2 / (column[mine[place]] + one.noise[mine[place]] ** 2)
-                    after += _short(less[self.wanted], goal)
+                    after += _short(less, goal, self.wanted)
                 takes = spent + costs.sample[mine[place]]
                 options.append(((start - after) / takes, takes, place))
             best, takes, place = max(options)
@@ -95,9 +107,9 @@ class Choice:
                 scale = column[group] + one.noise[group] ** 2
                 variance -= column**2 / scale
                 columns -= np.outer(column, column[mine]) / scale
-        return (Visit(number, taken, spent), rate) if taken else None
+        return (Visit(number, taken, spent), rate) if taken or brought else None
 
 
-def _short(variance: Array, goal: float) -> float:
+def _short(variance: Array, goal: Array, wanted: NDArray[np.bool_]) -> float:
     """How far groups are from the goal, together: in the logarithm, so that the worst does not hide the others."""
-    return float(np.log(np.maximum(variance, goal) / goal).sum())
+    return float(np.log(np.maximum(variance, goal) / goal)[wanted].sum())

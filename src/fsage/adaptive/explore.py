@@ -90,7 +90,7 @@ def _stands(beliefs: list[Belief], samples: list[Samples], tested: Visit) -> boo
     """Whether every rate that was measured lies where it was predicted, by the interval of one sample."""
     for belief, found in zip(beliefs, samples, strict=True):
         for group in tested.samples:
-            wide = Z * belief.stretch * math.sqrt(belief.covariance[group, group] + belief.noise[group] ** 2)
-            if found.count[group] and abs(found.mean[group] - belief.mean[group]) > wide:
+            wide = Z * belief.stretch[group] * math.sqrt(belief.covariance[group, group] + belief.noise[group] ** 2)
+            if found.count[group] and abs(found.median[group] - belief.mean[group]) > wide:
                 return False
     return True

@@ -1,8 +1,9 @@
 """What rates are where nothing was measured: a Gaussian process over the axes of a study, and how sure it is.
 
-Rates are taken as logarithms, so errors are shares. Three parts add up: a smooth surface over all axes, each with its
-own length scale; what a state has for itself (its layout, the visit), smooth over the transfer size alone; and the
-noise of a sample. (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, chapters 2 and 5.4.2.)
+Rates are taken as logarithms, so errors are shares. Four parts add up: a smooth surface over all axes, each with its
+own length scale; what a state has for itself (its layout, the visit), smooth over the transfer size alone; what a
+group of alike cells has for itself; and the noise of a sample. (Rasmussen and Williams, Gaussian Processes for Machine
+Learning, 2006, chapters 2 and 5.4.2.)
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
@@ -28,6 +30,12 @@ NOISE_WEIGHT = 2
 """Samples that TYPICAL_NOISE counts as."""
 OWN_NOISE_WEIGHT = 8
 """Samples that the noise of all cells counts as, beside a cell's own."""
+CLIPPED = 3.0
+"""Deviations count as at most so many standard deviations: once in a while a sample is very slow."""
+OF_MEDIAN = 1.4
+"""Variance of the median of three to five samples over that of their mean (normal noise; pi/2 for many)."""
+FEW = 3
+"""Samples; a median of fewer is not safe from one that is very slow."""
 APART = 1e-3
 """Length scale, in ranges of an axis, at which neighbouring states have nothing in common."""
 ENOUGH_STATES = 5
@@ -46,39 +54,53 @@ class Points:
 
 @dataclass(frozen=True)
 class Samples:
-    """Log rates that were measured, by group: their mean and number (NaN and 0 where none), and the noise of one.
+    """Log rates that were measured, by group: their median, as a report has it, and number (NaN and 0 where none),
+    and the noise of one.
 
     The noise of a group is its own as far as its few samples tell, else that of all: variances are drawn towards the
     pooled one, which counts as OWN_NOISE_WEIGHT samples more.
     """
 
-    mean: Array
+    median: Array
     count: NDArray[np.int_]
     noise: Array
 
     @classmethod
     def of(cls, groups: list[list[float]]) -> Samples:
         """From the log rates of each group."""
-        squares = np.array([float(np.var(one)) * len(one) if len(one) > 1 else 0.0 for one in groups])
+        medians = [float(np.median(one)) if one else np.nan for one in groups]
+        apart = [
+            np.sort(np.abs(np.subtract(one, middle)))[len(one) % 2 :] if len(one) > 1 else np.zeros(0)
+            for one, middle in zip(groups, medians, strict=True)
+        ]  # an odd number's median is one of them
+        every = np.concatenate(apart)
+        usual = (float(np.median(every)) / norm.ppf(0.75)) ** 2 if len(every) else 0.0
+        pooled = (len(every) * usual + NOISE_WEIGHT * TYPICAL_NOISE**2) / (len(every) + NOISE_WEIGHT)
+        squares = np.array([np.minimum(one**2, CLIPPED**2 * pooled).sum() for one in apart])
         freedom = np.array([max(0, len(one) - 1) for one in groups])
-        pooled = (squares.sum() + NOISE_WEIGHT * TYPICAL_NOISE**2) / (freedom.sum() + NOISE_WEIGHT)
         own = (squares + OWN_NOISE_WEIGHT * pooled) / (freedom + OWN_NOISE_WEIGHT)
-        means = [float(np.mean(one)) if one else np.nan for one in groups]
-        return cls(np.array(means), np.array([len(one) for one in groups]), np.sqrt(own))
+        return cls(np.array(medians), np.array([len(one) for one in groups]), np.sqrt(own))
+
+    @property
+    def variance(self) -> Array:
+        """Of the medians."""
+        efficiency = np.where(self.count < FEW, 1.0, OF_MEDIAN)
+        return efficiency * self.noise**2 / np.maximum(self.count, 1)
 
 
 @dataclass(frozen=True)
 class Belief:
     """What is known of all groups: mean and covariance of their log rates, and the noise of a sample of each.
 
-    `stretch`: by how much intervals are wider than the model's own, for held-out states lay further off than it said.
-    `held_out`: how many groups were held out with their states, and the share that lay in their (stretched) intervals.
+    `stretch`: by how much each group's interval is wider than the model's own, for what was held out lay further off
+    than it said: whole states for groups of a state that nobody visited, else groups alone. `held_out`: how many were,
+    and `coverage`, the share that lay in their (stretched) intervals.
     """
 
     mean: Array
     covariance: Array
     noise: Array
-    stretch: float = 1.0
+    stretch: Array
     held_out: int = 0
     coverage: float = float("nan")
     kernel: Kernel | None = None
@@ -91,7 +113,9 @@ class Belief:
 
     def after(self, taken: Mapping[int, int]) -> Belief:
         """What will be known when so many samples of each group were taken, whatever they say: their number counts."""
-        groups = list(taken)
+        groups = [group for group, count in taken.items() if count]
+        if not groups:
+            return self
         noise = np.diag([self.noise[group] ** 2 / taken[group] for group in groups])
         shared = self.covariance[:, groups]
         gained = shared @ np.linalg.solve(self.covariance[np.ix_(groups, groups)] + noise, shared.T)
@@ -101,45 +125,68 @@ class Belief:
 def prior(points: Points, noise: float = TYPICAL_NOISE) -> Belief:
     """What may be expected before anything was measured: for what a budget buys, not for results."""
     covariance = _kernel(points.axes.shape[1])(points.axes)
-    return Belief(np.zeros(len(points.axes)), covariance, np.full(len(points.axes), noise))
+    groups = len(points.axes)
+    return Belief(np.zeros(groups), covariance, np.full(groups, noise), np.ones(groups))
 
 
 def believe(points: Points, samples: Samples, before: Belief | None = None) -> Belief:
-    """Fit the surface to what was measured, hold out each state in turn, and say what is known of all groups."""
+    """Fit the surface to what was measured, hold out each state and group in turn, and say what is known of all."""
     there = samples.count > 0
-    axes, noise = points.axes[there], samples.noise[there] ** 2 / samples.count[there]
-    centre = float(np.mean(samples.mean[there]))
-    values = samples.mean[there] - centre
+    axes, noise = points.axes[there], samples.variance[there]
+    centre = float(np.median(samples.median[there]))
+    values = samples.median[there] - centre
     first = before.kernel if before and before.kernel else _kernel(points.axes.shape[1])
-    model = GaussianProcessRegressor(first, alpha=noise, random_state=0)
-    with warnings.catch_warnings():  # a length scale at its bound: the surface is flat along that axis
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(axes, values)
+    model = _fit(first, noise, axes, values)
+    doubted = np.where(samples.count[there] < FEW, _doubted(model.kernel_(axes), noise, values), noise)
+    if (doubted > noise).any():
+        noise = doubted
+        model = _fit(model.kernel_, noise, axes, values)
     mean, covariance = model.predict(points.axes, return_cov=True)
-    apart = _held_out(model.kernel_(axes) + np.diag(noise), values, points.state[there])
-    stretch, coverage = 1.0, float("nan")
+    stretch, inside = np.ones(len(there)), np.zeros(0, dtype=bool)
+    visited = np.isin(points.state, points.state[there])
     if len(set(points.state[there].tolist())) >= ENOUGH_STATES:
-        rank = min(len(apart), int(np.ceil((len(apart) + 1) * LEVEL)))
-        stretch = max(1.0, float(np.sort(apart)[rank - 1]) / Z)
-        coverage = float(np.mean(apart <= Z * stretch))
-    return Belief(mean + centre, covariance, samples.noise, stretch, len(apart), coverage, model.kernel_)
+        known = model.kernel_(axes) + np.diag(noise)
+        for parts, groups in ((points.state[there], ~visited), (np.arange(len(values)), visited)):
+            if groups.any():
+                apart = _held_out(known, values, parts)
+                rank = min(len(apart), int(np.ceil((len(apart) + 1) * LEVEL)))
+                stretch[groups] = max(1.0, float(np.sort(apart)[rank - 1]) / Z)
+                inside = np.append(inside, apart <= Z * stretch[groups][0])
+    coverage = float(np.mean(inside)) if len(inside) else float("nan")
+    return Belief(mean + centre, covariance, samples.noise, stretch, len(inside), coverage, model.kernel_)
 
 
 def _kernel(axes: int) -> Kernel:
     smooth = ConstantKernel(0.02, (1e-5, 4.0)) * Matern([0.7] * axes, (0.08, 20.0), nu=2.5)
-    own = ConstantKernel(1e-4, (1e-8, 0.1)) * RBF(
+    of_state = ConstantKernel(1e-4, (1e-8, 0.1)) * RBF(
         [*[APART] * (axes - 1), 1.0], [*[(APART, APART * 1.0001)] * (axes - 1), (0.2, 20.0)]
     )
-    return smooth + own
+    of_group = ConstantKernel(1e-4, (1e-8, 0.1)) * RBF(APART, "fixed")
+    return smooth + of_state + of_group
 
 
-def _held_out(covariance: Array, values: Array, state: NDArray[np.int_]) -> Array:
-    """By how many standard deviations each measured group lies off what all other states say of it."""
+def _fit(kernel: Kernel, noise: Array, axes: Array, values: Array) -> GaussianProcessRegressor:
+    model = GaussianProcessRegressor(kernel, alpha=noise, random_state=0)
+    with warnings.catch_warnings():  # a length scale at its bound: the surface is flat along that axis
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(axes, values)
+
+
+def _doubted(covariance: Array, noise: Array, values: Array) -> Array:
+    """Noise in which what lies far off from all the others say of it counts with its distance: more samples decide."""
+    inverse = np.linalg.inv(covariance + np.diag(noise))
+    variance = 1 / np.diag(inverse)
+    squares = (inverse @ values * variance) ** 2
+    return np.where(squares > CLIPPED**2 * variance, squares, noise)
+
+
+def _held_out(covariance: Array, values: Array, parts: NDArray[np.int_]) -> Array:
+    """By how many standard deviations each measured group lies off what all other `parts` say of it."""
     inverse = np.linalg.inv(covariance)
     weights = inverse @ values
     apart = np.empty(len(values))
-    for one in np.unique(state):
-        mine = np.flatnonzero(state == one)
+    for one in np.unique(parts):
+        mine = np.flatnonzero(parts == one)
         spread = np.linalg.inv(inverse[np.ix_(mine, mine)])
         apart[mine] = np.abs(spread @ weights[mine]) / np.sqrt(np.diag(spread))
     return apart

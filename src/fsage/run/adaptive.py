@@ -9,7 +9,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -40,10 +40,13 @@ MEASURE = ["tune_clients.yml", "measure.yml"]
 
 @dataclass(frozen=True)
 class Group:
-    """Planned cells of a state that differ in the iteration alone; `values`: where they are on the axes."""
+    """Planned cells of a state that differ in the iteration alone, and sentinels that are alike; `values`: where they
+    are on the axes.
+    """
 
     state: str
     cells: tuple[Cell, ...]
+    sentinels: tuple[Cell, ...]
     values: dict[str, float]
 
 
@@ -62,9 +65,9 @@ class Course:
         of_state = {name: one for one in (*others, plan) for name in one.states}
         self.states = [*plan.states, *(name for name in of_state if name not in plan.states)]
         self.groups = [
-            Group(name, tuple(cells), self._values(of_state[name], name, cells[0]))
-            for name in self.states
-            for cells in stopping.groups(of_state[name].cells[name]).values()
+            Group(name, tuple(cells), _sentinels(one, name, alike), self._values(one, name, cells[0]))
+            for name, one in ((name, of_state[name]) for name in self.states)
+            for alike, cells in stopping.groups(one.cells[name]).items()
         ]
         first = self.groups[0].cells[0].params
         self.rates = workloads.load(first["workload"]).rates(workloads.params_of(first))
@@ -97,7 +100,17 @@ class Course:
         """From the plan's estimates; what is measured in a state beside its planned cells is part of reaching it."""
         own = self.plan.states
         sample = [self.plan.cell_seconds(one.state, one.cells[0]) if one.state in own else 0.0 for one in self.groups]
-        return Costs(np.array(sample), np.array([self.reach_s(name) if name in own else 0.0 for name in self.states]))
+        reach = [self.reach_s(name) if name in own else 0.0 for name in self.states]
+        return Costs(np.array(sample), np.array(reach), self._brings())
+
+    def _brings(self) -> dict[int, dict[int, int]]:
+        """What is measured in any case where a state is reached, as far as it tells of a group."""
+        due = {(state, cell.name) for state in self.plan.states for cell in request.to_measure(self.plan, state)}
+        found: dict[int, dict[int, int]] = {}
+        for number, group in enumerate(self.groups):
+            if missing := sum((group.state, cell.name) in due for cell in group.sentinels):
+                found.setdefault(int(self.state[number]), {})[number] = missing
+        return found
 
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
@@ -161,7 +174,8 @@ class Course:
         """Rates of the valid cells of a group on one target."""
         if group.state not in plan.states:
             return []
-        return [metrics for cell in group.cells if (metrics := self._metrics(plan, group.state, cell))]
+        cells = (*group.cells, *group.sentinels)
+        return [metrics for cell in cells if (metrics := self._metrics(plan, group.state, cell))]
 
     def take(self, visit: Visit) -> None:
         """Measure a visit's samples. Raises PlayFailed."""
@@ -200,6 +214,10 @@ class Course:
         return self._read[path]
 
 
+def _sentinels(plan: Plan, state: str, group: str) -> tuple[Cell, ...]:
+    return tuple(one for one in plan.cells[state] if one.kind == "sentinel" and stopping.group_of(one) == group)
+
+
 def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]]:
     return [[math.log(one[rate]) for one in group] for group in measured]
 
@@ -207,13 +225,13 @@ def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]
 def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> list[list[float]]:
     """Log rates of our groups with those of other targets, each of these moved by its target's level.
 
-    A level is the mean difference over the groups that both measured; of a target without such nothing counts yet.
+    A level is the median difference over the groups that both measured; of a target without such nothing counts yet.
     """
     found = [list(group) for group in own]
     for theirs in others:
         both = [(a, b) for a, b in zip(own, theirs, strict=True) if a and b]
         if both:
-            level = float(np.mean([np.mean(b) - np.mean(a) for a, b in both]))
+            level = float(np.median([np.median(b) - np.median(a) for a, b in both]))
             found = [[*group, *(one - level for one in more)] for group, more in zip(found, theirs, strict=True)]
     return found
 
@@ -256,11 +274,14 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     beliefs = [prior(course.points)]  # alike for all rates
     left = course.left()
     visits, costs, spent = course.primary_visits(), course.costs(), 0.0
+    brings = dict(costs.brings)
+    costs = replace(costs, brings=brings)
     taken: Counter[int] = Counter()
     states = set()
     while visits:
         for visit in visits:
-            beliefs = [one.after(visit.samples) for one in beliefs]
+            more = Counter(visit.samples) + Counter(brings.pop(visit.state, {}))
+            beliefs = [one.after(more) for one in beliefs]
             taken.update(visit.samples)
             states.add(visit.state)
             spent += visit.seconds
@@ -282,7 +303,7 @@ def _known(course: Course, beliefs: list[Belief]) -> str:
     wide = unknown(beliefs, course.precision, mine)[mine]
     left = course.left()[mine]
     whole = np.array([len(group.cells) for group in course.groups])[mine]
-    states = len(set(course.state[mine][left < whole].tolist()))
+    states = len(set(course.state[mine][course.samples()[0].count[mine] > 0].tolist()))
     return (
         f"{int((whole - left).sum())} cells measured in {states} of {len(course.plan.states)} states; "
         f"{np.mean(~wide):.0%} of the rates are known within ±{course.precision:.1%}"
@@ -296,11 +317,10 @@ def _held_out(beliefs: list[Belief]) -> str:
         return "Too few states were measured to hold predictions against them"
     count = sum(one.held_out for one in tried)
     inside = sum(one.coverage * one.held_out for one in tried) / count
-    stretched = max(one.stretch for one in tried)
+    stretched = max(float(one.stretch.max()) for one in tried)
     wider = f", which are {stretched:.1f} times as wide as the model's own" if stretched > 1.05 else ""
-    return (
-        f"Each measured state held out in turn, {inside:.1%} of {count} rates lay in their {LEVEL:.0%} intervals{wider}"
-    )
+    held = f"Each measured state or cell held out in turn, {inside:.1%} of {count} rates"
+    return f"{held} lay in their {LEVEL:.0%} intervals{wider}"
 
 
 def _end(course: Course, beliefs: list[Belief]) -> str:

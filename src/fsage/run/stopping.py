@@ -57,11 +57,12 @@ def groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     """Planned cells by all that they have in common, in order of their iterations."""
     found: dict[str, list[Cell]] = {}
     for cell in sorted((cell for cell in cells if cell.kind == "planned"), key=lambda cell: cell.params["iteration"]):
-        found.setdefault(_key(cell), []).append(cell)
+        found.setdefault(group_of(cell), []).append(cell)
     return found
 
 
-def _key(cell: Cell) -> str:
+def group_of(cell: Cell) -> str:
+    """What cells that differ in the iteration alone have in common."""
     return json.dumps({**cell.params, "iteration": None}, sort_keys=True)
 
 
