@@ -145,7 +145,7 @@ def test_one_very_slow_sample_neither_widens_all_intervals_nor_bends_the_surface
     belief = believe(POINTS, Samples.of(groups))
     truth = np.array([smooth(*place) for place in POINTS.axes])
     assert np.abs(belief.mean - usual.mean).max() < 0.03, "not by a tenth of what that sample is off"
-    assert belief.half_width[37] > 1.3 * usual.half_width[37], "more samples are to decide"
+    assert belief.half_width[37] > usual.half_width[37]
     assert np.median(belief.half_width) < 1.5 * np.median(usual.half_width)
     slow_once = [[*group, *(group[0] + draw.normal(0, NOISE, 2))] for group in groups]
     slow_once[37] = [truth[37], truth[37] - 0.5, truth[37] + 0.01]
