@@ -404,6 +404,9 @@ def test_series2_stands_beside_series1_and_names_what_is_missing(series1, tmp_pa
     assert "264 MiB files" in page and "33 MiB files" in page
     assert "Not measured: 264 MiB files with 8 MiB transfers at 20.40; 264 MiB files with 64 MiB" in text
     assert "70 of 70 planned cells measured" in text
+    assert re.search(
+        "Over 6 states, 64 MiB at a time, where holes are of 33 MiB files writing is .* where they are of 264", text
+    )
 
 
 def test_loss_against_the_clean_state(series1):

@@ -83,9 +83,7 @@ def contents(
     planned = list(dict.fromkeys(state for state, _, kind in cells if kind == "planned"))
     known = evidence.read(states, _digests(frame))
     table = summarise(frame)
-    sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
-    beside = summarise(comparison) if comparison is not None else table.iloc[:0]
-    data = Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame)
+    data = _data(study, frame, table, planned, comparison)
     compared = comparisons(frame, study)
     view = view_of(frame)
     rest = {
@@ -118,13 +116,22 @@ def answer_of(data: Data, study: Any) -> Answer:
     return view_of(data.frame).answer(data, study) or Answer([NO_ANSWER])
 
 
-def answer_lines(frame: pd.DataFrame, study: Any, planned: list[str]) -> list[str]:
+def answer_lines(
+    frame: pd.DataFrame, study: Any, planned: list[str], comparison: pd.DataFrame | None = None
+) -> list[str]:
     """The same for the terminal: a line a sentence, and on what it was taken."""
-    table = summarise(frame)
-    found = answer_of(Data(table[table["main"]], planned, table.iloc[:0], [], frame), study)
+    found = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)
     if samples(frame).empty:
         return found.sentences
     return [*found.sentences, *blocks.warnings(frame), *wholeness.warnings(frame), f"Taken on: {stamp(frame)}."]
+
+
+def _data(
+    study: Any, frame: pd.DataFrame, table: pd.DataFrame, planned: list[str], comparison: pd.DataFrame | None
+) -> Data:
+    sizes = [study.compare.levels["file_size"]] if study.compare and "file_size" in study.compare.levels else []
+    beside = summarise(comparison) if comparison is not None else table.iloc[:0]
+    return Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame)
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:

@@ -15,7 +15,7 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.run import request
-from fsage.study.study import Cell, StudyError
+from fsage.study.study import Cell, Study, StudyError
 
 SHOWN = 10
 FIGURES = (".svg", ".pdf", ".csv")
@@ -61,7 +61,8 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         lines.append(
             f"to measure just the failed ones again: fsage remeasure {study.name} --failed && snakemake {study.name}"
         )
-    lines += report.answer_lines(targets.pooled(measured, study, _on_several(pool)), study, _states(pool))
+    pooled = targets.pooled(measured, study, _on_several(pool))
+    lines += report.answer_lines(pooled, study, _states(pool), _beside(pool))
     lines.append(f"report: {pool.results.report / 'index.html'}")
     return lines, 1 if wrong or failed or differ else 0
 
@@ -80,7 +81,12 @@ def write_figures(pool: Pool, columns: int, table: Path | None = None, to: Path 
     folder = to or pool.results.report / f"figures-{columns}-column"
     if to and to.exists() and not (to.is_dir() and all(path.suffix in FIGURES for path in to.iterdir())):
         raise StudyError(f"{to} is there, and is no folder of figures alone: name another, for what is in it goes")
-    page = report.contents(pool.study, pool.target, _kept(pool, table) if table else _frame(pool), **_more(pool))
+    more = _more(pool)
+    if table:
+        frame, more["comparison"] = _kept(pool.study, table)
+    else:
+        frame = _frame(pool)
+    page = report.contents(pool.study, pool.target, frame, **more)
     if not page.figures:
         name = pool.target.name
         raise StudyError(
@@ -91,12 +97,14 @@ def write_figures(pool: Pool, columns: int, table: Path | None = None, to: Path 
     return folder
 
 
-def _kept(pool: Pool, table: Path) -> pd.DataFrame:
-    """Records of the study that were kept. Raises DatasetError, StudyError."""
+def _kept(study: Study, table: Path) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Records that were kept, of the study and of what it is compared with. Raises DatasetError, StudyError."""
     frame = dataset.read(table)
-    if strange := sorted(set(frame["study"].dropna()) - {pool.study.name}):
-        raise StudyError(f"{table} holds records of {', '.join(strange)}, not of {pool.study.name}")
-    return frame
+    beside = study.compare.study if study.compare else None
+    there = set(frame["study"].dropna())
+    if there - {study.name, beside} or (there and study.name not in there):
+        raise StudyError(f"{table} holds records of {', '.join(sorted(there))}, not of {study.name}")
+    return frame[frame["study"] != beside], frame[frame["study"] == beside] if beside else None
 
 
 def _frame(pool: Pool) -> pd.DataFrame:
@@ -117,8 +125,7 @@ def _states(pool: Pool) -> list[str]:
 
 def _more(pool: Pool) -> dict[str, Any]:
     """What a report shows beside the records."""
-    study, cells, several = pool.study, list(pool.cells()), _on_several(pool)
-    beside = targets.pooled(dataset.load(map(Path, pool.compared_records())), study) if study.compare else None
+    cells, several = list(pool.cells()), _on_several(pool)
     states: dict[str, Path] = {}
     for plan in sorted(pool.plans, key=lambda plan: plan.target.name):
         for name in plan.states:
@@ -130,9 +137,16 @@ def _more(pool: Pool) -> dict[str, Any]:
         ],
         "states": {name: states[name] for name in _states(pool)},
         "claim": pool.plans[0].claim,
-        "comparison": beside,
+        "comparison": _beside(pool),
         "traced": [plan.results.record(state, cell.name) for plan, state, cell in cells if cell.kind == "traced"],
     }
+
+
+def _beside(pool: Pool) -> pd.DataFrame | None:
+    """Records of the study that this one is compared with."""
+    if not pool.study.compare:
+        return None
+    return targets.pooled(dataset.load(map(Path, pool.compared_records())), pool.study)
 
 
 def _is_of(plan: Plan, state: str, cell: Cell, found: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""What fullness costs and, apart from it, fragmentation."""
+"""What fullness costs and, apart from it, fragmentation; or what the size of fragments does, or of what is measured."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from fsage.analysis.headline import at_largest_transfer, of_state
-from fsage.report.answer import Answer, Named, by_comparisons, plain
+from fsage.report.answer import SENTENCES, Answer, Named, by_comparisons, plain
 from fsage.report.paf.amount import several, told
+from fsage.report.paf.file_sizes import largest, sizes_told
 from fsage.report.paf.fullness import EQUAL_WITHIN_POINTS
 from fsage.report.paf.rows import axes_of
 from fsage.report.section import Data
@@ -24,6 +25,8 @@ def answer(data: Data, study: Any) -> Answer:
     """A sentence for each pair of states that the study compares, or for all shares of the target that it measures."""
     named = partial(decoded, _equally_full(data, study))
     found = by_comparisons(data, study, named, CODES)
+    if (sizes := sizes_told(data)) is not None:
+        return replace(found, sentences=[sizes, *found.sentences][:SENTENCES], figure=largest(data))
     return replace(found, **told(data, study, named)) if several(data.table) else found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from statistics import median
 
 import pandas as pd
 
@@ -10,6 +11,10 @@ from fsage.analysis.groups import size_label
 from fsage.figures import Axis, Figure, Lines, limits
 from fsage.report.paf.rows import FRAGMENTATION, axes_of, by_measure, levels, lines, note
 from fsage.report.section import Data, Section
+from fsage.report.words import Finding, doing, joined
+from fsage.statistics import Ratio, median_interval
+
+STATE = ["capacity_percent", "fragmentation_percent"]
 
 
 def file_sizes(data: Data) -> Section | None:
@@ -40,6 +45,41 @@ def file_sizes(data: Data) -> Section | None:
     if gaps := _gaps(both, axes, sizes):
         text += f" Not measured: {'; '.join(gaps)}."
     return Section("Small fragments against large ones", text, figures)
+
+
+def sizes_told(data: Data) -> str | None:
+    """A sentence: the largest transfers into holes of our files against holes of the others', state by state."""
+    here, there = (_at_largest(rows) for rows in (data.table, data.comparison))
+    both = here.merge(there, on=["measure", *STATE], suffixes=("", "_there"))
+    both = both[both["fragmentation_percent"] > 0]
+    if both.empty or both["file_size_bytes"].nunique() != 1 or both["file_size_bytes_there"].nunique() != 1:
+        return None
+    size, other = (size_label(both[name].iloc[0]) for name in ("file_size_bytes", "file_size_bytes_there"))
+    parts: list[str] = []
+    for measure, rows in both.groupby("measure", sort=False):
+        ratios = (rows["median"] / rows["median_there"]).tolist()
+        found = Finding(_over_states(ratios), tested=False)
+        parts.append(f"{doing(str(measure))} is {found.text('' if parts else f'where they are of {other} files')}")
+    transfer = size_label(both["transfer_size_bytes"].iloc[0])
+    states = len(both[STATE].drop_duplicates())
+    return f"Over {states} states, {transfer} at a time, where holes are of {size} files {joined(parts)}."
+
+
+def largest(data: Data) -> Figure | None:
+    """The figure of the largest transfers."""
+    found = file_sizes(data)
+    return found.figures[-1] if found and found.figures else None
+
+
+def _at_largest(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
+
+
+def _over_states(ratios: list[float]) -> Ratio:
+    """The median of the states' ratios, with its interval over them."""
+    count, held = len(ratios), median_interval(ratios)
+    why = None if held else f"{count} of the 5 states that an interval needs"
+    return Ratio(float(median(ratios)), held, count, count, why)
 
 
 def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Series 1 as it was measured: the figures and sentences of docs/series1.md are made again from the table beside it."""
+"""Studies as they were measured: figures and sentences of docs/series1.md and series2.md come from the tables there."""
 
 from __future__ import annotations
 
@@ -8,48 +8,44 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fsage import dataset, report
 from fsage.recipes import expand
 from fsage.study.study import load_study
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/series1.md"
-FIGURES = ROOT / "docs/series1"
+MEASURED = pytest.mark.parametrize("name", ["series1", "series2"])
 MOST_BYTES = 3 << 20
 
 
-def test_the_page_says_what_the_table_says() -> None:
-    table = ROOT / "docs/data/series1.parquet"
+@MEASURED
+def test_the_page_says_what_the_table_says(name: str) -> None:
+    table = ROOT / f"docs/data/{name}.parquet"
     frame = dataset.read(table)
+    frame = frame[frame["study"] == name]
     assert table.stat().st_size < MOST_BYTES
-    loaded = load_study(ROOT / "config/series1.yaml")
+    loaded = load_study(ROOT / f"config/{name}.yaml")
     planned = [state.name for state in expand(loaded)]
     cells = sum(len(loaded.cells_of(state)) for state in expand(loaded))
     assert len(frame) == cells and (frame["status"] == "valid").all(), "the whole matrix"
-    said = " ".join(PAGE.read_text(encoding="utf-8").split())
+    said = " ".join((ROOT / f"docs/{name}.md").read_text(encoding="utf-8").split())
     for sentence in report.answer_lines(frame, loaded, planned):
         assert sentence in said, sentence
 
 
-def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path) -> None:
-    words = [
-        "figures",
-        "series1",
-        "--table",
-        "docs/data/series1.parquet",
-        "--columns",
-        "2",
-        "--to",
-        str(tmp_path / "f"),
-    ]
+@MEASURED
+def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> None:
+    words = ["figures", name, "--table", f"docs/data/{name}.parquet", "--columns", "2", "--to", str(tmp_path / "f")]
     env = {**os.environ, "FSAGE_TARGET": "local", "FSAGE_RESULTS": str(tmp_path / "results")}
     command = [str(Path(sys.executable).with_name("fsage")), *words]
     made = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
     assert made.returncode == 0, made.stderr
-    shown = set(re.findall(r"series1/([\w-]+\.svg)", PAGE.read_text(encoding="utf-8")))
-    assert shown == {path.name for path in FIGURES.iterdir()}
-    for name in sorted(shown):
-        assert (tmp_path / "f" / name).read_bytes() == (FIGURES / name).read_bytes(), name
+    folder = ROOT / "docs" / name
+    shown = set(re.findall(rf"{name}/([\w-]+\.svg)", folder.with_suffix(".md").read_text(encoding="utf-8")))
+    assert shown == {path.name for path in folder.iterdir()}
+    for figure in sorted(shown):
+        assert (tmp_path / "f" / figure).read_bytes() == (folder / figure).read_bytes(), figure
 
 
 def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:
