@@ -355,7 +355,10 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
             "striping_netflow",
             r"Fastest here, 16 stripes of 1 MiB \(netflow\.3\): indexing is 3\.\d+ to 3\.\d+ times",
         ),
-        ("striping_blast", r"Fastest here, .* \(blast\.10\): searching is 2\.84 times as fast as in the default layout"),
+        (
+            "striping_blast",
+            r"Fastest here, .* \(blast\.10\): searching is 2\.84 times as fast as in the default layout",
+        ),
         (
             "iocontrol",
             r"While one of two groups reads a file in 4 KiB pieces, at equal weights: under BFQ its neighbour",
