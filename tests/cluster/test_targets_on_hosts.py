@@ -54,6 +54,7 @@ def states(project: ClusterProject, name: str) -> set[str]:
     return {record["state"] for record in records(project, name)}
 
 
+@pytest.mark.long
 def test_they_measure_at_the_same_time(four: ClusterProject) -> None:
     ran = four.run("snakemake", "--cores", "4", "--config", TARGETS, *MEASURE)
     assert ran.returncode == 0, ran.stdout + ran.stderr
