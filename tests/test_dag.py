@@ -78,17 +78,22 @@ def test_two_studies_at_once_are_both_planned(tmp_path):
     assert jobs["measure"] == 11
 
 
-def inventories(tmp_path: Path, *names: str) -> Path:
-    """The local target under other names."""
+def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:
+    """The local target under other names; `apart`: each on a host of its own."""
     for name in names:
         folder = shutil.copytree(ROOT / "inventories/local", tmp_path / "inventories" / name)
         declared = folder / "group_vars/all/target.yml"
         declared.write_text(declared.read_text().replace("name: local", f"name: {name}"))
+        hosts = folder / "hosts.yml"
+        if apart:
+            hosts.write_text(
+                hosts.read_text().replace("localhost:", f"{name}.site:").replace("connection: local", "connection: ssh")
+            )
     return tmp_path / "inventories"
 
 
 def test_several_targets_share_a_study(tmp_path):
-    folder = inventories(tmp_path, "a", "b", "c", "d")
+    folder = inventories(tmp_path, "a", "b", "c", "d", apart=True)
     said, jobs = dry_run(tmp_path, "series1", target="a,b,c,d", inventories=folder)
     assert re.findall(r"^plan series1 on (\w): (\d+) cells, (\d+) states", said, re.MULTILINE) == [
         (name, str(35 * 19), "19") for name in "abcd"
@@ -101,11 +106,12 @@ def test_several_targets_share_a_study(tmp_path):
 def test_preallocations_side_by_side(tmp_path):
     folder = inventories(tmp_path, "a", "b", "c", "d")
     said, jobs = dry_run(tmp_path, "prealloc", target="a,b,c,d", inventories=folder)
+    assert "note prealloc: the targets take turns, for all have this machine" in said
     assert said.count(": 105 cells, 21 states, ") == 4 and jobs["measure"] == 84
 
 
 def test_targets_that_share_a_study_share_its_budget(tmp_path):
-    folder = inventories(tmp_path, "a", "b")
+    folder = inventories(tmp_path, "a", "b", apart=True)
     said, jobs = dry_run(tmp_path, "series1", target="a,b", inventories=folder, budget="45m")
     assert "budget series1 on a: about " in said and "budget series1 on b: about " in said and jobs["adaptive"] == 2
     with pytest.raises(AssertionError, match="a budget is of one target, or of several that share the states"):

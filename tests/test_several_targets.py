@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -244,34 +243,6 @@ def test_what_targets_have_in_common(site):
     site.target("far", host="x", shares="switch-3")
     with pytest.raises(StudyError, match="fsage_target_shares: 'switch-3' is not a list of names"):
         sharing.shared([folder / "a", folder / "far"])
-
-
-@pytest.mark.parametrize(
-    ("model", "calibration", "part", "takes"),
-    [
-        ({"kind": "iocost"}, {"backing_write_mib_s": 2000.0, "backing_read_mib_s": 1000.0}, sharing.HERE, 400),
-        ({"kind": "iocost"}, {"backing_write_mib_s": 2000.0, "backing_read_mib_s": 100.0}, sharing.HERE, sharing.WHOLE),
-        (
-            {"kind": "iocost", "why_none": "no"},
-            {"backing_write_mib_s": 2e3, "backing_read_mib_s": 1e3},
-            sharing.HERE,
-            1000,
-        ),
-        ({"kind": "iocost"}, {}, sharing.HERE, sharing.WHOLE),
-        ({}, {"backing_write_mib_s": 2000.0, "backing_read_mib_s": 1000.0}, sharing.HERE, sharing.WHOLE),
-        (
-            {"kind": "iocost"},
-            {"backing_write_mib_s": 2e3, "backing_read_mib_s": 1e3},
-            "switch (declared)",
-            sharing.WHOLE,
-        ),
-    ],
-)
-def test_only_what_a_model_bounds_leaves_room_for_others(model, calibration, part, takes):
-    rates = {"write_mib_s": 320.0, "read_mib_s": 320.0, **calibration}
-    assert sharing.takes(part, {"device_model": model, "calibration": rates}) == takes
-    assert sharing.takes(part, None) == sharing.WHOLE, "not claimed yet"
-    json.dumps(takes)
 
 
 def test_a_name_for_many():

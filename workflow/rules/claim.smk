@@ -6,12 +6,12 @@ for name in TARGETS:
         name:
             f"claim_{name}"
         output:
-            str(Results(Path(RESULTS), name, "").claim),
+            str(Results(CALL.results, name, "").claim),
         priority: 10**9
         localrule: True  # asks the hosts for a moment, once
         resources:
             **{sharing.of_target(name): 1},
-            **{sharing.resource(part): sharing.WHOLE for part in SHARED[name]},
+            **{sharing.resource(part): 1 for part in SHARED[name]},
         params:
             target=name,
             partition=lambda wildcards, resources: resources.get("slurm_partition", ""),

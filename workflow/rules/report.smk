@@ -39,7 +39,7 @@ if IMAGE and workflow.is_main_process:
         DEPLOYED.apptainer_args += f" --bind {shlex.quote(path)}"
 elif not IMAGE and DeploymentMethod.APPTAINER in DEPLOYED.deployment_method:
     raise WorkflowError(
-        f"--sdm apptainer was given, but {INVENTORIES[0]} declares no folder of images: set fsage_target.containers there, "
+        f"--sdm apptainer was given, but inventories/{TARGETS[0]} declares no folder of images: set fsage_target.containers there, "
         "which switches both measuring and reports"
     )
 

@@ -191,8 +191,10 @@ class Course:
         assert self.inventory
         todo = [cell for cell in request.to_measure(plan, state) if cell.kind != "planned" or cell.name in names]
         if not plan.results.state(state).exists():
-            job.establish(plan, state, [*plan.states[state].playbooks, "evidence.yml"], self.inventory)
-        failed, refused = job.visit_cells(plan, state, todo, MEASURE, self.inventory, Progress(plan, state))
+            playbooks = [*plan.states[state].playbooks, "evidence.yml"]
+            job.establish(plan, state, playbooks, self.inventory, Progress(plan, state, len(todo), self.seconds()))
+        progress = Progress(plan, state, len(todo), self.seconds())
+        failed, refused = job.visit_cells(plan, state, todo, MEASURE, self.inventory, progress)
         runs.check()
         if failed or refused:
             raise PlayFailed(f"state {state}: {failed or refused[0]}")
@@ -260,11 +262,12 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
         course.measure(state, cells)
     beliefs = explore(course, precision)
     runs.check()
+    said = _end(course, beliefs)
     predictions.keep(course, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
     for state in plan.states:
         if lacking := record.hand_over(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
-    _say(f"{plan.title}: {_end(course, beliefs)}")
+    _say(f"{plan.title}: {said}")
 
 
 @threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits

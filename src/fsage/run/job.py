@@ -19,14 +19,15 @@ from fsage.text.printable import lines
 SHOWN = 5
 
 
-def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> None:
+def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path, progress: Progress | None = None) -> None:
     """Bring the target into `state`; its evidence is noted by evidence.yml. Raises PlayFailed."""
     began = time.monotonic()
     first = min((plan.cell_seconds(state, cell) for cell in plan.missing.get(state, ())), default=0)
     window.check(f"state {state} with a cell in it", plan.reach_seconds(state) + first)
     file = _request(plan, state, f"establish_{state}", [])
     plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
-    play(playbooks, inventory, plan.results.log(f"establish_{state}"), Progress(plan, state), fsage_request=file)
+    log = plan.results.log(f"establish_{state}")
+    play(playbooks, inventory, log, progress or Progress(plan, state), fsage_request=file)
     _say(f"{plan.title}: state {state} reached in {time.monotonic() - began:.0f} s")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from fsage.plan.plan import Plan
@@ -9,9 +10,12 @@ from fsage.text.numbers import duration
 
 
 class Progress:
-    """Counts the observations of a visit as they appear, against the plan's estimate."""
+    """Counts the observations of a visit as they appear, against the plan's estimate.
 
-    def __init__(self, plan: Plan, state: str) -> None:
+    `cells` and `seconds`: how many a visit of a budget takes, and what is left of its time (inf: it has no end).
+    """
+
+    def __init__(self, plan: Plan, state: str, cells: int | None = None, seconds: float | None = None) -> None:
         self.plan, self.state = plan, state
         claim = plan.claim["id"] if plan.claim else ""
         # On another machine there is none: its cells are seen only when they come home at the end of the visit.
@@ -24,9 +28,12 @@ class Progress:
         self.missing = {
             name: [cell for cell in cells if not self._stored(name, cell.name)] for name, cells in plan.missing.items()
         }
-        self.here = len(self.missing.get(state, ()))
-        self.left_s = sum(plan.cell_seconds(name, cell) for name, cells in self.missing.items() for cell in cells)
-        self.left_s += sum(map(plan.reach_seconds, self.missing))
+        self.here = len(self.missing.get(state, ())) if cells is None else cells
+        self.left_s = self._estimated() if seconds is None else seconds
+
+    def _estimated(self) -> float:
+        cells = sum(self.plan.cell_seconds(name, cell) for name, cells in self.missing.items() for cell in cells)
+        return cells + sum(map(self.plan.reach_seconds, self.missing))
 
     def _stored(self, state: str, cell: str) -> bool:
         return self.plan.results.pending(state, cell).exists()
@@ -49,7 +56,7 @@ class Progress:
         before = self.total - sum(len(cells) for cells in self.missing.values())
         return (
             f"{self.plan.title}: {before + done} of {self.total} cells, state {self.state}: "
-            f"{done} of {self.here}; {self._left()}"
+            f"{done} of {self.here}{self._left()}"
         )
 
     def _unseen(self) -> str:
@@ -57,11 +64,13 @@ class Progress:
         before = self.total - sum(len(cells) for cells in self.missing.values())
         return (
             f"{self.plan.title}: {before} of {self.total} cells are home, state {self.state}: {self.here} to come "
-            f"when the visit ends; {self._left()}"
+            f"when the visit ends{self._left()}"
         )
 
     def _left(self) -> str:
         gone_s = time.monotonic() - self.began
+        if math.isinf(self.left_s):
+            return ""
         if gone_s < self.left_s:
-            return f"about {duration(self.left_s - gone_s)} left"
-        return f"{duration(gone_s)} since it began, longer than the {duration(self.left_s)} that were estimated"
+            return f"; about {duration(self.left_s - gone_s)} left"
+        return f"; {duration(gone_s)} since it began, longer than the {duration(self.left_s)} that were estimated"

@@ -60,8 +60,7 @@ class Osts(Limits):
         if each > self.good_bytes:
             self.inspect()
         if each > self.good_bytes:
-            path.touch()
-            tightest = min((index for one in stripes.of(path) for index in one.osts), key=self.left_on)
+            tightest = min(self._on(path), key=self.left_on)
             if each > self.left_on(tightest):
                 raise Failure(
                     f"{path}: {each} bytes of it would lie on {self.known[tightest].name}, which has "
@@ -82,12 +81,18 @@ class Osts(Limits):
         for path, (size, before) in self.promised.items():
             if (lacking := size - (_held(path) - before)) <= 0:
                 continue
-            path.touch()
-            on = [index for one in stripes.of(path) for index in one.osts]
+            on = self._on(path)
             each = lacking if len(on) == 1 else -(-lacking // len(on)) + self.stripe_bytes
             for index in on:
                 found[index] = found.get(index, 0) + each
         return found
+
+    def _on(self, path: Path) -> list[int]:
+        """The OSTs on which a file lies, which is made if it is not there; files of a directory may lie on all."""
+        if path.is_dir():
+            return list(self.known)
+        path.touch()
+        return [index for one in stripes.of(path) for index in one.osts]
 
     def most(self, path: Path, left_bytes: int) -> int:
         """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""

@@ -60,7 +60,7 @@ class Age(Step):
         there: Counter[str] = Counter()  # files by folder
         dirty = 0
         with contextlib.ExitStack() as stack:
-            stack.enter_context(Room(target).reserve(full_bytes, mount / "filler"))
+            stack.enter_context(Room(target).reserve(full_bytes, mount))
             content = stack.enter_context(files.noise(uses.LARGEST_BYTES))
             stack.enter_context(filesystems.one_cpu())
             for number, one in enumerate(uses.changes(self.way, full_bytes, written_bytes, self.seed or 0)):

@@ -24,6 +24,7 @@ from fsage.agent.targets.target import Target
 
 ENTRY_BYTES = 64  # of a directory, for each file
 OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free: ext4 4096 blocks, XFS 8192
+EVERYWHERE = -1  # files that lie on any store
 MISSED_SHARE = 0.1  # of what was left: more that is not had is no state that was asked for
 
 
@@ -103,9 +104,9 @@ class Room:
                 _write_out(out)
 
     @contextlib.contextmanager
-    def reserve(self, size: int, path: Path) -> Iterator[None]:
-        """So many bytes for files below `path` that come and go inside the block, never more of them at a time."""
-        with self._taken(size, path):
+    def reserve(self, size: int, folder: Path) -> Iterator[None]:
+        """So many bytes for files below a folder that come and go inside the block, never more of them at a time."""
+        with self._taken(size, folder, EVERYWHERE):
             yield
 
     def note(self, path: Path, content: bytes) -> None:

@@ -1,0 +1,129 @@
+"""What a call of Snakemake is: the run that it begins or belongs to, and its studies laid out on its targets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fsage.plan import results, settings
+from fsage.plan.plan import Plan
+from fsage.plan.pool import Pool, load_pools, names_of
+from fsage.plan.target import target_of
+from fsage.run import runs, sharing, window
+from fsage.study.study import StudyError
+from fsage.study.targets import SHARE
+
+NOTES = Path(".snakemake/fsage")
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A run and its `pools`, by study; by target, the parts that another target has too (`shared`).
+
+    Where things are stands in the environment (`settings.places`), for the commands that jobs call.
+    """
+
+    run: runs.Run
+    pools: dict[str, Pool]
+    shared: dict[str, set[str]]
+    began: datetime
+
+    @property
+    def plans(self) -> list[Plan]:
+        """All plans: of each study one a target."""
+        return [plan for pool in self.pools.values() for plan in pool.plans]
+
+    @property
+    def targets(self) -> list[str]:
+        """Names of the targets."""
+        return names_of(os.environ["FSAGE_TARGET"])
+
+    @property
+    def results(self) -> Path:
+        """The folder of all results."""
+        return Path(os.environ["FSAGE_RESULTS"])
+
+    @property
+    def seconds(self) -> float | None:
+        """The time that the run has; None where no end was named."""
+        return (self.run.until - self.began).total_seconds() if self.run.until else None
+
+
+def study_files() -> dict[str, Path]:
+    """The studies there are, name -> file."""
+    return {path.stem: path for path in sorted(Path(os.environ["FSAGE_STUDIES"]).glob("*.yaml"))}
+
+
+def begin(config: Mapping[str, Any], words: Sequence[str]) -> Invocation:
+    """The run of a command line, `words`, with its `--config`, noted for its jobs. Raises StudyError, ValueError.
+
+    What is missing is decided here, once: a job that parses the rules again must see the same DAG.
+    """
+    settings.check(config)
+    os.environ |= settings.places(config, os.environ)
+    studies = study_files()
+    asked = settings.asked_for(words, studies)
+    if not os.environ["FSAGE_TARGET"]:
+        os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in asked])
+    now = datetime.now().astimezone()
+    run = runs.Run(
+        holder=runs.identity(" ".join(["snakemake", *words])),
+        only=settings.narrowed(config, asked),
+        lost=tuple(names_of(str(config["lost"]))) if "lost" in config else (),
+        until=_until(config, now),
+        precision=settings.precision(config),
+    )
+    found = _lay_out(run, settings.mentioned(words, studies), now)
+    for name in asked:
+        for plan in found.pools[name].plans:
+            plan.seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
+        if run.precision:
+            _check_budget(found, found.pools[name], run.precision)
+    os.environ[runs.NOTE] = str(runs.note(found.pools, run, NOTES))
+    return found
+
+
+def join() -> Invocation:
+    """The run that this process, a job, belongs to. Raises Superseded when it has lost its licence."""
+    run = runs.current()
+    found = _lay_out(run, runs.studies(), datetime.now().astimezone())
+    runs.as_noted(found.pools, Path(os.environ[runs.NOTE]))
+    return found
+
+
+def _lay_out(run: runs.Run, names: Sequence[str], now: datetime) -> Invocation:
+    root, studies = Path(os.environ["FSAGE_RESULTS"]), study_files()
+    results.check(root)
+    inventories = [Path(os.environ["FSAGE_INVENTORIES"]) / name for name in names_of(os.environ["FSAGE_TARGET"])]
+    pools = load_pools([studies[name] for name in names], inventories, root, run.only, run.lost, run.parts)
+    return Invocation(run, pools, sharing.shared(inventories), now)
+
+
+def _until(config: Mapping[str, Any], now: datetime) -> datetime | None:
+    """When the run ends, by `until` or `budget`. Raises ValueError."""
+    until = str(config.get("until", "")).strip()
+    if "budget" in config:
+        if until:
+            raise ValueError("budget=… and until=… both say when it ends: give one")
+        until = (now + window.length(str(config["budget"]).strip())).isoformat()
+    return window.read(until, now) if until else None
+
+
+def _check_budget(found: Invocation, pool: Pool, precision: float) -> None:
+    from fsage.run import adaptive  # numpy and scikit-learn
+
+    if pool.several and pool.study.targets != SHARE:
+        raise StudyError(f"study {pool.study.name}: a budget is of one target, or of several that share the states")
+    for plan in pool.at_work if found.run.until else ():
+        if parts := found.shared[plan.target.name]:
+            raise StudyError(
+                f"study {pool.study.name}: target {plan.target.name} takes turns with another that has "
+                f"{' and '.join(sorted(parts))} too, and no time would be left for who comes last: name one target, or "
+                "targets that have nothing in common, or give precision=3% alone"
+            )
+    for plan in pool.at_work:
+        adaptive.check(plan, precision, found.seconds)
