@@ -365,6 +365,7 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
         ),
         ("iocontrol", r"under IOCost nobody loses 3% or more; without a scheduler who loses is not known"),
         ("iocontrol_sqlite", r"under BFQ who loses is not known \(group 1 \(fio\) \d\.\d+x"),
+        ("truth", r"All 6 planted values lie in the 95% intervals of what was found: seek 10 ms for 10 ms, rate 192 M"),
         (
             "iocontrol_hot",
             r"After only what is read of it was defragmented, which moved 2\d% of what the whole file takes",

@@ -12,6 +12,7 @@ from fsage.report.paf.amount import several, told
 from fsage.report.paf.file_sizes import largest, sizes_told
 from fsage.report.paf.fullness import EQUAL_WITHIN_POINTS
 from fsage.report.paf.rows import axes_of
+from fsage.report.paf.truth import planted_told
 from fsage.report.section import Data
 
 CODES = (
@@ -25,6 +26,8 @@ def answer(data: Data, study: Any) -> Answer:
     """A sentence for each pair of states that the study compares, or for all shares of the target that it measures."""
     named = partial(decoded, _equally_full(data, study))
     found = by_comparisons(data, study, named, CODES)
+    if (planted := planted_told(data)) is not None:
+        return replace(found, sentences=planted[0], figure=planted[1])
     if (sizes := sizes_told(data)) is not None:
         return replace(found, sentences=[sizes, *found.sentences][:SENTENCES], figure=largest(data))
     return replace(found, **told(data, study, named)) if several(data.table) else found

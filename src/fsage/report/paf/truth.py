@@ -5,6 +5,7 @@ from __future__ import annotations
 from fsage.analysis.truth import LEVEL, Inseparable, Recovered, recovered
 from fsage.figures import Axis, Figure, Level, Lines, Point, Series
 from fsage.report.section import Data, Section
+from fsage.report.words import joined
 
 TITLE = "What was planted, and what was found"
 
@@ -36,6 +37,31 @@ def truth(data: Data) -> Section | None:
     ]
     warnings = [f"Outside of its interval: {', '.join(outside)}."] if outside else []
     return Section(TITLE, text, _figure(found), warnings=warnings, table=table)
+
+
+def planted_told(data: Data) -> tuple[list[str], Figure] | None:
+    """The answer's sentences and figure: whether a report finds what was planted; None where nothing is."""
+    try:
+        found = recovered(data.frame)
+    except Inseparable:
+        return None
+    if not found:
+        return None
+    outside = [one.name.partition(",")[0] for one in found if not one.inside]
+    most = f"{len(found) - len(outside)} of" if outside else "All"
+    values = [
+        f"{one.name.partition(',')[0]} {_value(one.found.value, one)} for {_value(one.planted, one)}" for one in found
+    ]
+    sentences = [
+        f"{most} {len(found)} planted values lie in the {LEVEL:.0%} intervals of what was found: {joined(values)}."
+    ]
+    if outside:
+        sentences.append(f"Outside {'lies' if len(outside) == 1 else 'lie'} {joined(outside)}.")
+    return sentences, _figure(found)[0]
+
+
+def _value(value: float, one: Recovered) -> str:
+    return f"{value:.3g}{'' if one.unit in ('x', '%', '% an hour') else ' '}{one.unit}"
 
 
 def _figure(found: list[Recovered]) -> list[Figure]:
