@@ -24,7 +24,7 @@ def truth(data: Data) -> Section | None:
         "in how many pieces and when, all of them are estimated at once, without a look at what was declared. Fullness "
         f"as such costs nothing on it. Intervals hold {LEVEL:.0%}; of {len(found)} values one may be outside by chance."
     )
-    table = [["", "planted", "recovered", f"{LEVEL:.0%} interval", "planted lies inside"]]
+    table = [["value", "planted", "recovered", f"{LEVEL:.0%} interval", "planted lies inside"]]
     table += [
         [
             f"{one.name}, {one.unit}",
