@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,7 +29,7 @@ class Costs:
 
     sample: Array
     reach: Array
-    brings: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    brings: dict[int, dict[int, int]] = field(default_factory=dict)
 
 
 def unknown(beliefs: Sequence[Belief], precision: float, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -71,31 +71,28 @@ class Choice:
     def _best_of(self, number: int) -> tuple[Visit, float] | None:
         """The best visit of one state and its gain a second: sample after sample, as long as that rises."""
         beliefs, left, costs = self.beliefs, self.left, self.costs
-        brought = costs.brings.get(number, {})
+        brought = costs.brings.get(number)
         if brought:
             beliefs = [one.after(brought) for one in beliefs]
         mine = np.flatnonzero((self.state == number) & (left > 0))
         goals = [(np.log1p(self.precision) / (Z * one.stretch)) ** 2 for one in beliefs]
         spread = [np.diag(one.covariance).copy() for one in beliefs]
         shared = [one.covariance[:, mine].copy() for one in beliefs]
-        start = sum(
-            _short(np.diag(one.covariance), goal, self.wanted) for one, goal in zip(self.beliefs, goals, strict=True)
-        )
+        start = self._short([np.diag(one.covariance) for one in self.beliefs], goals)
         taken: dict[int, int] = {}
         spent = float(costs.reach[number])
         if spent > self.seconds:
             return None
-        rate = (start - sum(_short(each, goal, self.wanted) for each, goal in zip(spread, goals, strict=True))) / spent
+        rate = (start - self._short(spread, goals)) / spent
         while open_ := [place for place, group in enumerate(mine) if taken.get(int(group), 0) < left[group]]:
             options = []
             for place in open_:
-                after = 0.0
-                for one, goal, variance, columns in zip(beliefs, goals, spread, shared, strict=True):
+                after = []
+                for one, variance, columns in zip(beliefs, spread, shared, strict=True):
                     column = columns[:, place]
-                    less = variance - column**2 / (column[mine[place]] + one.noise[mine[place]] ** 2)
-                    after += _short(less, goal, self.wanted)
+                    after.append(variance - column**2 / (column[mine[place]] + one.noise[mine[place]] ** 2))
                 takes = spent + costs.sample[mine[place]]
-                options.append(((start - after) / takes, takes, place))
+                options.append(((start - self._short(after, goals)) / takes, takes, place))
             best, takes, place = max(options)
             if best <= rate or takes > self.seconds:
                 break
@@ -109,7 +106,9 @@ class Choice:
                 columns -= np.outer(column, column[mine]) / scale
         return (Visit(number, taken, spent), rate) if taken or brought else None
 
-
-def _short(variance: Array, goal: Array, wanted: NDArray[np.bool_]) -> float:
-    """How far groups are from the goal, together: in the logarithm, so that the worst does not hide the others."""
-    return float(np.log(np.maximum(variance, goal) / goal)[wanted].sum())
+    def _short(self, variances: Sequence[Array], goals: Sequence[Array]) -> float:
+        """How far groups are from the goals, together: in the logarithm, so that the worst does not hide the others."""
+        return sum(
+            float(np.log(np.maximum(variance, goal) / goal)[self.wanted].sum())
+            for variance, goal in zip(variances, goals, strict=True)
+        )

@@ -113,9 +113,7 @@ class Belief:
 
     def after(self, taken: Mapping[int, int]) -> Belief:
         """What will be known when so many samples of each group were taken, whatever they say: their number counts."""
-        groups = [group for group, count in taken.items() if count]
-        if not groups:
-            return self
+        groups = list(taken)
         noise = np.diag([self.noise[group] ** 2 / taken[group] for group in groups])
         shared = self.covariance[:, groups]
         gained = shared @ np.linalg.solve(self.covariance[np.ix_(groups, groups)] + noise, shared.T)

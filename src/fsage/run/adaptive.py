@@ -9,7 +9,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -277,13 +277,11 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     beliefs = [prior(course.points)]  # alike for all rates
     left = course.left()
     visits, costs, spent = course.primary_visits(), course.costs(), 0.0
-    brings = dict(costs.brings)
-    costs = replace(costs, brings=brings)
     taken: Counter[int] = Counter()
     states = set()
     while visits:
         for visit in visits:
-            more = Counter(visit.samples) + Counter(brings.pop(visit.state, {}))
+            more = Counter(visit.samples) + Counter(costs.brings.pop(visit.state, {}))
             beliefs = [one.after(more) for one in beliefs]
             taken.update(visit.samples)
             states.add(visit.state)

@@ -23,7 +23,11 @@ HALF = 50
 
 
 def answer(data: Data, study: Any) -> Answer:
-    """A sentence for each pair of states that the study compares, or for all shares of the target that it measures."""
+    """A sentence for each pair of states that the study compares.
+
+    Before them, or in their place: what was recovered of planted values, what another size of files does, or what
+    measuring other shares of the target shows.
+    """
     named = partial(decoded, _equally_full(data, study))
     found = by_comparisons(data, study, named, CODES)
     if (planted := planted_told(data)) is not None:
