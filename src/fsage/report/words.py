@@ -84,7 +84,7 @@ class Finding:
         if self.ratio.value is None or held is None:
             return f"not known{f' against what it is {than}' * bool(than)} ({self.ratio.why})"
         other = f" than {than}" * bool(than)
-        if not self.direction:
+        if not self.direction or (self.ratio.alike and not self.sure):
             if self.ratio.alike:
                 return f"as fast{f' as {than}' * bool(than)} within {MARGIN:.0%}"
             return f"not known to be slower or faster{other} ({_reach(held.low)} to {_reach(held.high)})"
@@ -96,7 +96,7 @@ class Finding:
         held = self.ratio.interval
         if self.ratio.value is None or held is None:
             return f"not known ({self.ratio.why})"
-        if not self.direction:
+        if not self.direction or (self.ratio.alike and not self.sure):
             known = f"as fast within {MARGIN:.0%}" if self.ratio.alike else "not known"
             return f"{known} ({_reach(held.low)} to {_reach(held.high)})"
         return "{} ({})".format(*self._size())

@@ -9,6 +9,7 @@ import pandas as pd
 from fsage.analysis.conditions import values
 from fsage.analysis.groups import plural
 from fsage.analysis.headline import Comparison, at_largest_transfer, of_state
+from fsage.report.answer import finding_of
 from fsage.report.paf.rows import axes_of
 from fsage.report.section import Data
 from fsage.report.words import Finding, joined, pieces
@@ -99,7 +100,7 @@ def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
 def against_published(mine: Sequence[Comparison]) -> str:
     """'agrees', or in what it does not; nothing where no interval is known."""
     known = [one for one in mine if one.ratio.interval]
-    chance = [one.what for one in known if one.ratio.direction == 0]
+    chance = [one.what for one in known if not finding_of(one).sure]
     differences = [text for one in known if (text := _difference(one))] + _order(known)
     findings = [f"differs: {', '.join(differences)}"] if differences else []
     if chance:
@@ -109,6 +110,8 @@ def against_published(mine: Sequence[Comparison]) -> str:
 
 def _difference(one: Comparison) -> str | None:
     loss = one.ratio.loss_percent or 0.0
+    if not finding_of(one).sure:
+        return None
     if one.ratio.direction > 0:
         return f"{one.what} gain {-loss:.0f}%"
     if one.ratio.direction < 0 and loss > HIGH:
