@@ -52,7 +52,9 @@ def test_no_way_holds_more_than_it_may_and_all_end_the_same(way, full_mib, times
 
 
 @root
-@pytest.mark.parametrize("filesystem", ["ext4", pytest.param("xfs", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "filesystem", ["ext4", *(pytest.param(name, marks=pytest.mark.long) for name in ("xfs", "btrfs"))]
+)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_free_space_that_use_left_is_kept_without_its_files(local_target, filesystem, way):
     local_target["filesystem"] = filesystem

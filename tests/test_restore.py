@@ -26,7 +26,7 @@ from fsage.recipes import expand
 from fsage.study.study import load_study
 
 pytestmark = pytest.mark.root
-TAKE = {"ext4": ["e2image", "-Q"], "xfs": ["xfs_metadump"]}
+TAKE = {"ext4": ["e2image", "-Q"], "xfs": ["xfs_metadump"], "btrfs": ["btrfs-image"]}
 
 
 def use(point: Path) -> None:
@@ -54,7 +54,7 @@ def image_of(
     image = tmp_path / "elsewhere.img"
     with small(filesystem, tmp_path / "elsewhere", size=size) as there:
         before(there.point)
-        free, uuid = os.statvfs(there.point).f_bfree, mounting.uuid_mounted(there.point)
+        free, uuid = os.statvfs(there.point).f_bfree, mounting.uuid_on(str(there.image))
         mounting.unmount(there.point)
         copy = shutil.copy(there.image, tmp_path / "copy.img")
         if damage:
@@ -77,7 +77,9 @@ def target_of(spec: dict[str, Any], filesystem: str = "ext4") -> dict[str, Any]:
     return spec
 
 
-@pytest.mark.parametrize("filesystem", ["ext4", pytest.param("xfs", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "filesystem", ["ext4", *(pytest.param(name, marks=pytest.mark.long) for name in ("xfs", "btrfs"))]
+)
 def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_target, tmp_path, filesystem):
     spec = target_of(local_target, filesystem)
     size = (320 if filesystem == "ext4" else 900) * MIB  # of a small XFS much is kept back for each group
@@ -95,7 +97,7 @@ def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_t
     assert len(trees) == 27, "directories are as they were; e2image and xfs_metadump may scramble names"
     options = set(mounting.mounted_at(mount).options.split(","))
     assert {"nosuid", "nodev", "noexec"} <= options
-    assert mounting.uuid_mounted(mount) not in (uuid, None) and os.stat(mount).st_uid == 0
+    assert mounting.uuid_on(target.devices[0]) not in (uuid, None) and os.stat(mount).st_uid == 0
     assert os.stat(mount).st_mode & 0o777 == 0o755
 
     kept = bring(spec, restore, KeepFreeSpace(2, False), inputs=inputs)["notes"]["keep_free_space"]

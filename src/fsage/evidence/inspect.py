@@ -25,8 +25,8 @@ from fsage.text.printable import printable
 from fsage.text.untrusted import NotTaken, open_file
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
-METADATA_IMAGES = (b"QFI\xfb", b"XFSM", b"XMD2")
-"""How what `e2image -Q` and `xfs_metadump` write begins."""
+METADATA_IMAGES = (b"QFI\xfb", b"XFSM", b"XMD2", b"\x8bf\x95r\xe2%\\\xbd")
+"""How what `e2image -Q`, `xfs_metadump` and `btrfs-image` write begins."""
 LUSTRE_CLIENT = (
     "a Lustre client does not see the devices; on its servers ask each OST's: `lctl get_param -n osd-ldiskfs.*.mntdev`"
 )

@@ -34,7 +34,7 @@ class States(Strict):
         "trees of small files are unpacked and removed",
     )
     images: Annotated[tuple[Image, ...], Levels(0)] = Field(
-        (), description="files in layouts/ beside the study, which e2image -Q (ext4) or xfs_metadump (XFS) wrote"
+        (), description="files in layouts/ beside the study, of e2image -Q (ext4), xfs_metadump (XFS) or btrfs-image"
     )
     trusted: bool = Field(
         False, description="true: whoever made the images may decide what this machine's kernel reads as a file system"

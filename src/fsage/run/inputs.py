@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsage.agent.declared.claim import Claim
 from fsage.agent.evidence import extents
 from fsage.agent.evidence.extents import Extents, Head
 from fsage.agent.steps.replica import Replica
@@ -54,13 +55,13 @@ def _digest(plan: Plan, image: Path) -> str:
 
 
 def _text(plan: Plan, step: Replica) -> bytes:
-    if plan.claim is None or "image_id" not in plan.claim["stores"][0]:
+    if not (device_bytes := _laid_bytes(plan.claim)):
         raise StudyError(
-            f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop)"
+            f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop), or "
+            "onto one OST of a Lustre that is all fsage's (docs/replica.md)"
         )
     from fsage.evidence.free import read  # numpy, scipy and what else a plan does without
 
-    device_bytes = plan.claim["stores"][0]["image_id"]["bytes"]
     where = f"study {plan.study.name}: layout {step.layout}"
     try:
         head, places = of_size(read(os.fspath(plan.studies / PLACE / step.layout)), device_bytes, step)
@@ -71,6 +72,15 @@ def _text(plan: Plan, step: Replica) -> bytes:
     if extents.size(places) == head.device_bytes:
         raise StudyError(f"{where}: all of it is free: it tells of no file system that anything was written to")
     return b"".join(extents.written(head, places))
+
+
+def _laid_bytes(claim: Claim | None) -> int | None:
+    """The size of the device that a layout is copied onto."""
+    if claim is None:
+        return None
+    if "image_id" in (store := claim["stores"][0]):
+        return store["image_id"]["bytes"]
+    return claim["lustre"].get("device_bytes") if "lustre" in claim else None
 
 
 def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:

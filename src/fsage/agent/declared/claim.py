@@ -73,12 +73,19 @@ class ClaimedStore(_Mounted, total=False):
     directory_id: dict[str, Any]
 
 
-class LustreClaim(TypedDict):
-    """What a claim notes of Lustre: as what it was declared, its version, and each OST's fullness then."""
-
+class _LustreClaim(TypedDict):
     declared: dict[str, Any]
     version: str
     osts: dict[str, dict[str, float]]
+
+
+class LustreClaim(_LustreClaim, total=False):
+    """What a claim notes of Lustre: as what it was declared, its version, and each OST's fullness then.
+
+    `device_bytes`: of the one OST that a layout can be copied onto, where there is such.
+    """
+
+    device_bytes: Positive
 
 
 class _Calibration(TypedDict):

@@ -1,9 +1,10 @@
 """The layout of a mounted btrfs on one device, from its trees (BTRFS_IOC_TREE_SEARCH_V2, linux/btrfs.h, btrfs_tree.h).
 
 The extent tree lists what is taken in btrfs' own addresses, the chunk tree where on the device those lie: once, or
-twice with the profile DUP. Free is the rest of every chunk and what no chunk has, less what btrfs never gives away: the
-first MiB and the copies of the superblock. The trees are those of the last commit and what has been changed since, so a
-mount that must be told exactly is synchronised first.
+twice with the profile DUP. Free is what files can be given: the rest of every chunk of data and what no chunk has, less
+what btrfs never gives away: the first MiB and the copies of the superblock. Chunks of metadata are in use. The trees
+are those of the last commit and what has been changed since, so a mount that must be told exactly is synchronised
+first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ SEARCH = struct.Struct("=7Q4L4QQ")  # struct btrfs_ioctl_search_key and the size
 ITEM = struct.Struct("=3Q2L")  # transaction, objectid, offset, type, length
 FS_INFO = struct.Struct("=8xQ16xLL984x")  # devices, bytes of a tree node, bytes of a sector
 DEVICE = struct.Struct("<8xQ")  # bytes
-CHUNK = struct.Struct("<Q36xH2x")  # length, stripes
+CHUNK = struct.Struct("<Q16xQ12xH2x")  # length, type, stripes
+DATA = 1 << 0  # a type of chunk
 STRIPE = struct.Struct("<8xQ16x")  # place on the device
 BUFFER_BYTES = 1 << 18
 HIGHEST = 2**64 - 1
@@ -42,6 +44,7 @@ class Chunk(NamedTuple):
 
     logical: int
     length: int
+    data: bool
     places: list[int]
 
 
@@ -56,6 +59,8 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
         places = sorted((place, chunk.length) for chunk in chunks for place in chunk.places)
         extents, groups = list(gaps(0, device_bytes, places)), Groups("block group")
         for chunk in chunks:
+            if not chunk.data:
+                continue
             inside = list(gaps(chunk.logical, chunk.logical + chunk.length, _taken(fd, chunk, node_bytes)))
             for copy, place in enumerate(chunk.places):
                 here = list(_usable((start - chunk.logical + place, length) for start, length in inside))
@@ -67,7 +72,24 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
     free = FreeSpace(device_bytes, sector_bytes, counting)
     free.add(_usable(sorted(extents)))
     found = {"device_bytes": device_bytes, "block_bytes": sector_bytes, **free.summary(), "groups": groups.summary()}
-    return Store("btrfs", {"free": "btrfs' extent tree and chunk tree"}, found)
+    return Store("btrfs", {"free": "btrfs' extent tree and chunk tree, of data and of what no chunk has"}, found)
+
+
+def data_ranges(mount: Path) -> list[tuple[int, int, int]]:
+    """Where the data of a btrfs on one device can lie: addresses as FIEMAP tells them, their places, and lengths; bytes.
+
+    Of the places of data that has two copies the first. Raises OSError.
+    """
+    fd = os.open(mount, os.O_RDONLY)
+    try:
+        chunks = [chunk for chunk in _chunks(fd)[1] if chunk.data]
+    finally:
+        os.close(fd)
+    return [
+        (chunk.logical + place - chunk.places[0], place, length)
+        for chunk in chunks
+        for place, length in _usable([(chunk.places[0], chunk.length)])
+    ]
 
 
 def gaps(start: int, end: int, taken: Iterable[Extent]) -> Iterator[Extent]:
@@ -94,9 +116,9 @@ def _chunks(fd: int) -> tuple[int, list[Chunk]]:
         if kind == DEV_ITEM:
             (device_bytes,) = DEVICE.unpack_from(data)
         elif kind == CHUNK_ITEM:
-            length, copies = CHUNK.unpack_from(data)
+            length, types, copies = CHUNK.unpack_from(data)
             places = [STRIPE.unpack_from(data, CHUNK.size + copy * STRIPE.size)[0] for copy in range(copies)]
-            chunks.append(Chunk(offset, length, places))
+            chunks.append(Chunk(offset, length, bool(types & DATA), places))
     return device_bytes, chunks
 
 

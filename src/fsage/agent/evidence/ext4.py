@@ -49,18 +49,22 @@ def of_kernel(device: str, mount: Path, counting: Counting = ONCE) -> Store:
 
 def of_device(device: str, counting: Counting = ONCE) -> Store:
     """The store on a device or in an image, mounted or not; read-only. Raises Failure."""
-    command = f"dumpe2fs {device}"
+    return of_command(["dumpe2fs", device], f"dumpe2fs {device}", counting)
+
+
+def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Store:
+    """The store that dumpe2fs tells of, here or on another host; `command`: how sentences call it. Raises Failure."""
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(
-                ["dumpe2fs", device],
+                argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=said,
                 env={**os.environ, "LC_ALL": "C"},
             )
         except FileNotFoundError as error:
-            raise Failure(f"dumpe2fs: no such program on {os.uname().nodename}; install e2fsprogs") from error
+            raise Failure(f"{argv[0]}: no such program on {os.uname().nodename}; install e2fsprogs") from error
         with process:
             assert process.stdout is not None
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
@@ -42,6 +43,17 @@ def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:
             if not flags & FIEMAP_EXTENT_UNKNOWN
         ]
     )
+
+
+def address_of(descriptor: int, offset: int) -> int:
+    """Where the byte at `offset` of an open file lies. Raises OSError where it has no place."""
+    buffer = bytearray(HEADER.size + EXTENT.size)
+    HEADER.pack_into(buffer, 0, offset, 1, 0, 0, 1, 0)
+    fcntl.ioctl(descriptor, FS_IOC_FIEMAP, buffer)
+    logical, physical, *_ = EXTENT.unpack_from(buffer, HEADER.size)
+    if not HEADER.unpack_from(buffer)[3] or logical > offset:
+        raise OSError(errno.ENXIO, f"nothing lies at {offset}")
+    return int(physical + offset - logical)
 
 
 def flags(path: str | Path) -> int:

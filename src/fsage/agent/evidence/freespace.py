@@ -114,14 +114,17 @@ class FreeSpace:
         if not starts:
             return
         ends = list(map(operator.add, starts, lengths))
-        before = [self._last[1], *ends]
-        if min(lengths) <= 0 or ends[-1] > self.device_bytes or any(map(operator.lt, starts, before)):
-            self._refuse()
+        before = [self._last[1], *ends[:-1]]
         apart = list(map(operator.gt, starts, before))  # from the one before
-        starts = [self._last[0], *itertools.compress(starts, apart)]
-        ends = [*itertools.compress(before, apart), ends[-1]]
-        self._count(starts[:-1], ends[:-1])
-        self._last = starts[-1], ends[-1]
+        if min(lengths) <= 0 or ends[-1] > self.device_bytes:
+            self._refuse()
+        if not all(apart):
+            if any(map(operator.lt, starts, before)):
+                self._refuse()
+            starts, before = list(itertools.compress(starts, apart)), list(itertools.compress(before, apart))
+        last = starts.pop() if starts else self._last[0]
+        self._count([self._last[0], *starts][: len(before)], before)
+        self._last = last, ends[-1]
         self._starts, self._lengths = [], []
 
     def _refuse(self) -> None:
@@ -147,13 +150,18 @@ class FreeSpace:
                 self._keep(start, end)
         lengths = list(map(operator.sub, ends, starts))
         self._of_length.update(lengths)
-        for place in [place for place, length in enumerate(lengths) if length >> MIB_POWER]:
-            first, last = -(-starts[place] >> MIB_POWER), ends[place] >> MIB_POWER  # whole chunks, by their number
-            for number in range(len(ALIGNED_POWERS)):
-                if first >= last:
-                    break  # where no chunk fits, none of twice its size does
-                self._aligned[number] += last - first
-                first, last = (first + 1) >> 1, last >> 1
+        # Whole chunks, by the numbers of the first and of the one after the last.
+        chunks = [
+            (-(-start >> MIB_POWER), end >> MIB_POWER)
+            for start, end in zip(starts, ends)  # noqa: B905 (hosts: Python 3.9)
+            if end - start >> MIB_POWER
+        ]
+        for number in range(len(ALIGNED_POWERS)):
+            chunks = [
+                (first, last) for first, last in chunks if first < last
+            ]  # where none fits, none of twice its size
+            self._aligned[number] += sum(last - first for first, last in chunks)
+            chunks = [((first + 1) >> 1, last >> 1) for first, last in chunks]
         upto, power = [0, *itertools.accumulate(lengths)], self._bin_power
         below = 0
         for number in range(starts[0] >> power, ((ends[-1] - 1) >> power) + 1):

@@ -61,6 +61,16 @@ class Btrfs(FileSystem):
 
         return btrfs.of_mount(mount, counting)
 
+    def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
+        """As FileSystem.data_ranges."""
+        from fsage.agent.evidence import btrfs
+
+        return btrfs.data_ranges(mount)
+
+    def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
+        """As FileSystem.restoring: what `btrfs-image` wrote."""
+        return [["btrfs-image", "-r", image, raw], ["btrfs", "check", raw], ["btrfstune", "-f", "-U", fs_uuid, raw]]
+
     def keep_in_place(self, image: int) -> bool:
         """chattr +C: it would move an image about."""
         flags = int.from_bytes(fcntl.ioctl(image, FS_IOC_GETFLAGS, bytes(8)), "little")

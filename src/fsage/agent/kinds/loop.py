@@ -241,6 +241,17 @@ class Loop(Target):
         """As Target.free_space."""
         return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
 
+    def laid_space(self, counting: Counting = ONCE) -> Store:
+        """As Target.laid_space: its only one."""
+        if len(self.mounts) > 1:
+            raise Failure(f"target {self.name} has {len(self.mounts)} stores: a layout is copied onto one (stores: 1)")
+        return self.free_space(0, counting)
+
+    @property
+    def frees_parts(self) -> bool:
+        """As Target.frees_parts."""
+        return self.made_of.frees_parts
+
     def format(self) -> None:
         """Make every store's file system anew, with UUIDs that are in the claim before."""
         for store, device, point in self.stores():

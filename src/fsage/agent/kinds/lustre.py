@@ -11,6 +11,8 @@ from typing import Any
 from fsage.agent.declared.claim import Claim
 from fsage.agent.declared.spec import LustreSpec, Spec
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.store import Store
 from fsage.agent.kinds.directory import Directory, Offer
 from fsage.agent.lustre import limits, osts, placement, servers, space, stripes, tunables
 from fsage.agent.lustre import target as lustre
@@ -181,6 +183,19 @@ class Lustre(Directory):
     def osts(self, answers: Sequence[Any]) -> list[dict[str, Any]]:
         """As Target.osts."""
         return osts.every(self, list(answers))
+
+    def laid_space(self, counting: Counting = ONCE) -> Store:
+        """As Target.laid_space: of the OST on which all of its files lie, by its server."""
+        if not (ost := lustre.laid_ost(self.lustre)):
+            raise Failure(
+                f"target {self.name}: a layout is copied onto one OST, and its server is asked what is free there: "
+                "declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"
+            )
+        if not self.state_known:
+            raise Failure(
+                f"target {self.name}: a layout is copied where nobody else writes: declare lustre.capacity_gib all"
+            )
+        return servers.free_space(self.lustre, ost, counting)
 
     def fullness(self) -> dict[str, Any]:
         """As Target.fullness."""

@@ -13,6 +13,9 @@ from typing import Any
 
 from fsage.agent.declared.spec import LustreSpec
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.evidence import ext4
+from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.store import Store
 from fsage.agent.lustre import brw, params, space
 from fsage.agent.message import shown
 from fsage.agent.system import privilege
@@ -73,6 +76,22 @@ def _said(host: str, command: Sequence[str]) -> str:
     """What a server gave for that line. Raises Failure."""
     text = run(command, timeout=ANSWER_S, **({} if os.geteuid() == 0 else {"ok": (0, 1, 2)})).stdout
     return text if os.geteuid() == 0 else str(privilege.value(text, "", f"{host}: its helper"))
+
+
+def free_space(lustre: LustreSpec, ost: str, counting: Counting = ONCE) -> Store:
+    """How the free space of an OST of ldiskfs lies, by dumpe2fs on the declared server that serves it. Raises Failure.
+
+    The name of the device never leaves that server.
+    """
+    if os.geteuid():
+        raise Failure(f"where {ost} is free its server is asked by root only")
+    serves = shlex.quote(f"osd-ldiskfs.{ost}.mntdev")
+    for host in lustre["oss"]:
+        if not run([*KEPT, host, f"lctl get_param -n {serves} 2>/dev/null; true"], timeout=ANSWER_S).stdout.strip():
+            continue
+        asked = f'dumpe2fs "$(lctl get_param -n {serves})"'
+        return ext4.of_command([*KEPT, host, asked], f"dumpe2fs on {host} of {ost}", counting)
+    raise Failure(f"none of {', '.join(lustre['oss'])} serves {ost} with ldiskfs")
 
 
 def hang_up(hosts: Iterable[str]) -> list[str]:

@@ -52,6 +52,11 @@ def parse(text: str) -> list[Ost]:
     return sorted(osts, key=lambda ost: ost.number)
 
 
+def name_of(fsname: str, number: int) -> str:
+    """The name of an OST."""
+    return f"{fsname}-OST{number:04x}"
+
+
 def osts(mount: Path) -> list[Ost]:
     """The OSTs of the file system mounted at `mount`. Raises Failure."""
     try:

@@ -6,6 +6,7 @@ the root of the file system, which every client sees: it holds the claim, and re
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,6 +78,9 @@ def inspect(spec: Spec) -> Found:
         "version": params.version(),
         "osts": space.fullness(osts),
     }
+    if whole and (laid := laid_ost(lustre)):
+        with contextlib.suppress(Failure):  # of ZFS, or a user's, it is not known
+            noted["device_bytes"] = servers.free_space(lustre, laid).found["device_bytes"]
     return Found(mount, capacity_bytes, whole, noted)
 
 
@@ -89,6 +93,13 @@ def mount_of(spec: Spec) -> mounts.ClientMount:
     found = mounts.client_mount(lustre, Path(spec["directory"]))
     connections.await_servers(lustre["fsname"])
     return found
+
+
+def laid_ost(lustre: LustreSpec) -> str | None:
+    """The one OST on which all files lie whose server can be asked; None where they lie on several."""
+    if lustre["stripe_count"] != 1 or lustre["first_ost"] == stripes.ANY or not lustre["oss"]:
+        return None
+    return space.name_of(lustre["fsname"], lustre["first_ost"])
 
 
 def identity(place: Path) -> dict[str, str]:

@@ -32,10 +32,10 @@ class KeepFreeSpace(Step):
 
     def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
         """Read what is free, delete all files, and lay it out again."""
-        laying.check(target)
         layout = laying.now(target)
-        files.remove_folders(target.mounts[0])
-        files.remove_others(target.mounts[0])
+        for mount in target.mounts:
+            files.remove_folders(mount)
+            files.remove_others(mount)
         notes = laying.lay(target, self.generation, f"of {done[-1].describe()}", layout, self.joined, check_lease)
         return Work(notes["files"], notes)
 

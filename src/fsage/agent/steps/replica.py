@@ -66,7 +66,6 @@ class Replica(Step):
 
     def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
         """Fill, and punch out what is to be free; note how much agrees."""
-        laying.check(target)
         head, original = self.given(target)
         notes = laying.lay(target, self.generation, self.layout, (head, original), self.joined, check_lease)
         return Work(notes["files"], notes)

@@ -135,6 +135,10 @@ class FileSystem(ABC):
         """The free space of one on a device or in an image, mounted nowhere. Raises Failure."""
         raise Failure(f"{self.title} can be read through its mount only: mount it (-o ro) and give that directory")
 
+    def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
+        """Where what FIEMAP tells of a mounted one lies on its device: address, place, length. Raises OSError, Failure."""
+        raise Failure(f"of {self.title} addresses of FIEMAP are places already")
+
     def keep_in_place(self, image: int) -> bool:
         """Have it keep the blocks of an empty file, an image to be, where they come to lie; False: it does anyway."""
         return False

@@ -1,4 +1,4 @@
-"""Metadata images of other file systems (e2image -Q, xfs_metadump): all but the contents of their files.
+"""Metadata images of other file systems (e2image -Q, xfs_metadump, btrfs-image): all but the contents of their files.
 
 Such an image is a stranger's. Its tool restores it into a sparse file as nobody, who owns nothing else; the file
 system's own fsck looks at it; it gets a UUID of ours. Only then is it written onto a device of fsage's own.
@@ -27,6 +27,9 @@ COPY_BYTES = 4 << 20
 FIRST_BYTES = 1 << 20
 """What tells a file system, its first superblocks, lies within; it is written last."""
 NOBODY = "nobody"
+# btrfs' tools look whether what they are given is mounted, and open every loop device with a btrfs on it for that, which
+# nobody may not. So they see none: a mount namespace of their own lacks them.
+ALONE = ("unshare", "--mount", "--", "sh", "-c", 'umount --all --types "$1" 2>/dev/null; shift; exec "$@"', "sh")
 
 
 @contextlib.contextmanager
@@ -50,7 +53,7 @@ def restored(filesystem: str, image: Path, digest: str, folder: Path, fs_uuid: s
         for number, command in enumerate(filesystems.of(filesystem).restoring(own.name, raw.name, fs_uuid)):
             try:
                 front = [*([] if number else limit), "setpriv", *ids, "--"]  # xfs_repair wants no limit of its own
-                run([*front, *command], cwd=folder, timeout=TIMEOUT_S)
+                run([*ALONE, filesystem, *front, *command], cwd=folder, timeout=TIMEOUT_S)
             except Failure as why:
                 raise Failure(f"the metadata image {image.name} is not taken: {why}") from why
         os.chown(folder, 0, 0)

@@ -175,6 +175,18 @@ class Target(Kind):
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """How the free space of a store lies; what cannot be told is absent, with the reason."""
 
+    def laid_space(self, counting: Counting = ONCE) -> Store:
+        """How free space lies on the one store where it can be laid out block by block. Raises Failure."""
+        raise Failure(
+            f"target {self.name} is of kind {self.kind}: a layout is copied onto one file system of fsage's own (kind "
+            "loop, stores: 1), or onto one OST (kind lustre, docs/replica.md)"
+        )
+
+    @property
+    def frees_parts(self) -> bool:
+        """Whether a hole that is punched into a file frees its blocks, whatever else the file still has."""
+        return True
+
     def why_no_extents(self, error: OSError) -> str:
         """Why its file system does not say where its files lie."""
         return f"FIEMAP: {error.strerror}"

@@ -1,0 +1,27 @@
+"""What is free where a layout is laid out: on the one store of a target that it can be laid on."""
+
+from __future__ import annotations
+
+from fsage.agent.errors import Failure
+from fsage.agent.evidence.extents import Extents, Head
+from fsage.agent.evidence.freespace import Counting
+from fsage.agent.system import caches
+from fsage.agent.targets.target import Target
+
+
+def read(target: Target) -> tuple[Head, Extents]:
+    """What is free there, once all that was written and deleted has reached the device. Raises Failure."""
+    flush(target)
+    found: Extents = []
+    store = target.laid_space(Counting(keep=lambda start, end: found.append((start, end))))
+    if why := store.absent.get("free_extents"):
+        raise Failure(f"target {target.name}: where it is free is not known: {why}")
+    sizes = store.found["device_bytes"], store.found["block_bytes"]
+    return Head(*sizes, 0, store.filesystem, f"target {target.name} itself"), found
+
+
+def flush(target: Target) -> None:
+    """Have what was written and deleted reach the device. Raises OSError, Failure."""
+    for mount in target.mounts:
+        caches.flush(mount)
+    target.settle()
