@@ -242,6 +242,32 @@ def test_a_target_that_is_not_the_claimed_one_is_refused(spec: dict, site: Site)
         open_target(spec)
 
 
+def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site: Site) -> None:
+    """The name of its device stays on the server."""
+    claim.claim(spec, {}, False)
+    target = open_target(spec)
+    with pytest.raises(Failure, match=r"declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"):
+        target.laid_space()
+    target.lustre.update(first_ost=1, oss=["oss1", "oss2"])
+    with pytest.raises(Failure, match=r"where nobody else writes: declare lustre.capacity_gib all"):
+        target.laid_space()
+    target.state_known = True
+    mntdev = "lctl get_param -n osd-ldiskfs.lustre-OST0001.mntdev"
+    for host, device in (("oss1", ""), ("oss2", "/dev/vdd\n")):
+        site.answer(" ".join([*servers.KEPT, host, f"{mntdev} 2>/dev/null; true"]), device)
+    text = (Path(__file__).parent / "data/evidence/dumpe2fs.txt").read_text()
+    site.answer(" ".join([*servers.KEPT, "oss2", f'dumpe2fs "$({mntdev})"']), text)
+    site.commands()
+    assert target.laid_space().found["free_extents"]["count"] > 3
+    assert [command.split()[-1] for command in site.commands("ssh")][:2] == ["true", "true"]
+    site.answer(" ".join([*servers.KEPT, "oss2", f'dumpe2fs "$({mntdev})"']), "", stderr="no such host", rc=255)
+    with pytest.raises(Failure, match=r"`dumpe2fs on oss2 of lustre-OST0001` ended with status 255: "):
+        target.laid_space()
+    site.answer(" ".join([*servers.KEPT, "oss2", f"{mntdev} 2>/dev/null; true"]), "")
+    with pytest.raises(Failure, match=r"none of oss1, oss2 serves lustre-OST0001 with ldiskfs"):
+        target.laid_space()
+
+
 def test_striping_that_reads_back_otherwise_fails(spec: dict, site: Site) -> None:
     text = recorded("lfs_getstripe_plain_dir_d.txt").replace("stripe_count:  1", "stripe_count:  2")
     site.answer(f"lfs getstripe -y -d {spec['directory']}/measured", text)

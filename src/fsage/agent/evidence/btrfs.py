@@ -76,7 +76,7 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
 
 
 def data_ranges(mount: Path) -> list[tuple[int, int, int]]:
-    """Where the data of a btrfs on one device can lie: addresses as FIEMAP tells them, their places, and lengths; bytes.
+    """Where the data of a btrfs on one device can lie: addresses as FIEMAP tells them, places, and lengths; bytes.
 
     Of the places of data that has two copies the first. Raises OSError.
     """

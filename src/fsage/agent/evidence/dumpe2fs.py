@@ -25,7 +25,8 @@ COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
 FREE = b"  Free blocks: "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 CLUSTER = b"Cluster size"
-PART = re.compile(rb"(?:\d{1,19}(?:-\d{1,19})?(?:, |\n|$)){1,1000}")
+PART_BYTES = 1 << 14  # of a list, looked at together
+OF_LISTS = b"0123456789-, "
 
 
 class Header(NamedTuple):
@@ -140,15 +141,19 @@ class _Groups:
         at, end, free_bytes = len(FREE), len(line.rstrip(b"\n")), 0
         try:
             while at < end:
-                part = PART.match(line, at)
-                if not part:
+                stop = line.find(b", ", at + PART_BYTES)
+                stop = end if stop < 0 else stop
+                part = line[at:stop]
+                if part.translate(None, OF_LISTS):
                     raise ValueError(f"{line[at : at + 20]!r} is no run of blocks")
-                runs = part[0].decode().rstrip(", \n").split(", ")
+                runs = part.decode().split(", ")
                 numbers = list(map(int, "-".join([run if "-" in run else f"{run}-{run}" for run in runs]).split("-")))
+                if len(numbers) != 2 * len(runs):
+                    raise ValueError(f"{part[:40]!r} ... has a run of more than two blocks")
                 starts = [number * block_bytes for number in numbers[::2]]
                 lengths = [last * block_bytes + more_bytes for last in map(operator.sub, numbers[1::2], numbers[::2])]
                 free_bytes += self.free.add_all(starts, lengths)
-                at = part.end()
+                at = stop + len(", ")
         except ValueError as error:
             raise NotThisText(
                 f"dumpe2fs' list of free blocks in group {self.groups.count}, or one before: {error}"

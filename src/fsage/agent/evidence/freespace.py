@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 MIB_POWER = 20
+MIB = 1 << MIB_POWER
 ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB
 BATCH = 4096  # extents that are counted together
 
@@ -153,8 +154,7 @@ class FreeSpace:
         # Whole chunks, by the numbers of the first and of the one after the last.
         chunks = [
             (-(-start >> MIB_POWER), end >> MIB_POWER)
-            for start, end in zip(starts, ends)  # noqa: B905 (hosts: Python 3.9)
-            if end - start >> MIB_POWER
+            for start, end in itertools.compress(zip(starts, ends), map(MIB.__le__, lengths))  # noqa: B905 (3.9)
         ]
         for number in range(len(ALIGNED_POWERS)):
             chunks = [

@@ -136,7 +136,7 @@ class FileSystem(ABC):
         raise Failure(f"{self.title} can be read through its mount only: mount it (-o ro) and give that directory")
 
     def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
-        """Where what FIEMAP tells of a mounted one lies on its device: address, place, length. Raises OSError, Failure."""
+        """Where what FIEMAP tells of a mounted one lies on its device: address, place, length. Raises Failure."""
         raise Failure(f"of {self.title} addresses of FIEMAP are places already")
 
     def keep_in_place(self, image: int) -> bool:

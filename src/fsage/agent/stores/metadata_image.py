@@ -27,8 +27,8 @@ COPY_BYTES = 4 << 20
 FIRST_BYTES = 1 << 20
 """What tells a file system, its first superblocks, lies within; it is written last."""
 NOBODY = "nobody"
-# btrfs' tools look whether what they are given is mounted, and open every loop device with a btrfs on it for that, which
-# nobody may not. So they see none: a mount namespace of their own lacks them.
+# btrfs' tools look whether what they are given is mounted, and open every loop device with a btrfs on it for that,
+# which nobody may not. So they see none: a mount namespace of their own lacks them.
 ALONE = ("unshare", "--mount", "--", "sh", "-c", 'umount --all --types "$1" 2>/dev/null; shift; exec "$@"', "sh")
 
 

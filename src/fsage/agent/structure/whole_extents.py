@@ -1,9 +1,10 @@
 """Laying out free space where an extent is freed as a whole (btrfs): each is made just as long as it is to be.
 
 Two files take all that is free, in the order in which the allocator goes: one what is to be in use, one what is to be
-free, and that one is deleted in the end. Inside a chunk the allocator begins with the largest free extent, of equal ones
-with that which it used longest ago (fs/btrfs/free-space-cache.c); after each piece it is looked where it lies. Pieces are
-of at most 128 KiB: longer ones would lie in chunks of their own (size classes, since Linux 6.2; fs/btrfs/block-group.c).
+free, and that one is deleted in the end. Inside a chunk the allocator begins with the largest free extent, of equal
+ones with that which it used longest ago (fs/btrfs/free-space-cache.c); after each piece it is looked where it lies.
+Pieces are of at most 128 KiB: longer ones would lie in chunks of their own (size classes, since Linux 6.2;
+fs/btrfs/block-group.c).
 """
 
 from __future__ import annotations
