@@ -8,7 +8,7 @@ import pytest
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.explore import explore
 from fsage.adaptive.surface import Points, Samples, believe, prior
-from fsage.run.adaptive import levelled
+from fsage.run.course import levelled
 
 SHARES = np.linspace(0, 1, 5)
 SIZES = np.linspace(0, 1, 3)

@@ -6,236 +6,23 @@ What is not measured in the end has a record too: skipped, with the rates that t
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from fsage import workloads
-from fsage.adaptive.design import Choice, Costs, Visit, unknown
+from fsage.adaptive.design import Choice, unknown
 from fsage.adaptive.explore import explore
-from fsage.adaptive.surface import LEVEL, Belief, Points, Samples, Z, prior
-from fsage.plan import results
+from fsage.adaptive.surface import LEVEL, Belief, Z, prior
 from fsage.plan.plan import Plan
 from fsage.records import record
-from fsage.run import job, predictions, request, runs, stopping
+from fsage.run import job, predictions, runs
+from fsage.run.course import Course, tell
 from fsage.run.play import PlayFailed
-from fsage.run.progress import Progress
-from fsage.study.study import Cell, StudyError, means
+from fsage.study.study import StudyError
 from fsage.text.numbers import duration
-from fsage.text.printable import lines
-
-STATE_AXES = ("capacity", "fragmentation", "file_size")
-OF_SIZE = ("file_size", "transfer_size")
-"""Axes along which a factor counts, not a difference."""
-MEASURE = ["tune_clients.yml", "measure.yml"]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Planned cells of a state that differ in the iteration alone, and sentinels that are alike; `values`: where they
-    are on the axes.
-    """
-
-    state: str
-    cells: tuple[Cell, ...]
-    sentinels: tuple[Cell, ...]
-    values: dict[str, float]
-
-
-class Course:
-    """A study's groups as points of a surface, and what was measured of them.
-
-    `others`: plans of other targets that share the study. What they measure tells of the same surface, but for the
-    level of their target, which follows from what both measured; what they have to measure is not chosen here.
-    """
-
-    def __init__(
-        self, plan: Plan, precision: float, inventory: Path | None = None, others: Sequence[Plan] = ()
-    ) -> None:
-        """Raises StudyError for a study whose cells are no surface over sizes and shares."""
-        self.plan, self.precision, self.inventory, self.others = plan, precision, inventory, others
-        of_state = {name: one for one in (*others, plan) for name in one.states}
-        self.states = [*plan.states, *(name for name in of_state if name not in plan.states)]
-        self.groups = [
-            Group(name, tuple(cells), _sentinels(one, name, alike), self._values(one, name, cells[0]))
-            for name, one in ((name, of_state[name]) for name in self.states)
-            for alike, cells in stopping.groups(one.cells[name]).items()
-        ]
-        first = self.groups[0].cells[0].params
-        self.rates = workloads.load(first["workload"]).rates(workloads.params_of(first))
-        self.state = np.array([self.states.index(group.state) for group in self.groups])
-        self.wanted = np.array([group.state in plan.states for group in self.groups])
-        self._read: dict[Path, dict[str, float]] = {}
-
-    def _values(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
-        study, axes = plan.study, plan.states[state].axes
-        known = all(axis in axes for axis in STATE_AXES) and set(study.cells.axes) == {"transfer_size"}
-        if not known or study.also or len({str(state.nominal["axes"]) for state in plan.states.values()}) > 1:
-            raise StudyError(
-                f"study {study.name}: a budget needs states that differ in {', '.join(STATE_AXES)} alone, and cells "
-                "that differ in transfer_size alone. until=TIME ends any study at a time"
-            )
-        values = {**{axis: axes[axis] for axis in STATE_AXES}, "transfer_size": cell.params["transfer_size"]}
-        return {axis: math.log2(value) if axis in OF_SIZE else float(value) for axis, value in values.items()}
-
-    @cached_property
-    def points(self) -> Points:
-        """Each group's place on the axes that vary, from 0 to 1; the transfer size is the last in any case."""
-        table = np.array([list(group.values.values()) for group in self.groups])
-        low, high = table.min(0), table.max(0)
-        varies = [number for number in range(table.shape[1]) if high[number] > low[number]]
-        kept = [*(number for number in varies if number < table.shape[1] - 1), table.shape[1] - 1]
-        scaled = (table - low) / np.where(high > low, high - low, 1)
-        return Points(scaled[:, kept], self.state)
-
-    def costs(self) -> Costs:
-        """From the plan's estimates; what is measured in a state beside its planned cells is part of reaching it."""
-        own = self.plan.states
-        sample = [self.plan.cell_seconds(one.state, one.cells[0]) if one.state in own else 0.0 for one in self.groups]
-        reach = [self.reach_s(name) if name in own else 0.0 for name in self.states]
-        return Costs(np.array(sample), np.array(reach), self._brings())
-
-    def _brings(self) -> dict[int, dict[int, int]]:
-        """What is measured in any case where a state is reached, as far as it tells of a group."""
-        due = {(state, cell.name) for state in self.plan.states for cell in request.to_measure(self.plan, state)}
-        found: dict[int, dict[int, int]] = {}
-        for number, group in enumerate(self.groups):
-            if missing := sum((group.state, cell.name) in due for cell in group.sentinels):
-                found.setdefault(int(self.state[number]), {})[number] = missing
-        return found
-
-    def reach_s(self, state: str) -> float:
-        """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
-        extras = (cell for cell in request.to_measure(self.plan, state) if cell.kind != "planned")
-        cells = sum(self.plan.cell_seconds(state, cell) for cell in extras)
-        return self.plan.reach_from_empty_seconds(state) + cells
-
-    def primary(self) -> dict[str, list[Cell]]:
-        """State -> cells that the primary comparisons need and that have no observation yet, in planned order."""
-        found: dict[str, list[Cell]] = {}
-        for name in self.plan.states:
-            pairs = [pair for pair in self.plan.study.headline if means(pair.state, name) or means(pair.against, name)]
-            todo = [cell for cell in request.to_measure(self.plan, name) if cell.kind == "planned"]
-            largest = max((group.cells[0].params["transfer_size"] for group in self.groups), default=0)
-            needed = [
-                cell
-                for cell in todo
-                if cell.params["transfer_size"] == largest
-                and any(pair.takes(cell.params, rate) for pair in pairs for rate in self.rates)
-            ]
-            if needed:
-                found[name] = needed
-        return found
-
-    def primary_visits(self) -> list[Visit]:
-        """The visits that these are measured in."""
-        number = {(group.state, cell.name): here for here, group in enumerate(self.groups) for cell in group.cells}
-        return [
-            Visit(
-                self.states.index(state),
-                dict(Counter(number[state, cell.name] for cell in cells)),
-                self.reach_s(state) + sum(self.plan.cell_seconds(state, cell) for cell in cells),
-            )
-            for state, cells in self.primary().items()
-        ]
-
-    def cells_left(self) -> list[list[Cell]]:
-        """Of each group the cells without an observation, in order of their iterations."""
-        todo = {(state, cell.name) for state in self.plan.states for cell in request.to_measure(self.plan, state)}
-        return [[cell for cell in group.cells if (group.state, cell.name) in todo] for group in self.groups]
-
-    def left(self) -> NDArray[np.int_]:
-        """How many these are."""
-        return np.array([len(cells) for cells in self.cells_left()])
-
-    def seconds(self) -> float:
-        """What is left of the run's time."""
-        until = runs.current().until
-        return (until - datetime.now().astimezone()).total_seconds() if until else math.inf
-
-    def samples(self) -> list[Samples]:
-        """Of each rate, what the valid cells gave. Raises PlayFailed where there is none."""
-        own, *others = ([self._measured(plan, group) for group in self.groups] for plan in (self.plan, *self.others))
-        if not any(own):
-            raise PlayFailed("no valid cell was measured, so nothing can be said of the others")
-        return [
-            Samples.of(levelled(_logs(own, rate), [_logs(theirs, rate) for theirs in others])) for rate in self.rates
-        ]
-
-    def _measured(self, plan: Plan, group: Group) -> list[dict[str, float]]:
-        """Rates of the valid cells of a group on one target."""
-        if group.state not in plan.states:
-            return []
-        cells = (*group.cells, *group.sentinels)
-        return [metrics for cell in cells if (metrics := self._metrics(plan, group.state, cell))]
-
-    def take(self, visit: Visit) -> None:
-        """Measure a visit's samples. Raises PlayFailed."""
-        left = self.cells_left()
-        self.measure(
-            self.states[visit.state],
-            [cell for group, count in visit.samples.items() for cell in left[group][:count]],
-        )
-
-    def measure(self, state: str, cells: Iterable[Cell]) -> None:
-        """Bring a state about and measure these cells in it, with what is measured there beside planned ones."""
-        plan, names = self.plan, {cell.name for cell in cells}
-        assert self.inventory
-        todo = [cell for cell in request.to_measure(plan, state) if cell.kind != "planned" or cell.name in names]
-        if not plan.results.state(state).exists():
-            playbooks = [*plan.states[state].playbooks, "evidence.yml"]
-            job.establish(plan, state, playbooks, self.inventory, Progress(plan, state, len(todo), self.seconds()))
-        progress = Progress(plan, state, len(todo), self.seconds())
-        failed, refused = job.visit_cells(plan, state, todo, MEASURE, self.inventory, progress)
-        runs.check()
-        if failed or refused:
-            raise PlayFailed(f"state {state}: {failed or refused[0]}")
-
-    def say(self, beliefs: list[Belief]) -> None:
-        """To people, how far it is."""
-        _say(f"{self.plan.title}: {_known(self, beliefs)}")
-
-    def _metrics(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
-        """A valid cell's rates; {} of one that is not, or was not measured."""
-        path = plan.results.pending(state, cell.name)
-        if path not in self._read:
-            found = results.read(path)
-            if found is None:
-                done = results.read(plan.results.record(state, cell.name))
-                return done["metrics"] if done and done["status"] == "valid" else {}
-            outcome = workloads.load(cell.params["workload"]).read(found)
-            self._read[path] = dict(outcome.metrics) if outcome.status == "valid" else {}
-        return self._read[path]
-
-
-def _sentinels(plan: Plan, state: str, group: str) -> tuple[Cell, ...]:
-    return tuple(one for one in plan.cells[state] if one.kind == "sentinel" and stopping.group_of(one) == group)
-
-
-def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]]:
-    return [[math.log(one[rate]) for one in group] for group in measured]
-
-
-def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> list[list[float]]:
-    """Log rates of our groups with those of other targets, each of these moved by its target's level.
-
-    A level is the median difference over the groups that both measured; of a target without such nothing counts yet.
-    """
-    found = [list(group) for group in own]
-    for theirs in others:
-        both = [(a, b) for a, b in zip(own, theirs, strict=True) if a and b]
-        if both:
-            level = float(np.median([np.median(b) - np.median(a) for a, b in both]))
-            found = [[*group, *(one - level for one in more)] for group, more in zip(found, theirs, strict=True)]
-    return found
 
 
 def check(plan: Plan, precision: float, seconds: float | None) -> None:
@@ -267,7 +54,7 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
     for state in plan.states:
         if lacking := record.hand_over(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
-    _say(f"{plan.title}: {said}")
+    tell(f"{plan.title}: {said}")
 
 
 @threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
@@ -299,18 +86,6 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     )
 
 
-def _known(course: Course, beliefs: list[Belief]) -> str:
-    mine = course.wanted
-    wide = unknown(beliefs, course.precision, mine)[mine]
-    left = course.left()[mine]
-    whole = np.array([len(group.cells) for group in course.groups])[mine]
-    states = len(set(course.state[mine][course.samples()[0].count[mine] > 0].tolist()))
-    return (
-        f"{int((whole - left).sum())} cells measured in {states} of {len(course.plan.states)} states; "
-        f"{np.mean(~wide):.0%} of the rates are known within ±{course.precision:.1%}"
-    )
-
-
 def _held_out(beliefs: list[Belief]) -> str:
     """How good predictions were where they could be held against what was measured."""
     tried = [one for one in beliefs if one.held_out and not math.isnan(one.coverage)]
@@ -326,7 +101,7 @@ def _held_out(beliefs: list[Belief]) -> str:
 
 def _end(course: Course, beliefs: list[Belief]) -> str:
     wide = unknown(beliefs, course.precision, course.wanted)
-    said = f"{_known(course, beliefs)}. {_held_out(beliefs)}."
+    said = f"{course.known(beliefs)}. {_held_out(beliefs)}."
     if not wide.any():
         return said
     worst = max(float(one.half_width[wide].max()) for one in beliefs)
@@ -339,7 +114,3 @@ def _end(course: Course, beliefs: list[Belief]) -> str:
         f"{len(course.groups[0].cells)} of them give ±{Z * noise / math.sqrt(len(course.groups[0].cells)):.1%} at best"
     )
     return f"{said} {int(wide.sum())} rates are not, the worst within ±{worst:.1%}, {reason}."
-
-
-def _say(text: str) -> None:
-    print(lines(f"fsage: {text}"), file=sys.stderr)

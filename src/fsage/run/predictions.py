@@ -6,7 +6,7 @@ import math
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsage.adaptive.surface import Belief
 from fsage.agent import typed
@@ -14,10 +14,8 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import request
+from fsage.run.course import Course
 from fsage.study.study import Cell
-
-if TYPE_CHECKING:
-    from fsage.run.adaptive import Course
 
 
 def keep(course: Course, beliefs: list[Belief], why: str) -> None:
