@@ -20,11 +20,10 @@ from evidence import GROUPS, write_dumpe2fs
 from target import loop_target
 
 from fsage.agent.evidence import extents, fiemap
-from fsage.agent.evidence.extents import Extents, Head
-from fsage.agent.evidence.freespace import Counting
+from fsage.agent.evidence.extents import Head
 from fsage.agent.states import state
 from fsage.agent.steps.replica import Replica
-from fsage.agent.structure import files, laying
+from fsage.agent.structure import files, ground, punched
 from fsage.agent.structure.room import Room
 from fsage.agent.structure.step import ALONE
 from fsage.agent.targets.opening import open_target
@@ -51,8 +50,7 @@ def of_replica() -> None:
     """The step, from the request's text to what is read back, and the loop on a file of its own."""
     with loop_target(DEVICE_BYTES >> 30) as spec, tempfile.TemporaryDirectory() as place:
         target = open_target(spec)
-        room: Extents = []
-        target.free_space(0, Counting(keep=lambda start, end: room.append((start, end))))
+        _, room = ground.read(target)
         draw = random.Random(67005)
         starts = sorted(draw.sample(range(0, DEVICE_BYTES // BLOCK - 12, 12), COUNT))
         wanted = extents.common([(at * BLOCK, (at + draw.randint(1, 11)) * BLOCK) for at in starts], room)
@@ -70,7 +68,7 @@ def of_replica() -> None:
         path, program = files.path_of(target.mounts, 1, 0), Path(place) / "punch"
         Room(target).rest(path)
         pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
-        holes = "".join(f"{offset} {length}\n" for offset, length in sorted(laying.within(pieces, wanted)))
+        holes = "".join(f"{offset} {length}\n" for offset, length in sorted(punched.within(pieces, wanted)))
         subprocess.run(["cc", "-O2", "-xc", "-", "-o", program], input=PUNCH.encode(), check=True)
         began = time.monotonic()
         subprocess.run([program, path], input=holes.encode(), check=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent.errors import Failure
+from fsage.agent.evidence.freespace import Counting
 from fsage.agent.system import mounting
 from fsage.evidence import metrics
 from fsage.evidence.inspect import inspect
@@ -74,7 +75,7 @@ def _read(source: str, limit_s: float, files: int) -> dict[str, Any]:
     """The store's summary. Raises ValueError, one sentence."""
     try:
         with _limited(limit_s):
-            (store,) = inspect(source, files)["stores"]
+            (store,) = inspect(source, files, Counting(bins=1))["stores"]  # no metric is of places
     except TimeUp:
         raise ValueError(f"{source}: not read within {limit_s:g} s (--time-limit)") from None
     if not store["free_extents"]:

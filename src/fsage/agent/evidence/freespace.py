@@ -162,6 +162,9 @@ class FreeSpace:
             ]  # where none fits, none of twice its size
             self._aligned[number] += sum(last - first for first, last in chunks)
             chunks = [((first + 1) >> 1, last >> 1) for first, last in chunks]
+        if len(self._bins) == 1:
+            self._bins[0] += sum(lengths)
+            return
         upto, power = [0, *itertools.accumulate(lengths)], self._bin_power
         below = 0
         for number in range(starts[0] >> power, ((ends[-1] - 1) >> power) + 1):

@@ -92,10 +92,9 @@ class WholeExtents:
             return KEPT, BLOCK_BYTES  # it shows where the allocator goes on
         start, end = max(self.left, key=lambda one: one[1] - one[0])
         stop, free = next(in_turns(start, end, self.wanted))
-        whole = (
-            -(-(stop - start) // BLOCK_BYTES) * BLOCK_BYTES
-        )  # a run of which only the length was asked begins anywhere
-        return FREED if free else KEPT, min(whole, PIECE_BYTES)
+        # A run of which the length alone was asked may begin amid a block.
+        size = -(-(stop - start) // BLOCK_BYTES) * BLOCK_BYTES
+        return FREED if free else KEPT, min(size, PIECE_BYTES)
 
     def _look(self, file: int, size: int) -> None:
         """Take the last piece of a file out of what is left of its chunk. Raises Failure."""
