@@ -16,6 +16,7 @@ from fsage.agent.hosts import probe
 from fsage.agent.lustre import servers
 from fsage.agent.states import state
 from fsage.agent.steps.populate import Populate
+from fsage.agent.structure import ground
 from fsage.agent.structure.step import Shard
 from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
@@ -247,10 +248,10 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
     claim.claim(spec, {}, False)
     target = open_target(spec)
     with pytest.raises(Failure, match=r"declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"):
-        target.laid_space()
+        ground.check(target)
     target.lustre.update(first_ost=1, oss=["oss1", "oss2"])
     with pytest.raises(Failure, match=r"where nobody else writes: declare lustre.capacity_gib all"):
-        target.laid_space()
+        ground.check(target)
     target.state_known = True
     mntdev = "lctl get_param -n osd-ldiskfs.lustre-OST0001.mntdev"
     for host, device in (("oss1", ""), ("oss2", "/dev/vdd\n")):

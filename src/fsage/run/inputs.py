@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.agent.declared.claim import Claim
 from fsage.agent.evidence import extents
 from fsage.agent.evidence.extents import Extents, Head
 from fsage.agent.steps.replica import Replica
 from fsage.agent.steps.restore import Restore
 from fsage.agent.structure.step import Step
+from fsage.agent.targets import kinds
 from fsage.plan.plan import Plan
 from fsage.study.study import StudyError
 
@@ -55,7 +55,8 @@ def _digest(plan: Plan, image: Path) -> str:
 
 
 def _text(plan: Plan, step: Replica) -> bytes:
-    if not (device_bytes := _laid_bytes(plan.claim)):
+    device_bytes = kinds.of(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
+    if not device_bytes:
         raise StudyError(
             f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop), "
             "or onto one OST of a Lustre that is all fsage's (docs/replica.md)"
@@ -72,15 +73,6 @@ def _text(plan: Plan, step: Replica) -> bytes:
     if extents.size(places) == head.device_bytes:
         raise StudyError(f"{where}: all of it is free: it tells of no file system that anything was written to")
     return b"".join(extents.written(head, places))
-
-
-def _laid_bytes(claim: Claim | None) -> int | None:
-    """The size of the device that a layout is copied onto."""
-    if claim is None:
-        return None
-    if "image_id" in (store := claim["stores"][0]):
-        return store["image_id"]["bytes"]
-    return claim["lustre"].get("device_bytes") if "lustre" in claim else None
 
 
 def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:

@@ -241,10 +241,20 @@ class Loop(Target):
         """As Target.free_space."""
         return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
 
+    @classmethod
+    def laid_bytes(cls, claim: Claim) -> int | None:
+        """As Kind.laid_bytes."""
+        return claim["stores"][0]["image_id"]["bytes"]
+
+    @property
+    def why_not_laid(self) -> str | None:
+        """As Target.why_not_laid."""
+        if len(self.mounts) == 1:
+            return None
+        return f"target {self.name} has {len(self.mounts)} stores: a layout is copied onto one (stores: 1)"
+
     def laid_space(self, counting: Counting = ONCE) -> Store:
         """As Target.laid_space: its only one."""
-        if len(self.mounts) > 1:
-            raise Failure(f"target {self.name} has {len(self.mounts)} stores: a layout is copied onto one (stores: 1)")
         return self.free_space(0, counting)
 
     @property

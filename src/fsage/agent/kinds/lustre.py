@@ -184,18 +184,26 @@ class Lustre(Directory):
         """As Target.osts."""
         return osts.every(self, list(answers))
 
-    def laid_space(self, counting: Counting = ONCE) -> Store:
-        """As Target.laid_space: of the OST on which all of its files lie, by its server."""
-        if not (ost := lustre.laid_ost(self.lustre)):
-            raise Failure(
+    @classmethod
+    def laid_bytes(cls, claim: Claim) -> int | None:
+        """As Kind.laid_bytes."""
+        return claim["lustre"].get("device_bytes")
+
+    @property
+    def why_not_laid(self) -> str | None:
+        """As Target.why_not_laid."""
+        if not lustre.laid_ost(self.lustre):
+            return (
                 f"target {self.name}: a layout is copied onto one OST, and its server is asked what is free there: "
                 "declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"
             )
         if not self.state_known:
-            raise Failure(
-                f"target {self.name}: a layout is copied where nobody else writes: declare lustre.capacity_gib all"
-            )
-        return servers.free_space(self.lustre, ost, counting)
+            return f"target {self.name}: a layout is copied where nobody else writes: declare lustre.capacity_gib all"
+        return None
+
+    def laid_space(self, counting: Counting = ONCE) -> Store:
+        """As Target.laid_space: of the OST on which all of its files lie, by its server."""
+        return servers.free_space(self.lustre, lustre.laid_ost(self.lustre) or "", counting)
 
     def fullness(self) -> dict[str, Any]:
         """As Target.fullness."""

@@ -19,7 +19,7 @@ from fsage.agent.errors import Failure
 from fsage.agent.evidence import extents
 from fsage.agent.evidence.extents import Extents, Head
 from fsage.agent.evidence.store import NotThisText
-from fsage.agent.structure import files, laying
+from fsage.agent.structure import files, ground, laying
 from fsage.agent.structure.step import Achieved, Notes, Shard, Step, Work
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Replica(Step):
 
     def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
         """Fill, and punch out what is to be free; note how much agrees."""
+        ground.check(target)
         head, original = self.given(target)
         notes = laying.lay(target, self.generation, self.layout, (head, original), self.joined, check_lease)
         return Work(notes["files"], notes)

@@ -9,8 +9,15 @@ from fsage.agent.system import caches
 from fsage.agent.targets.target import Target
 
 
+def check(target: Target) -> None:
+    """Raise Failure where free space cannot be laid out on a target."""
+    if why := target.why_not_laid:
+        raise Failure(why)
+
+
 def read(target: Target) -> tuple[Head, Extents]:
     """What is free there, once all that was written and deleted has reached the device. Raises Failure."""
+    check(target)
     flush(target)
     found: Extents = []
     store = target.laid_space(Counting(keep=lambda start, end: found.append((start, end))))

@@ -28,6 +28,8 @@ from fsage.agent.targets.target import Target
 
 PIECE_BYTES = 128 << 10
 CHECK_EVERY = 4096
+LOOKS_AGAIN = 64
+"""So often at most all of the free space is looked at anew."""
 KEPT, FREED = 0, 1
 """Which file."""
 
@@ -49,6 +51,7 @@ class WholeExtents:
         self.free = ground.read(target)[1]
         self.known: dict[int, Extents] = {}  # what is left of chunks that were begun, by their places
         self.left: Extents = []  # of the one where the last piece lies
+        self.looks_again = LOOKS_AGAIN
 
     def lay(self) -> int:
         """Do it; how many files there are then. Raises OSError, Failure."""
@@ -104,6 +107,11 @@ class WholeExtents:
                 del self.left[number]
                 self.left += [one for one in ((begin, start), (start + size, end)) if one[0] < one[1]]
                 return
+        if self.looks_again:  # more is free there than was
+            self.looks_again -= 1
+            self.free = ground.read(self.target)[1]
+            self.known.clear()
+            self.left = []
 
     def _place(self, address: int) -> int:
         """Where on the device an address is; `left` is then of its chunk."""

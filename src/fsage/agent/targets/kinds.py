@@ -74,6 +74,11 @@ class Kind(ABC):
         """Claim what was created, for these clients. Raises Refusal, Failure."""
 
     @classmethod
+    def laid_bytes(cls, claim: Claim) -> int | None:
+        """The size of the one device on which free space can be laid out block by block; None where there is none."""
+        return None
+
+    @classmethod
     def claimed_elsewhere(cls, spec: Spec) -> Claim | None:
         """The claim as the target itself has it, for hosts on which `claim` was not run."""
         return None

@@ -175,12 +175,17 @@ class Target(Kind):
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """How the free space of a store lies; what cannot be told is absent, with the reason."""
 
-    def laid_space(self, counting: Counting = ONCE) -> Store:
-        """How free space lies on the one store where it can be laid out block by block. Raises Failure."""
-        raise Failure(
+    @property
+    def why_not_laid(self) -> str | None:
+        """Why free space cannot be laid out on it block by block; None: it can."""
+        return (
             f"target {self.name} is of kind {self.kind}: a layout is copied onto one file system of fsage's own (kind "
             "loop, stores: 1), or onto one OST (kind lustre, docs/replica.md)"
         )
+
+    def laid_space(self, counting: Counting = ONCE) -> Store:
+        """How free space lies on the one store where it can be laid out. Raises Failure."""
+        raise Failure(str(self.why_not_laid))
 
     @property
     def frees_parts(self) -> bool:
