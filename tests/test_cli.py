@@ -51,3 +51,13 @@ def test_a_shell_completes_names(words: str, number: int, wanted: str) -> None:
     fsage = Path(sys.executable).with_name("fsage")
     done = subprocess.run([fsage], env={**os.environ, **asked}, cwd=ROOT, capture_output=True, text=True)
     assert wanted in done.stdout.split()
+
+
+def test_a_target_may_be_named_after_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    run = CliRunner().invoke
+    before, after = (
+        run(app, words) for words in (["--target", "truth", "plan", "truth"], ["plan", "truth", "--target", "truth"])
+    )
+    assert (after.exit_code, after.output) == (0, before.output)
+    assert "other" not in after.output and run(app, ["plan", "truth", "--target", "other"]).exit_code != 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fsage.commands.common import StudyName, Where, say
+from fsage.commands.common import StudyName, Where, say, target_names
 from fsage.plan import settings
 from fsage.run import window
 from fsage.run.aside import folder, set_aside
@@ -24,9 +25,13 @@ def plan(
     study: StudyName,
     budget: Annotated[str | None, typer.Option(help="what so much time would buy, e.g. 8h, 45m")] = None,
     precision: Annotated[str | None, typer.Option(help="how well rates are to be known, e.g. 3%")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="as before the command: fsage --target", autocompletion=target_names)
+    ] = None,
 ) -> None:
     """Say in one line what a study is and what of it is still to be measured, in another what a time budget buys."""
-    pool = context.obj.pool(study)
+    where: Where = context.obj if target is None else replace(context.obj, target_name=target)
+    pool = where.pool(study)
     said = pool.lines()
     given = {name: value for name, value in (("budget", budget), ("precision", precision)) if value is not None}
     wanted = settings.precision(given)
