@@ -9,7 +9,17 @@ from pydantic import BaseModel, TypeAdapter
 from fsage import recipes
 from fsage.recipes import State
 from fsage.study.cells import CellAxes, Combination, level_text
-from fsage.text.strict import Problem, block_of, count_of, noting, read_levels, refuse, unknown_key, unknown_value
+from fsage.text.strict import (
+    Problem,
+    block_of,
+    count_of,
+    noting,
+    read_levels,
+    refuse,
+    scalar_of,
+    unknown_key,
+    unknown_value,
+)
 
 Filter = dict[str, tuple[Any, ...]]
 """Axis -> levels; a combination matches that has one of them on every axis named."""
@@ -46,9 +56,16 @@ class Axes:
     def _read(self, key: str, value: Any) -> tuple[Any, ...]:
         if key == "iteration":
             return read_levels(value, count_of)
+        # As the study has them: also those that nobody writes into it, such as what a recipe compares with.
+        known = {level_text(key, level): level for level in self.levels[key]}
+        texts = [str(one) for one in (value if isinstance(value, list) else [value])]
+        if texts and all(text in known for text in texts):
+            return tuple(known[text] for text in texts)
         if key in self._states.model_fields:
             return read_axis(self._states, key, value)
-        return self._cells.read_levels(key, value)
+        if key in self._cells.keys:
+            return self._cells.read_levels(key, value)
+        return read_levels(value, scalar_of)  # an axis that the recipe makes of others, such as `holes`
 
     def _unknown(self, key: str, level: Any) -> str:
         texts = [level_text(key, known) for known in self.levels[key]]
