@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from project import Project, kill_group, make_project
 
@@ -27,6 +28,7 @@ HOST = os.environ.get("FSAGE_LUSTRE_SSH", "")
 CONFIG = os.environ.get("FSAGE_LUSTRE_SSH_CONFIG", "")
 POWER = os.environ.get("FSAGE_LUSTRE_POWER", "")
 WHY_NOT = "FSAGE_LUSTRE_SSH names no host with a real Lustre (docs/lustre.md)"
+MARKS = [pytest.mark.long, pytest.mark.timeout(3600), pytest.mark.skipif(not HOST, reason=WHY_NOT)]
 MOUNT = "/mnt/lustre"
 FSNAME = "lustre"
 MIB = 1 << 20

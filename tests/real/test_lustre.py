@@ -13,11 +13,7 @@ import pytest
 from lustre_vm import LustreProject, ssh
 from project import kill_group
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 PAF = {
     "states__capacity": [10],
     "states__file_size": ["64M"],

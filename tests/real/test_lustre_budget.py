@@ -9,11 +9,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import LustreProject
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 BUDGET_MIB = 1024
 PREALLOC = {"recipe": "prealloc", "preallocation_size": ["1M"], "deleted": [1], "files": 4, "seed": 1}
 CELLS = {"workload": "sequential", "tool": "fio", "transfer_size": "4M", "iterations": 1}

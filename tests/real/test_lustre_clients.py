@@ -10,11 +10,7 @@ import pytest
 import second_client
 from lustre_vm import HOST, LustreProject, ssh
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 BOTH = (HOST, second_client.NAME)
 STRIPES = {"recipe": "striping", "pattern": ["IOR.4"], "default": "IOR.4"}
 TCP = ["--mca", "btl_tcp_if_include", f"{second_client.HERE}/24"]

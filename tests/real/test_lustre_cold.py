@@ -13,11 +13,7 @@ from lustre_vm import LustreProject
 
 from fsage.workloads import metadata
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 STATE, FILES, TIMES = "10.00@64M", 300, {"mdtest": 3, "fio": 1}
 ONE = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
 CELLS = {"workload": "metadata", "files_per_task": FILES, "iterations": 1}

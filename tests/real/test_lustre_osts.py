@@ -10,11 +10,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import LustreProject, ssh
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 LEFT = f"{real.MOUNT}/foreign"
 ONE = {"states__capacity": [20], "states__fragmentation": [0], "states__file_size": ["32M"], "headline": []}
 DEVICE, POINT = "/dev/vdc", "/mnt/ost0"

@@ -12,11 +12,7 @@ from lustre_vm import LustreProject, ssh
 
 from fsage.evidence import free
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 SOURCE, GOAL = 1, 2
 KEPT_BYTES = 64 << 20
 AGE = """

@@ -12,11 +12,7 @@ from lustre_vm import LustreProject, ssh, there
 
 from fsage.agent.states.sample import SIZE
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 SMALL = {
     "states__capacity": [10],
     "states__fragmentation": [0],

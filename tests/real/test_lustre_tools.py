@@ -9,11 +9,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import LustreProject
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 ONE = {"states__capacity": [10], "states__fragmentation": [0], "states__file_size": ["64M"], "headline": []}
 STRIPES = {"headline": [], "states": {"recipe": "striping", "pattern": ["IOR.1", "IOR.4"], "default": "IOR.1"}}
 TOO_LATE = "after another one had ended, not beside it"

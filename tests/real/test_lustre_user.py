@@ -15,11 +15,7 @@ from lustre_vm import CONFIG, HOST, LustreProject, ssh
 from fsage.agent.system import privilege
 from fsage.site import sudoers
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 USER, SERVER = "fsagetest", f"{HOST}-server"
 HOME, RULES = f"/home/{USER}", "/etc/sudoers.d/fsagetest"
 PORT, KEYS, DAEMON = 2022, "/etc/ssh/fsagetest_keys", "/run/fsagetest.pid"

@@ -5,15 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import lustre_vm as real
-import pytest
 import yaml
 from lustre_vm import ssh
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(not real.HOST, reason=real.WHY_NOT),
-]
+pytestmark = real.MARKS
 KEPT = "'^(Inode count|Inode size|Reserved block count|Total journal size|Filesystem features|Flex block group size)'"
 
 

@@ -152,10 +152,9 @@ class FreeSpace:
         lengths = list(map(operator.sub, ends, starts))
         self._of_length.update(lengths)
         # Whole chunks, by the numbers of the first and of the one after the last.
-        chunks = [
-            (-(-start >> MIB_POWER), end >> MIB_POWER)
-            for start, end in itertools.compress(zip(starts, ends), map(MIB.__le__, lengths))  # noqa: B905 (3.9)
-        ]
+        pairs = zip(starts, ends)  # noqa: B905 (hosts: Python 3.9)
+        large = itertools.compress(pairs, map(MIB.__le__, lengths))
+        chunks = [(-(-start >> MIB_POWER), end >> MIB_POWER) for start, end in large]
         for number in range(len(ALIGNED_POWERS)):
             chunks = [
                 (first, last) for first, last in chunks if first < last

@@ -203,7 +203,9 @@ class Lustre(Directory):
 
     def laid_space(self, counting: Counting = ONCE) -> Store:
         """As Target.laid_space: of the OST on which all of its files lie, by its server."""
-        return servers.free_space(self.lustre, lustre.laid_ost(self.lustre) or "", counting)
+        if not (ost := lustre.laid_ost(self.lustre)):
+            raise Failure(str(self.why_not_laid))
+        return servers.free_space(self.lustre, ost, counting)
 
     def fullness(self) -> dict[str, Any]:
         """As Target.fullness."""

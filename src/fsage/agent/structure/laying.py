@@ -98,6 +98,7 @@ def _summary(free: Extents, device_bytes: int) -> dict[str, Any]:
 
 def now(target: Target) -> tuple[Head, Extents]:
     """What is free on a target as it is mounted for each cell, with a head for it. Raises Failure."""
+    ground.check(target)
     target.remount()
     return ground.read(target)
 
