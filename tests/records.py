@@ -199,7 +199,7 @@ def make_store(capacity, fragmentation, number=0, device_bytes=16 << 30):
     space.add(free)
     for start in range(0, device_bytes, 128 * MIB):
         end = start + 128 * MIB
-        groups.add(128 * MIB, sum(max(0, min(end, at + length) - max(start, at)) for at, length in free))
+        groups.add_all([128 * MIB], [sum(max(0, min(end, at + length) - max(start, at)) for at, length in free)])
     for file in range(100):
         parts = range(1 + (file % 10 == 0))
         files.add([Extent(MIB * part, MIB * (4 * file + 2 * part), MIB, False) for part in parts])

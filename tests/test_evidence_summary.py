@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fsage.agent.evidence.counting import Counting
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.freespace import ALIGNED_POWERS, Counting, FreeSpace
-from fsage.agent.evidence.groups import BUCKETS, Groups
+from fsage.agent.evidence.freespace import ALIGNED_POWERS
+from fsage.agent.evidence.groups import BUCKETS
+from fsage.evidence.arrays import InArrays
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 
@@ -30,16 +32,19 @@ bitmaps = st.lists(st.tuples(st.booleans(), st.integers(1, 400)), min_size=1, ma
 )
 
 
-@given(bitmaps, st.integers(1, 64), st.data())
-def test_free_space_is_that_of_the_bitmap(bits, bins, data):
-    free = FreeSpace(len(bits) * BLOCK, BLOCK, Counting(bins))
+@pytest.mark.parametrize("how", [Counting, InArrays])
+@given(bits=bitmaps, unit=st.sampled_from([1, 4096, BLOCK]), bins=st.integers(1, 64), data=st.data())
+def test_free_space_is_that_of_the_bitmap(how, unit, bits, bins, data):
+    kept = []
+    free = how(bins, lambda *ends: kept.extend(zip(*ends, strict=True))).free_space(len(bits) * BLOCK, BLOCK, unit)
     whole = runs(bits)
     for start, length in whole:
         cut = data.draw(st.integers(1, length))  # neighbours that come apart, or in calls apart, are one extent
-        free.add([(start * BLOCK, cut * BLOCK)])
+        free.add([(start * BLOCK // unit, cut * BLOCK // unit)])
         if cut < length:
-            free.add([((start + cut) * BLOCK, (length - cut) * BLOCK)])
+            free.add([((start + cut) * BLOCK // unit, (length - cut) * BLOCK // unit)])
     found = free.summary()
+    assert kept == [(start * BLOCK, (start + length) * BLOCK) for start, length in whole]
 
     assert found["free_bytes"] == sum(bits) * BLOCK
     assert found["free_bytes"] + found["used_bytes"] == len(bits) * BLOCK
@@ -72,18 +77,19 @@ def test_free_space_is_that_of_the_bitmap(bits, bins, data):
         ([(0, 9 * BLOCK)], "on a device of"),
     ],
 )
-def test_extents_that_cannot_be_are_refused(extents, wrong):
-    free = FreeSpace(8 * BLOCK, BLOCK)
+@pytest.mark.parametrize("how", [Counting, InArrays])
+def test_extents_that_cannot_be_are_refused(how, extents, wrong):
+    free = how().free_space(8 * BLOCK, BLOCK)
     with pytest.raises(ValueError, match=wrong):
         free.add(extents)
         free.summary()  # many are looked at together
 
 
-@given(st.lists(st.integers(0, 64)))
-def test_every_group_is_in_one_bucket(free):
-    groups = Groups("block group")
-    for one in free:
-        groups.add(64, one)
+@pytest.mark.parametrize("how", [Counting, InArrays])
+@given(free=st.lists(st.integers(0, 64)))
+def test_every_group_is_in_one_bucket(how, free):
+    groups = how().groups("block group")
+    groups.add_all([64] * len(free), free)
     buckets = groups.summary()["buckets"]
     assert sum(bucket["groups"] for bucket in buckets) == groups.count == len(free)
     assert buckets[0]["groups"] == free.count(0)

@@ -299,9 +299,8 @@ def test_a_sample_is_of_whole_windows_and_in_proportion_to_their_free_share(wind
         for block in blocks(extents.common(list(whole.pairs()), [(window * size, (window + 1) * size)]))
     }
     assert blocks(sample.extents) == expected, "inside a window all lies as it lay"
-    for stratum in set(windows.strata.tolist()):
-        wanted = len(chosen) * (windows.strata == stratum).mean()
-        assert abs((windows.strata[chosen] == stratum).sum() - wanted) < 1
+    for members in windows.members:
+        assert abs(len(set(chosen) & set(members.tolist())) - len(chosen) * len(members) / windows.count) < 1
     assert windows.sample(60 * whole.head.group_bytes, 7, 1) == windows.sample(60 * whole.head.group_bytes, 7, 1)
     assert windows.sample(60 * whole.head.group_bytes, 7, 2).head.drawn["windows"] != chosen
     assert windows.distances(np.arange(windows.count)) == (0, 0)

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+from fsage.evidence.arrays import InArrays
 from fsage.evidence.inspect import inspect
 from fsage.evidence.terminal import show
 from fsage.text.printable import printable
@@ -20,7 +21,7 @@ def run(what: str, as_json: bool, html: Path | None, files_at_most: int, save: P
         free.save(what, save)
         print(printable(f"fsage: free extents {save}"), file=sys.stderr)
         what = str(save) if what == "-" else what  # it is read once
-    layout = inspect(what, files_at_most)
+    layout = inspect(what, files_at_most, InArrays())
     if html:
         from fsage.evidence.page import page  # what draws takes a second to load
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence.freespace import Counting
+from fsage.agent.evidence.counting import Counting
 from fsage.agent.system import mounting
 from fsage.evidence import metrics
 from fsage.evidence.inspect import inspect

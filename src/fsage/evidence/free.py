@@ -5,8 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from fsage.agent.evidence import extents
 from fsage.agent.evidence.extents import Head
-from fsage.agent.evidence.freespace import Counting
+from fsage.evidence.arrays import Counts, InArrays
 from fsage.evidence.inspect import inspect
 
 BUFFERED = 1 << 16
@@ -28,26 +27,17 @@ class _Spool:
     """Free extents as they are read, on disk: their number does not count in memory."""
 
     file: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
-    buffer: array[int] = field(default_factory=lambda: array("q"))
 
-    def keep(self, start: int, end: int) -> None:
-        """Take one."""
-        self.buffer.append(start)
-        self.buffer.append(end)
-        if len(self.buffer) >= BUFFERED:
-            self._write()
+    def keep(self, starts: Sequence[int] | Counts, ends: Sequence[int] | Counts) -> None:
+        """Take many."""
+        self.file.write(np.column_stack((starts, ends)).tobytes())
 
     def places(self) -> Places:
         """All of them, a row each: start and end."""
-        self._write()
+        self.file.flush()
         if not self.file.tell():
             return np.empty((0, 2), dtype=np.int64)
         return np.memmap(self.file, dtype=np.int64, mode="r").reshape(-1, 2)
-
-    def _write(self) -> None:
-        self.buffer.tofile(self.file)
-        self.file.flush()
-        self.buffer = array("q")
 
 
 @dataclass(frozen=True)
@@ -67,7 +57,7 @@ class Free:
 def read(what: str) -> Free:
     """The free extents of a device, an image, a mount or a saved text. Raises ValueError, one sentence."""
     spool = _Spool()
-    layout = inspect(what, 0, Counting(keep=spool.keep))
+    layout = inspect(what, 0, InArrays(keep=spool.keep))
     (store,) = layout["stores"]
     if not store["free_extents"] or not store["bitmap"]:
         why = store["absent"].get("free_extents") or store["absent"].get("bitmap")

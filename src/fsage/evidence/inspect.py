@@ -13,8 +13,8 @@ from typing import Any
 from fsage.agent.device import loops
 from fsage.agent.errors import Failure
 from fsage.agent.evidence import fiemap
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
 from fsage.agent.stores import filesystems, free_space
 from fsage.agent.system import mounting

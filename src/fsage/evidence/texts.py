@@ -7,32 +7,27 @@ from __future__ import annotations
 
 import gzip
 import io
-import itertools
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import IO, TYPE_CHECKING, cast
 
 from fsage.agent.evidence import dumpe2fs, extents, xfs
-from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import NotThisText, Store
+from fsage.agent.evidence.text import Text
 from fsage.evidence import e2freefrag, filefrag, xfs_bmap, xfs_fsmap
 
 FIRST_LINES = 40
-# dumpe2fs lists the free blocks of a group on one line: 7 MB at most, with blocks of 64 KiB and every other one free.
-LINE_BYTES = 16 << 20
-MOST_BYTES = 64 << 30
-"""Of a text, unpacked."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-Reader = Callable[[Iterable[bytes], Counting], Store]
+Reader = Callable[[Text, Counting], Store]
 if TYPE_CHECKING:  # the exporter runs on servers, with Python 3.9
     Stream = io.BufferedReader | gzip.GzipFile
 
 
 def _placeless(reader: Callable[[Iterable[bytes]], Store]) -> Reader:
     """Of a text that lists no free extents with their places."""
-    return lambda lines, counting: reader(lines)
+    return lambda text, counting: reader(text)
 
 
 READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
@@ -52,7 +47,7 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
 def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
     """The store that a text tells of. Raises NotThisText, with what is wrong in one sentence."""
     try:
-        return _read(_lines(_unpacked(stream)), counting)
+        return _read(Text(_unpacked(stream)), counting)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise NotThisText(f"it cannot be unpacked: {error or 'it was cut short'}") from error
     except OSError as error:
@@ -78,25 +73,14 @@ def _unpacked(stream: IO[bytes]) -> Stream:
     return buffered
 
 
-def _read(lines: Iterator[bytes], counting: Counting) -> Store:
-    first = list(itertools.islice(lines, FIRST_LINES))
+def _read(text: Text, counting: Counting) -> Store:
+    first = text.first(FIRST_LINES)
     for line in first:
         for pattern, reader in READERS:
             if pattern.match(line):
-                return reader(itertools.chain(first, lines), counting)
+                return reader(text, counting)
     begins = f"begins with {first[0][:60]!r}" if first else "is empty"
     raise NotThisText(
         f"it {begins}; what can be read is the text of dumpe2fs, e2freefrag, filefrag, xfs_bmap, `xfs_io -c fsmap`, "
         "xfs_db (docs/replica.md), and fsage's own of free extents"
     )
-
-
-def _lines(stream: Stream) -> Iterator[bytes]:
-    total = 0
-    for line in iter(partial(stream.readline, LINE_BYTES), b""):
-        total += len(line)
-        if total > MOST_BYTES:
-            raise NotThisText(f"it is longer than {MOST_BYTES >> 30} GiB, the most that is read")
-        if len(line) == LINE_BYTES:
-            raise NotThisText(f"it has a line of more than {LINE_BYTES >> 20} MiB: no text of these programs")
-        yield line

@@ -48,7 +48,9 @@ class Windows:
         self.by_share = np.zeros((self.count, SHARES + 1), dtype=np.int64)
         np.add.at(self.by_share, (np.arange(len(shares)) // self.of_groups, shares), 1)
         self.free_bytes = self._free_of_groups.reshape(self.count, self.of_groups).sum(axis=1)
-        self.strata = np.array([bucket(self.bytes, int(one)) for one in self.free_bytes])
+        strata = np.array([bucket(self.bytes, int(one)) for one in self.free_bytes])
+        self.members = [np.flatnonzero(strata == stratum) for stratum in range(len(BUCKETS))]
+        self._whole_by_size, self._whole_by_share = self.by_size.sum(axis=0), self.by_share.sum(axis=0)
 
     def _add(self, places: Counts) -> None:
         """Count free extents, each cut where a window or a group ends."""
@@ -69,24 +71,24 @@ class Windows:
     def drawn(self, number: int, seed: list[int]) -> Counts:
         """So many windows, from each stratum in proportion, in their order."""
         random = np.random.default_rng(seed)
-        members = [np.flatnonzero(self.strata == stratum) for stratum in range(len(BUCKETS))]
-        exact = np.array([number * len(one) / self.count for one in members])
+        exact = np.array([number * len(one) / self.count for one in self.members])
         taken = np.floor(exact).astype(int)
         rest = number - taken.sum()
         # What is left over goes by chance, in proportion to what was cut off.
         if rest:
             cut = exact - taken
-            more = random.choice(len(members), size=rest, replace=False, p=cut / cut.sum())
+            more = random.choice(len(self.members), size=rest, replace=False, p=cut / cut.sum())
             np.add.at(taken, more, 1)
         chosen = [
-            random.choice(one, size=size, replace=False) for one, size in zip(members, taken, strict=True) if size
+            random.choice(one, size=size, replace=False) for one, size in zip(self.members, taken, strict=True) if size
         ]
         return np.sort(np.concatenate(chosen))
 
     def distances(self, chosen: Counts) -> tuple[float, float]:
         """Earth mover's distances of a sample to the whole: powers of two of extents by bytes, free share of groups."""
-        sizes = _distance(np.arange(CLASSES), self.by_size, chosen)
-        return sizes, _distance(np.arange(SHARES + 1) / SHARES, self.by_share, chosen)
+        sizes = _distance(np.arange(CLASSES), self._whole_by_size, self.by_size[chosen].sum(axis=0))
+        shares = np.arange(SHARES + 1) / SHARES
+        return sizes, _distance(shares, self._whole_by_share, self.by_share[chosen].sum(axis=0))
 
     def sample(self, device_bytes: int, seed: int, draw: int) -> Sample:
         """As many windows as such a device has room for. Raises ValueError where it has not room for one."""
@@ -147,8 +149,7 @@ def _cut(places: Counts, size: int) -> tuple[Counts, Counts]:
     return np.maximum(edges, starts[which]), np.minimum(edges + size, ends[which])
 
 
-def _distance(values: npt.NDArray[Any], counts: Counts, chosen: Counts) -> float:
-    whole, part = counts.sum(axis=0), counts[chosen].sum(axis=0)
+def _distance(values: npt.NDArray[Any], whole: Counts, part: Counts) -> float:
     if not whole.sum() or not part.sum():
         return 0.0 if whole.sum() == part.sum() else float("inf")
     return float(wasserstein_distance(values, values, part, whole))

@@ -21,9 +21,9 @@ from typing import Any
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import fiemap, fragmentation
+from fsage.agent.evidence.counting import Counting
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.fragmentation import Fragmentation
-from fsage.agent.evidence.freespace import Counting
 from fsage.agent.stores import filesystems
 from fsage.agent.stores.filesystem import Defragmenter
 from fsage.agent.stores.free_space import of_mount

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence.freespace import ONCE, Counting, FreeSpace
-from fsage.agent.evidence.groups import Groups
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import Store
 
 BTRFS_IOC_TREE_SEARCH_V2, BTRFS_IOC_FS_INFO = 0xC0709411, 0x8400941F
@@ -57,7 +56,7 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
             raise Failure(f"{mount}: a btrfs on {devices} devices; only of one on a single device is the layout known")
         device_bytes, chunks = _chunks(fd)
         places = sorted((place, chunk.length) for chunk in chunks for place in chunk.places)
-        extents, groups = list(gaps(0, device_bytes, places)), Groups("block group")
+        extents, groups = list(gaps(0, device_bytes, places)), counting.groups("block group")
         for chunk in chunks:
             if not chunk.data:
                 continue
@@ -66,10 +65,10 @@ def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
                 here = list(_usable((start - chunk.logical + place, length) for start, length in inside))
                 extents += here
                 if not copy:
-                    groups.add(chunk.length, sum(length for _, length in here))
+                    groups.add_all([chunk.length], [sum(length for _, length in here)])
     finally:
         os.close(fd)
-    free = FreeSpace(device_bytes, sector_bytes, counting)
+    free = counting.free_space(device_bytes, sector_bytes)
     free.add(_usable(sorted(extents)))
     found = {"device_bytes": device_bytes, "block_bytes": sector_bytes, **free.summary(), "groups": groups.summary()}
     return Store("btrfs", {"free": "btrfs' extent tree and chunk tree, of data and of what no chunk has"}, found)

@@ -1,4 +1,4 @@
-"""The text of dumpe2fs, read line by line and not kept: the memory needed does not grow with the device."""
+"""The text of dumpe2fs, read block by block and not kept: the memory needed does not grow with the device."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fsage.agent.evidence.freespace import ONCE, Counting, FreeSpace
-from fsage.agent.evidence.groups import Groups
-from fsage.agent.evidence.store import (
-    MOST_BLOCK_BYTES,
-    OF_EXTENTS,
-    NotThisText,
-    Store,
-    check_device,
-    number_of,
-    without,
-)
+from fsage.agent.evidence.counting import ONCE, Counting
+from fsage.agent.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, without
+from fsage.agent.evidence.text import LINE_BYTES, Text
 
 FIELD = re.compile(rb"([A-Z][^:]*): +(\S.*)")
-GROUP = re.compile(rb"Group (\d+): \(Blocks (\d+)-(\d+)\)")
-COUNTS = re.compile(rb"  (\d+) free (?:blocks|clusters), (\d+) free inodes")
-FREE = b"  Free blocks: "
+BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+-\d+\)")
+# Of a group its number, first and last block, free blocks and inodes counted, and the blocks listed.
+GROUP = re.compile(
+    rb"Group (\d{1,19}): \(Blocks (\d{1,19})-(\d{1,19})\).*\n"
+    rb"(?:  .*\n)*?"
+    rb"  (\d{1,19}) free (?:blocks|clusters), (\d{1,19}) free inodes.*\n"
+    rb"  Free blocks: (.*)\n"
+    rb"(?:[^G\n].*\n|\n)*"
+)
+PARTS = GROUP.groups + 1  # of each match, with what is before it
+NEXT = b"\nGroup "
 NEEDED = (b"Block count", b"Block size", b"First block", b"Blocks per group", b"Inodes per group", b"Free blocks")
 CLUSTER = b"Cluster size"
-PART_BYTES = 1 << 14  # of a list, looked at together
-OF_LISTS = b"0123456789-, "
+MOST_BLOCK_BYTES = 1 << 16  # EXT2_MAX_BLOCK_SIZE, e2fsprogs' ext2_fs.h
+MOST_CLUSTER_BYTES = 1 << 29  # EXT2_MAX_CLUSTER_SIZE
 
 
 class Header(NamedTuple):
@@ -41,13 +41,12 @@ class Header(NamedTuple):
     cluster_blocks: int
 
 
-def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+def of_text(text: Text, counting: Counting = ONCE) -> Store:
     """The store that the text tells of. Raises NotThisText.
 
     `dumpe2fs -h` gives the header alone; then what needs groups is absent.
     """
-    lines = iter(lines)
-    header, first_group = read_header(lines)
+    header, first_group = read_header(text)
     block_bytes, device_bytes = header.block_bytes, header.blocks * header.block_bytes
     found: dict[str, Any] = {"device_bytes": device_bytes, "block_bytes": block_bytes}
     absent = {"files": "dumpe2fs lists no files"}
@@ -57,8 +56,8 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         found["fullness_percent"] = 100 * found["used_bytes"] / device_bytes
         absent.update(without((*OF_EXTENTS, "groups"), "dumpe2fs -h lists no groups"))
         return Store("ext4", {"free": "dumpe2fs -h (the superblock's count, of the last umount)"}, found, absent)
-    reader = _Groups(header, FreeSpace(device_bytes, block_bytes, counting))
-    reader.read(first_group, lines)
+    reader = _Groups(header, counting)
+    reader.read(first_group, text.blocks())
     try:
         found.update(reader.free.summary())
     except ValueError as error:
@@ -70,12 +69,12 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     return Store("ext4", {"free": source}, found, absent)
 
 
-def read_header(lines: Iterator[bytes]) -> tuple[Header, bytes | None]:
+def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     """The header, and the line with which the first group begins, None where there is none. Raises NotThisText."""
     found: dict[bytes, bytes] = {}
     first_group, line = None, b""
     for line in lines:
-        if GROUP.match(line):
+        if BEGINS.match(line):
             first_group = line
             break
         if (match := FIELD.match(line)) and match[1] in (*NEEDED, CLUSTER):
@@ -88,8 +87,10 @@ def read_header(lines: Iterator[bytes]) -> tuple[Header, bytes | None]:
         blocks, block_bytes, first, in_group, inodes, free = (number_of(found[name]) for name in NEEDED)
         check_device(blocks, block_bytes)
         cluster_blocks = number_of(found.get(CLUSTER, b"%d" % block_bytes)) // block_bytes
-        if in_group <= 0 or max(first, free) > blocks or not 0 < cluster_blocks * block_bytes <= MOST_BLOCK_BYTES:
+        if in_group <= 0 or max(first, free) > blocks or not 0 < cluster_blocks * block_bytes <= MOST_CLUSTER_BYTES:
             raise ValueError(f"{free} free of {blocks} blocks from {first} on, {in_group} a group")
+        if block_bytes > MOST_BLOCK_BYTES or block_bytes & (block_bytes - 1):
+            raise ValueError(f"blocks of {block_bytes} bytes")
     except ValueError as error:
         raise NotThisText(f"the header of dumpe2fs has numbers that cannot be: {error}") from error
     return Header(blocks, block_bytes, first, in_group, inodes, free, cluster_blocks), first_group
@@ -98,70 +99,59 @@ def read_header(lines: Iterator[bytes]) -> tuple[Header, bytes | None]:
 class _Groups:
     """The part of the text that lists groups."""
 
-    def __init__(self, header: Header, free: FreeSpace) -> None:
-        self.header, self.free, self.groups = header, free, Groups("block group")
-        self.cluster_bytes = header.cluster_blocks * header.block_bytes
+    def __init__(self, header: Header, counting: Counting) -> None:
+        self.header = header
+        self.free = counting.free_space(header.blocks * header.block_bytes, header.block_bytes, header.block_bytes)
+        self.groups = counting.groups("block group")
+        self.expected = -(-(header.blocks - header.first_block) // header.group_blocks)
         self.disagreeing = 0
 
-    def read(self, line: bytes, lines: Iterable[bytes]) -> None:
-        """Read all groups, the first of which begins with `line`. Raises NotThisText."""
-        size_bytes = self._begin(line, 0)
-        counts = free_bytes = None
-        for line in lines:
-            if line.startswith(FREE):
-                free_bytes = self._free(line)
-            elif line.startswith(b"Group "):
-                self._end(size_bytes, counts, free_bytes)
-                counts = free_bytes = None
-                size_bytes = self._begin(line, self.groups.count)
-            elif b" free inodes, " in line:
-                counts = COUNTS.match(line)
-        self._end(size_bytes, counts, free_bytes)
-        expected = -(-(self.header.blocks - self.header.first_block) // self.header.group_blocks)
-        if self.groups.count > expected:
-            raise NotThisText(f"dumpe2fs' text has {self.groups.count} groups, and its header has room for {expected}")
-        if self.groups.count < expected or not line.endswith(b"\n"):
-            raise NotThisText(f"dumpe2fs' text ends with group {self.groups.count - 1} of {expected}: it was cut short")
+    def read(self, rest: bytes, blocks: Iterator[bytes]) -> None:
+        """Read all groups, the first of which begins with `rest`. Raises NotThisText."""
+        for block in blocks:
+            rest += block
+            end = rest.rfind(NEXT) + 1
+            self._add(rest[:end])
+            rest = rest[end:]
+            if len(rest) > 2 * LINE_BYTES:
+                raise NotThisText(f"dumpe2fs' text has a group {self.groups.count} of more than {len(rest)} bytes")
+        last = self.groups.count
+        if rest.endswith(b"\n"):
+            self._add(rest)
+        if self.groups.count < self.expected:
+            raise NotThisText(f"dumpe2fs' text ends with group {last} of {self.expected}: it was cut short")
 
-    def _begin(self, line: bytes, number: int) -> int:
-        match = GROUP.match(line)
-        if not match or number_of(match[1]) != number:
-            raise NotThisText(f"dumpe2fs' text goes on with {line[:60]!r} where group {number} should begin")
-        blocks = number_of(match[3]) - number_of(match[2]) + 1
-        if not 0 < blocks <= self.header.blocks:
-            raise NotThisText(f"dumpe2fs' text has a group {number} of {blocks} blocks")
-        return blocks * self.header.block_bytes
-
-    def _free(self, line: bytes) -> int:
-        """Count the runs in a list such as `9305-32767, 33000`; return their bytes. Clusters go by first blocks.
-
-        A line of 7 MB has a million, so it is looked at part by part.
-        """
-        block_bytes, more_bytes = self.header.block_bytes, self.cluster_bytes
-        at, end, free_bytes = len(FREE), len(line.rstrip(b"\n")), 0
+    def _add(self, text: bytes) -> None:
+        """Count groups of which the text is whole."""
+        parts, first = GROUP.split(text), self.groups.count
+        wrong = next(((place, part) for place, part in enumerate(parts[::PARTS]) if part), None)
+        if wrong:
+            self._refuse(first + wrong[0], wrong[1])
+        numbers, starts, ends, counted, inodes = (list(map(int, parts[place::PARTS])) for place in range(1, PARTS - 1))
+        if numbers != list(range(first, first + len(numbers))):
+            number = next(number for number, found in enumerate(numbers, first) if number != found)
+            raise NotThisText(
+                f"dumpe2fs' text goes on with group {numbers[number - first]} where group {number} should begin"
+            )
+        if first + len(numbers) > self.expected:
+            raise NotThisText(f"dumpe2fs' text has more than the {self.expected} groups that its header has room for")
+        blocks = [end - start + 1 for start, end in zip(starts, ends)]  # noqa: B905 (hosts: Python 3.9)
+        if blocks and not 0 < min(blocks) <= max(blocks) <= self.header.blocks:
+            raise NotThisText(f"dumpe2fs' text has a group of {min(blocks)} blocks, or of {max(blocks)}")
         try:
-            while at < end:
-                stop = line.find(b", ", at + PART_BYTES)
-                stop = end if stop < 0 else stop
-                part = line[at:stop]
-                if part.translate(None, OF_LISTS):
-                    raise ValueError(f"{line[at : at + 20]!r} is no run of blocks")
-                runs = part.decode().split(", ")
-                numbers = list(map(int, "-".join([run if "-" in run else f"{run}-{run}" for run in runs]).split("-")))
-                if len(numbers) != 2 * len(runs):
-                    raise ValueError(f"{part[:40]!r} ... has a run of more than two blocks")
-                starts = [number * block_bytes for number in numbers[::2]]
-                lengths = [last * block_bytes + more_bytes for last in map(operator.sub, numbers[1::2], numbers[::2])]
-                free_bytes += self.free.add_all(starts, lengths)
-                at = stop + len(", ")
+            free = self.free.add_listed(parts[PARTS - 1 :: PARTS], self.header.cluster_blocks)
         except ValueError as error:
             raise NotThisText(
-                f"dumpe2fs' list of free blocks in group {self.groups.count}, or one before: {error}"
+                f"dumpe2fs' lists of free blocks, up to group {first + len(numbers) - 1}: {error}"
             ) from error
-        return free_bytes
+        size, clusters = self.header.block_bytes, self.header.cluster_blocks
+        self.disagreeing += sum(map(operator.ne, free, [clusters * number for number in counted]))
+        self.groups.add_all([size * number for number in blocks], [size * number for number in free])
+        self.groups.add_inodes(self.header.group_inodes, inodes)
 
-    def _end(self, size_bytes: int, counts: re.Match[bytes] | None, free_bytes: int | None) -> None:
-        if counts is None or free_bytes is None:
-            raise NotThisText(f"dumpe2fs lists no free blocks for group {self.groups.count}: the text was cut short")
-        self.disagreeing += number_of(counts[1]) * self.cluster_bytes != free_bytes
-        self.groups.add(size_bytes, free_bytes, self.header.group_inodes, number_of(counts[2]))
+    def _refuse(self, number: int, text: bytes) -> None:
+        """Raise NotThisText for what stands where a group should."""
+        begins = BEGINS.match(text)
+        if begins and number_of(begins[1]) == number:
+            raise NotThisText(f"dumpe2fs lists no free blocks for group {number}: the text was cut short")
+        raise NotThisText(f"dumpe2fs' text goes on with {text[:60]!r} where group {number} should begin")

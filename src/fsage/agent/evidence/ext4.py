@@ -16,10 +16,11 @@ import tempfile
 from pathlib import Path
 
 from fsage.agent.errors import Failure
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.dumpe2fs import of_text, read_header
-from fsage.agent.evidence.freespace import ONCE, Counting
 from fsage.agent.evidence.fsmap import free_extents
 from fsage.agent.evidence.store import Geometry, NotThisText, Store, of_extents
+from fsage.agent.evidence.text import Text
 from fsage.agent.system.shell import run
 
 SOURCE = "FS_IOC_GETFSMAP, what the allocator can give at once (it is in use, and dumpe2fs cannot read it)"
@@ -41,7 +42,7 @@ def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
 
 def of_kernel(device: str, mount: Path, counting: Counting = ONCE) -> Store:
     """The store of a mounted ext4 as its allocator has it just now. Raises Failure, OSError."""
-    header, _ = read_header(iter(run(["dumpe2fs", "-h", device]).stdout.encode().splitlines(keepends=True)))
+    header, _ = read_header(run(["dumpe2fs", "-h", device]).stdout.encode().splitlines(keepends=True))
     size = header.block_bytes
     geometry = Geometry(header.blocks * size, size, header.group_blocks * size, header.first_block * size)
     return of_extents("ext4", SOURCE, "block group", geometry, free_extents(mount), counting)
@@ -68,7 +69,7 @@ def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Stor
         with process:
             assert process.stdout is not None
             try:
-                store = of_text(process.stdout, counting)
+                store = of_text(Text(process.stdout), counting)
             except NotThisText as error:
                 process.stdout.close()
                 if process.wait() <= 0:

@@ -6,65 +6,73 @@ import itertools
 import operator
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 MIB_POWER = 20
-MIB = 1 << MIB_POWER
 ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB
 BATCH = 4096  # extents that are counted together
+PART_BYTES = 1 << 14  # of a list, looked at together
+DIGITS = b"0123456789"
 
 
-class Counting(NamedTuple):
-    """How free extents are counted: in how many `bins` at most, and who `keep`s each one, its start and end in bytes.
-
-    Those that are kept come in ascending order, and none touches the next.
-    """
-
-    bins: int = 1024
-    keep: Callable[[int, int], None] | None = None
-
-
-ONCE = Counting()
-"""Counted and not kept."""
+Keep = Callable[[Sequence[int], Sequence[int]], None]
 
 
 class FreeSpace:
     """Histogram, bitmap and aligned chunks of the free extents given to `add`.
 
     A free extent is a run of free blocks that lie side by side on the device, whichever group they belong to. The
-    bitmap has at most `counting.bins` bins, each a power of two of bytes and no smaller than a block.
+    bitmap has at most `bins` bins, each a power of two of bytes and no smaller than a block. `unit_bytes`: of what all
+    calls but `keep` give; a power of two, 1 MiB at most.
     """
 
-    def __init__(self, device_bytes: int, block_bytes: int, counting: Counting = ONCE) -> None:
-        self.device_bytes, bins = device_bytes, counting.bins
-        self._keep = counting.keep
+    def __init__(
+        self,
+        device_bytes: int,
+        block_bytes: int,
+        bins: int = 1024,
+        keep: Keep | None = None,
+        unit_bytes: int = 1,
+    ) -> None:
+        self.device_bytes, self.unit_bytes = device_bytes, unit_bytes
+        self._keep = keep
+        self._unit_power = unit_bytes.bit_length() - 1
         self._of_length: Counter[int] = Counter()  # as many as differ: few beside the extents
         self._aligned = [0] * len(ALIGNED_POWERS)  # chunks
         self._bin_power = max(-(-device_bytes // bins) - 1, block_bytes - 1).bit_length()
         self._bins = [0] * (((device_bytes - 1) >> self._bin_power) + 1)
         self._starts: list[int] = []  # of extents that nobody looked at yet
-        self._lengths: list[int] = []
+        self._ends: list[int] = []
         self._last = 0, 0  # begin and end of the extent that the next one may still lengthen
 
     def add(self, extents: Iterable[tuple[int, int]]) -> int:
-        """Take extents (start, length; bytes), ascending, neighbours joined; return their bytes.
+        """Take extents (start, length), ascending, neighbours joined; return the length of all.
 
         Raises ValueError for what cannot be, here or with a later call: many are looked at together.
         """
         added, extents = 0, iter(extents)
         while batch := list(itertools.islice(extents, BATCH)):
             starts, lengths = zip(*batch)  # noqa: B905 (hosts: Python 3.9)
-            added += self.add_all(starts, lengths)
+            added += self._take(starts, list(map(operator.add, starts, lengths)))
         return added
 
-    def add_all(self, starts: Iterable[int], lengths: Sequence[int]) -> int:
-        """`add` of extents in two lists, for there are millions."""
+    def add_listed(self, lists: Iterable[bytes], more: int) -> list[int]:
+        """`add` of texts such as `9305-32767, 33000`; return the length of each.
+
+        `more`: how far a run goes on beyond where its last number begins. Raises ValueError, as `add`.
+        """
+        return [sum(self._take(*runs(part, more)) for part in _parts(text)) for text in lists]
+
+    def _take(self, starts: Iterable[int], ends: Sequence[int]) -> int:
+        """Extents in two lists, for there are millions; return the length of all."""
+        before = len(self._starts)
         self._starts += starts
-        self._lengths += lengths
+        self._ends += ends
+        length = sum(ends) - sum(self._starts[before:])
         if len(self._starts) >= BATCH:
             self._look()
-        return sum(lengths)
+        return length
 
     def summary(self) -> dict[str, Any]:
         """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
@@ -77,10 +85,7 @@ class FreeSpace:
         self._look()
         self._count([self._last[0]], [self._last[1]])
         self._last = 0, 0
-        extents, sizes = [0] * 64, [0] * 64  # by power of two of their length
-        for length, number in self._of_length.items():
-            extents[length.bit_length() - 1] += number
-            sizes[length.bit_length() - 1] += length * number
+        extents, sizes, largest_bytes = self._by_power()
         device_bytes, bin_bytes = self.device_bytes, 1 << self._bin_power
         count, free_bytes = sum(extents), sum(sizes)
         powers = [power for power, number in enumerate(extents) if number]
@@ -90,7 +95,7 @@ class FreeSpace:
             "fullness_percent": 100 * (device_bytes - free_bytes) / device_bytes,
             "free_extents": {
                 "count": count,
-                "largest_bytes": max(self._of_length, default=0),
+                "largest_bytes": largest_bytes,
                 "mean_bytes": free_bytes / count if count else None,
                 "histogram": [
                     {"from_bytes": 1 << power, "extents": extents[power], "bytes": sizes[power]}
@@ -111,34 +116,34 @@ class FreeSpace:
 
     def _look(self) -> None:
         """Check what was added; count all but the last extent. Raises ValueError."""
-        starts, lengths = self._starts, self._lengths
+        starts, ends = self._starts, self._ends
         if not starts:
             return
-        ends = list(map(operator.add, starts, lengths))
         before = [self._last[1], *ends[:-1]]
-        apart = list(map(operator.gt, starts, before))  # from the one before
-        if min(lengths) <= 0 or ends[-1] > self.device_bytes:
+        if not all(map(operator.lt, starts, ends)) or ends[-1] << self._unit_power > self.device_bytes:
             self._refuse()
-        if not all(apart):
+        if not all(map(operator.gt, starts, before)):
             if any(map(operator.lt, starts, before)):
                 self._refuse()
+            apart = list(map(operator.ne, starts, before))
             starts, before = list(itertools.compress(starts, apart)), list(itertools.compress(before, apart))
         last = starts.pop() if starts else self._last[0]
         self._count([self._last[0], *starts][: len(before)], before)
         self._last = last, ends[-1]
-        self._starts, self._lengths = [], []
+        self._starts, self._ends = [], []
 
     def _refuse(self) -> None:
         """Raise ValueError for the first that cannot be."""
-        end = self._last[1]
-        for start, length in zip(self._starts, self._lengths):  # noqa: B905 (hosts: Python 3.9)
-            if start < end:
-                raise ValueError(f"a free extent at {start}, after one up to {end}")
-            end = start + length
-            if length <= 0 or end > self.device_bytes:
+        unit, until = self.unit_bytes, self._last[1]
+        for start, end in zip(self._starts, self._ends):  # noqa: B905 (hosts: Python 3.9)
+            if start < until:
+                raise ValueError(f"a free extent at {start * unit}, after one up to {until * unit}")
+            if end <= start or end * unit > self.device_bytes:
                 raise ValueError(
-                    f"a free extent of {length} bytes at {start}, on a device of {self.device_bytes} bytes"
+                    f"a free extent of {(end - start) * unit} bytes at {start * unit}, on a device of "
+                    f"{self.device_bytes} bytes"
                 )
+            until = end
 
     def _count(self, starts: list[int], ends: list[int]) -> None:
         """Count extents whose two ends are known; none may be the first, of no length."""
@@ -146,15 +151,18 @@ class FreeSpace:
             starts, ends = starts[1:], ends[1:]
         if not starts:
             return
-        if self._keep:
-            for start, end in zip(starts, ends):  # noqa: B905 (hosts: Python 3.9)
-                self._keep(start, end)
+        unit, power = self.unit_bytes, self._unit_power
+        if self._keep and power:
+            self._keep([start * unit for start in starts], [end * unit for end in ends])
+        elif self._keep:
+            self._keep(starts, ends)
         lengths = list(map(operator.sub, ends, starts))
         self._of_length.update(lengths)
         # Whole chunks, by the numbers of the first and of the one after the last.
+        power = MIB_POWER - power
         pairs = zip(starts, ends)  # noqa: B905 (hosts: Python 3.9)
-        large = itertools.compress(pairs, map(MIB.__le__, lengths))
-        chunks = [(-(-start >> MIB_POWER), end >> MIB_POWER) for start, end in large]
+        large = itertools.compress(pairs, map((1 << power).__le__, lengths))
+        chunks = [(-(-start >> power), end >> power) for start, end in large]
         for number in range(len(ALIGNED_POWERS)):
             chunks = [
                 (first, last) for first, last in chunks if first < last
@@ -162,13 +170,48 @@ class FreeSpace:
             self._aligned[number] += sum(last - first for first, last in chunks)
             chunks = [((first + 1) >> 1, last >> 1) for first, last in chunks]
         if len(self._bins) == 1:
-            self._bins[0] += sum(lengths)
+            self._bins[0] += sum(lengths) * unit
             return
-        upto, power = [0, *itertools.accumulate(lengths)], self._bin_power
+        upto, power = [0, *itertools.accumulate(lengths)], self._bin_power - self._unit_power
         below = 0
         for number in range(starts[0] >> power, ((ends[-1] - 1) >> power) + 1):
             edge = (number + 1) << power
             whole = bisect_right(ends, edge)
             part = max(0, edge - starts[whole]) if whole < len(starts) else 0
-            self._bins[number] += upto[whole] + part - below
+            self._bins[number] += (upto[whole] + part - below) * unit
             below = upto[whole] + part
+
+    def _by_power(self) -> tuple[list[int], list[int], int]:
+        """Extents counted, their number and bytes by the power of two of their bytes, and the largest."""
+        extents, sizes = [0] * 64, [0] * 64
+        for length, number in self._of_length.items():
+            power = length.bit_length() - 1 + self._unit_power
+            extents[power] += number
+            sizes[power] += length * number * self.unit_bytes
+        return extents, sizes, max(self._of_length, default=0) * self.unit_bytes
+
+
+def runs(text: bytes, more: int) -> tuple[list[int], list[int]]:
+    """Where the runs of `9305-32767, 33000` begin, and end: `more` after their last numbers. Raises ValueError."""
+    between = text.translate(None, DIGITS)
+    if between.translate(None, b"-, "):
+        raise ValueError(f"{text[:20]!r} is no run of blocks")
+    words, count = text.decode(), between.count(b",") + 1
+    if between == b"-, " * (count - 1) + b"-":
+        words = words.replace(", ", "-")
+    else:
+        words = "-".join([run if "-" in run else f"{run}-{run}" for run in words.split(", ")])
+    numbers = list(map(int, words.split("-")))
+    if len(numbers) != 2 * count:
+        raise ValueError(f"{text[:40]!r} ... has a run of more than two blocks")
+    return numbers[::2], [last + more for last in numbers[1::2]]
+
+
+def _parts(text: bytes) -> Iterator[bytes]:
+    """A list in pieces: one of 7 MB has a million runs."""
+    at, end = 0, len(text)
+    while at < end:
+        stop = text.find(b", ", at + PART_BYTES)
+        stop = end if stop < 0 else stop
+        yield text[at:stop]
+        at = stop + len(", ")

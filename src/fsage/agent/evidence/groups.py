@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 # The buckets of the PaF study, which counts the block groups of a production target so: there 93 of 925 183 groups are
@@ -19,7 +20,7 @@ STARTS = tuple(start for _, start in BUCKETS[2:])
 
 
 class Groups:
-    """Groups given to `add`, each counted in exactly one bucket."""
+    """Groups given to `add_all`, each counted in exactly one bucket."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -27,13 +28,19 @@ class Groups:
         self._of_bytes = [0] * len(BUCKETS)
         self._of_inodes = [0] * len(BUCKETS)
 
-    def add(self, size_bytes: int, free_bytes: int, inodes: int = 0, free_inodes: int = 0) -> None:
-        """Count a group; `inodes` 0 where it has no fixed number of them."""
-        self.count += 1
-        self.group_bytes = max(self.group_bytes, size_bytes)
-        self._of_bytes[bucket(size_bytes, free_bytes)] += 1
-        if inodes:
-            self._of_inodes[bucket(inodes, free_inodes)] += 1
+    def add_all(self, size_bytes: Sequence[int], free_bytes: Sequence[int]) -> None:
+        """Count groups: how large each is, and how much of it is free."""
+        self.count += len(size_bytes)
+        self.group_bytes = max(self.group_bytes, max(size_bytes, default=0))
+        self._count(self._of_bytes, size_bytes, free_bytes)
+
+    def add_inodes(self, inodes: int, free_inodes: Sequence[int]) -> None:
+        """Of groups that have so many inodes each, how many are free."""
+        self._count(self._of_inodes, [inodes] * len(free_inodes), free_inodes)
+
+    def _count(self, buckets: list[int], whole: Sequence[int], free: Sequence[int]) -> None:
+        for one in map(bucket, whole, free):
+            buckets[one] += 1
 
     def summary(self) -> dict[str, Any]:
         """The key `groups` of a store's summary.

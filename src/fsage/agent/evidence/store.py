@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsage.agent.evidence.freespace import ONCE, Counting, FreeSpace
-from fsage.agent.evidence.groups import Groups
+from fsage.agent.evidence.counting import ONCE, Counting
 
 SCHEMA = 1
 
@@ -83,10 +82,10 @@ class Geometry:
     group_bytes: int
     first_bytes: int = 0
 
-    def groups(self) -> Iterator[tuple[int, int]]:
-        """Start and length of each group."""
-        for start in range(self.first_bytes, self.device_bytes, self.group_bytes):
-            yield start, min(self.group_bytes, self.device_bytes - start)
+    def groups_bytes(self) -> list[int]:
+        """The length of each group."""
+        starts = range(self.first_bytes, self.device_bytes, self.group_bytes)
+        return [min(self.group_bytes, self.device_bytes - start) for start in starts]
 
 
 def of_extents(
@@ -101,8 +100,9 @@ def of_extents(
 
     Raises ValueError (extents that cannot be).
     """
-    free, groups = FreeSpace(geometry.device_bytes, geometry.block_bytes, counting), Groups(kind)
-    free_bytes = [0] * len(list(geometry.groups()))
+    free, groups = counting.free_space(geometry.device_bytes, geometry.block_bytes), counting.groups(kind)
+    sizes_bytes = geometry.groups_bytes()
+    free_bytes = [0] * len(sizes_bytes)
 
     def by_group() -> Iterator[tuple[int, int]]:
         """The extents, counted in passing; one may reach over several groups."""
@@ -116,8 +116,7 @@ def of_extents(
             yield start, length
 
     free.add(by_group())
-    for (_, size_bytes), of_group in zip(geometry.groups(), free_bytes):  # noqa: B905 (hosts: Python 3.9)
-        groups.add(size_bytes, of_group)
+    groups.add_all(sizes_bytes, free_bytes)
     space = {"device_bytes": geometry.device_bytes, "block_bytes": geometry.block_bytes, **free.summary()}
     return Store(filesystem, {"free": source}, {**space, "groups": groups.summary()})
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.fsmap import free_extents
 from fsage.agent.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 from fsage.agent.system.shell import run

@@ -12,7 +12,7 @@ from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Range
 from fsage.agent.system.mounting import Mount
 
 if TYPE_CHECKING:
-    from fsage.agent.evidence.freespace import Counting
+    from fsage.agent.evidence.counting import Counting
     from fsage.agent.evidence.store import Store
 
 BTRFS_IOC_DEFRAG_RANGE, DEFRAG, START_IO = 0x40309410, struct.Struct("=QQQII4I"), 2

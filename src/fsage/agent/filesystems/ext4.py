@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Range
 
 if TYPE_CHECKING:
-    from fsage.agent.evidence.freespace import Counting
+    from fsage.agent.evidence.counting import Counting
     from fsage.agent.evidence.store import Store
 
 BLOCK_BYTES = 4096

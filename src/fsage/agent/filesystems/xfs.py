@@ -24,7 +24,7 @@ from fsage.agent.stores.filesystem import Defragmenter, FileSystem, Mover, Preal
 from fsage.agent.system import mounting
 
 if TYPE_CHECKING:
-    from fsage.agent.evidence.freespace import Counting
+    from fsage.agent.evidence.counting import Counting
     from fsage.agent.evidence.store import Store
 
 FREES_PATIENCE_S = 60.0

@@ -12,7 +12,7 @@ from fsage.agent.declared.hosts import Asker
 from fsage.agent.declared.spec import Spec
 from fsage.agent.device import models
 from fsage.agent.errors import Refusal
-from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.system import files, privilege, space
 from fsage.agent.targets import declaration, directories, frozen

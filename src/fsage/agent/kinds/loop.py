@@ -17,7 +17,7 @@ from fsage.agent.declared.spec import Spec
 from fsage.agent.device import loops, models, seek
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.outside.undo import left_over, undo
 from fsage.agent.stores import filesystems, free_space, metadata_image

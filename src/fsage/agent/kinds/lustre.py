@@ -11,7 +11,7 @@ from typing import Any
 from fsage.agent.declared.claim import Claim
 from fsage.agent.declared.spec import LustreSpec, Spec
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.kinds.directory import Directory, Offer
 from fsage.agent.lustre import limits, osts, placement, servers, space, stripes, tunables

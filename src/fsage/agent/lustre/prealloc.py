@@ -177,7 +177,7 @@ def _ost(name: str, device: str, proc: Path) -> Ost:
         )
     text = run(["dumpe2fs", "-h", device]).stdout
     try:
-        header, _ = dumpe2fs.read_header(iter(text.encode().splitlines(keepends=True)))
+        header, _ = dumpe2fs.read_header(text.encode().splitlines(keepends=True))
     except NotThisText as error:
         raise Refusal(f"{device} ({name}): {error}; nothing was written") from error
     inode_blocks = INODE_TABLE.search(text)

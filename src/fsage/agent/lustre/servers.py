@@ -14,7 +14,7 @@ from typing import Any
 from fsage.agent.declared.spec import LustreSpec
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence import ext4
-from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.lustre import brw, params, space
 from fsage.agent.message import shown

@@ -16,7 +16,7 @@ from fsage.agent.errors import Failure
 from fsage.agent.system.mounting import Mount
 
 if TYPE_CHECKING:
-    from fsage.agent.evidence.freespace import Counting
+    from fsage.agent.evidence.counting import Counting
     from fsage.agent.evidence.store import Store
 
 Range = tuple[int, int]

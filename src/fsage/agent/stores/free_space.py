@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fsage.agent.errors import Failure
-from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import OF_DEVICE, Store, without
 from fsage.agent.stores import filesystems
 

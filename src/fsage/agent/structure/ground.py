@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsage.agent.errors import Failure
+from fsage.agent.evidence.counting import Counting
 from fsage.agent.evidence.extents import Extents, Head
-from fsage.agent.evidence.freespace import Counting
 from fsage.agent.system import caches
 from fsage.agent.targets.target import Target
 
@@ -20,7 +20,7 @@ def read(target: Target) -> tuple[Head, Extents]:
     check(target)
     flush(target)
     found: Extents = []
-    store = target.laid_space(Counting(keep=lambda start, end: found.append((start, end))))
+    store = target.laid_space(Counting(keep=lambda *ends: found.extend(zip(*ends))))  # noqa: B905 (hosts: Python 3.9)
     if why := store.absent.get("free_extents"):
         raise Failure(f"target {target.name}: where it is free is not known: {why}")
     sizes = store.found["device_bytes"], store.found["block_bytes"]

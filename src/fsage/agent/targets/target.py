@@ -16,7 +16,7 @@ from fsage.agent.declared.spec import Spec
 from fsage.agent.device import models, queue
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.evidence.freespace import ONCE, Counting
+from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import Store
 from fsage.agent.system import files
 from fsage.agent.system.fanotify import FileWatch
