@@ -111,7 +111,8 @@ def because(rows: pd.DataFrame, state: str, against: str, found: Sequence[Findin
     slower, faster = (any(one.sure and one.direction == way for one in found) for way in (-1, 1))
     both = f"the measured file lies in {pieces(now)} instead of {then:,.4g}"
     if (slower and not faster and now > then) or (faster and not slower and now < then):
-        return f", because {both}"
+        # What is not known, or alike, needs no reason: then it is no `because` of the whole sentence.
+        return f", because {both}" if all(one.sure for one in found) else f"; {both}"
     if (slower and not faster and now < then) or (faster and not slower and now > then):
         return f", against what its layout lets expect: {both}"
     if slower or faster:
