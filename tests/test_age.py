@@ -80,6 +80,12 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
     full = [free.read(str(folder / study / "layouts" / f"{name}.gz")).store["fullness_percent"] for name in names]
     assert full[1:3] == pytest.approx([80, 90], abs=0.01) and full[3] == pytest.approx(0.9 * full[0], abs=0.01)
     assert study != age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim")[0]
+    best, _ = age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", age.WhatIf(defragmented=True))
+    lines = load_study(folder / best / f"{best}.yaml").headline
+    assert [(one.state, one.against) for one in lines] == [
+        ("ost1.copied", "ost1.joined"),
+        ("ost1.joined", "ost1.copied"),
+    ]
     with pytest.raises(ValueError, match=r"ost1: --at 60: it is 70\.4% full: it can be filled further"):
         age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", age.WhatIf(at=(60,)))
     for text in ("10%,10%", "x", "100", "-5", "80,"):

@@ -261,6 +261,7 @@ def test_texts_of_xfs_tools_tell_where_it_is_free():
         XFS_DB[:-40]: "counts 2 in the end: it was cut short",
         XFS_DB[XFS_DB.index(b"    agno") :]: "xfs_db does not say blocksize, dblocks, agblocks",
         XFS_DB.replace(b"      512\n       3", b"    90512\n       3"): "where none can be",
+        XFS_DB[XFS_DB.index(b"    agno") :].replace(b"3 ", b"9 ") + XFS_DB[:50]: "at 10 of group 9, where none",
         FSMAP.replace(b"128..2239", b"120..2239"): "it is not whole",
         FSMAP.replace(b"\t2: 7:2 [128..2239]: unknown 2112\n", b""): "it is not whole",
         FSMAP[:-1]: "it was cut short",

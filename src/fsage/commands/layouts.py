@@ -58,6 +58,7 @@ def age(
     samples: Annotated[int, typer.Option(min=1, max=99, help="of a layout larger than the target, so many")] = 1,
     at: Annotated[str, typer.Option(help="also filled further by the same pattern: percent full, e.g. 80,90")] = "",
     delete: Annotated[str, typer.Option(help="also after so much of it was deleted, e.g. 10% or 10%,20%")] = "",
+    after: Annotated[str, typer.Option(help="defragment: also say what that would bring at best")] = "",
     only_prepare: Annotated[bool, typer.Option("--prepare", help="write the study, and do not measure")] = False,
 ) -> None:
     """Say what the age of a file system costs here: its free space, block by block, on this machine's target.
@@ -69,7 +70,9 @@ def age(
     where = context.obj.of(None)
     folder = where.results / "age"
     target = where.target().name
-    what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"))
+    if after not in ("", "defragment"):
+        raise ValueError(f"--after {after!r}: allowed is defragment")
+    what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
     copy = Results(where.results, target, "").claim
     study, said = ages.prepare(sources, where.studies, folder, samples, copy, what_if)
     for line in said:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fsage.agent.evidence import freespace
 from fsage.agent.evidence.counting import Counting
 from fsage.agent.evidence.freespace import ALIGNED_POWERS, DIGITS, MIB_POWER, FreeSpace
 from fsage.agent.evidence.groups import STARTS, Groups
@@ -45,14 +46,18 @@ class _FreeSpace(FreeSpace):
         lists = list(lists)
         lengths = np.zeros(len(lists), dtype=np.int64)
         if some := list(filter(None, lists)):
-            starts, ends, first = runs(b"; ".join(some), more)
+            starts, ends, first = _runs_of(some, more)
             self._take(starts, ends)
+            self._look()  # before anything is made of numbers that cannot be
             lengths[list(map(bool, lists))] = np.add.reduceat(ends - starts, first)
         found: list[int] = lengths.tolist()
         return found
 
     def _take(self, starts: Iterable[int] | Counts, ends: Sequence[int] | Counts) -> int:
-        some = np.asarray(starts, dtype=np.int64), np.asarray(ends, dtype=np.int64)
+        try:
+            some = np.asarray(starts, dtype=np.int64), np.asarray(ends, dtype=np.int64)
+        except OverflowError:
+            raise ValueError("a free extent lies where no device can have one") from None
         self._pending.append(some)
         if sum(len(starts) for starts, _ in self._pending) >= BATCH:
             self._look()
@@ -118,6 +123,15 @@ class _Groups(Groups):
         of = np.where(parts > 0, 1 + np.searchsorted(STARTS, parts / np.asarray(whole), side="right"), 0)
         for number, groups in enumerate(np.bincount(of, minlength=len(buckets)).tolist()):
             buckets[number] += groups
+
+
+def _runs_of(lists: Sequence[bytes], more: int) -> tuple[Counts, Counts, Counts]:
+    try:
+        return runs(b"; ".join(lists), more)
+    except ValueError:
+        for one in lists:
+            freespace.runs(one, more)  # says which
+        raise
 
 
 def runs(lists: bytes, more: int) -> tuple[Counts, Counts, Counts]:

@@ -29,10 +29,14 @@ SEED = 67005
 
 
 class WhatIf(NamedTuple):
-    """What else is asked of each layout: `at` so many percent full; so many percent of what is in use `deleted`."""
+    """What else is asked of each layout: `at` so many percent full; so many percent of what is in use `deleted`.
+
+    `defragmented`: what that would bring at best, all that is free in one run; measured anyway, so it is only said.
+    """
 
     at: tuple[float, ...] = ()
     deleted: tuple[float, ...] = ()
+    defragmented: bool = False
 
 
 NOTHING_ELSE = WhatIf()
@@ -77,8 +81,10 @@ def prepare(
                 free.write(changed, layout)
                 digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
                 names.append(more)
+        if what_if.defragmented:
+            digest.update(b"defragmented")
         study = f"age_{digest.hexdigest()[:12]}"
-        block = _study_of(block, study, names, samples)
+        block = _study_of(block, study, names, samples, what_if.defragmented)
         (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
@@ -161,11 +167,16 @@ def _free_blocks(source: str) -> int | None:
     return os.statvfs(source).f_bfree if os.path.isdir(source) else None
 
 
-def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int) -> dict[str, Any]:
+def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int, defragmented: bool) -> dict[str, Any]:
     """The shipped study with these layouts instead of its own."""
     if not isinstance(shipped, dict) or not isinstance(shipped.get("states"), dict):
         raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
-    lines = [{"label": f"age of {name}", "state": f"{name}.{COPIED}", "against": f"{name}.{JOINED}"} for name in names]
+    lines = []
+    for name in names:
+        copied, joined = f"{name}.{COPIED}", f"{name}.{JOINED}"
+        lines.append({"label": f"age of {name}", "state": copied, "against": joined})
+        if defragmented:
+            lines.append({"label": f"{name} defragmented, at best", "state": joined, "against": copied})
     return {
         **shipped,
         "name": study,

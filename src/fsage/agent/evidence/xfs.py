@@ -56,15 +56,11 @@ def of_device(device: str, counting: Counting = ONCE) -> Store:
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     """The store that xfs_db tells of, asked as in `of_device`. Raises NotThisText."""
     superblock: dict[bytes, int] = {}
-    free: list[tuple[int, int]] = []
+    free: list[tuple[int, int, int]] = []  # group, start in it, blocks
     listed = 0
     for line in lines:
         if row := FREE.match(line):
-            group, start, count = map(number_of, row.groups())
-            blocks, group_blocks = superblock.get(b"dblocks", 0), superblock.get(b"agblocks", 0)
-            if blocks and not (start + count <= group_blocks and count and group * group_blocks < blocks):
-                raise NotThisText(f"xfs_db lists {count} free blocks at {start} of group {group}, where none can be")
-            free.append((group * group_blocks + start, count))
+            free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
         elif field := FIELD.match(line):
             superblock[field[1]] = number_of(field[2])
         elif total := TOTAL.match(line):
@@ -80,8 +76,13 @@ def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
     check_device(blocks, block_bytes)
     if not group_blocks:
         raise NotThisText("xfs_db tells of allocation groups of 0 blocks, which cannot be")
+    for group, start, count in free:
+        if not (count and start + count <= group_blocks and group * group_blocks + start + count <= blocks):
+            raise NotThisText(f"xfs_db lists {count} free blocks at {start} of group {group}, where none can be")
     # The list has each group's own small reserve, the AGFL, before its tree.
-    extents = ((start * block_bytes, count * block_bytes) for start, count in sorted(free))
+    extents = (
+        ((group * group_blocks + start) * block_bytes, count * block_bytes) for group, start, count in sorted(free)
+    )
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
     try:
         store = of_extents("xfs", "xfs_db freesp (the log not replayed)", KIND, geometry, extents, counting)
