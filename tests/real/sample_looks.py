@@ -76,6 +76,7 @@ def main(source: str, home: str, second: str) -> dict[str, Any]:
 def look(folder: Path, there: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for act in ACTS:
+        os.sync()  # what the last one wrote: a file's blocks are counted when they reach the OST
         time.sleep(WHOLE_S)
         sample, began = Sample(67005), time.monotonic()
         files = sorted(folder.iterdir())
