@@ -5,24 +5,22 @@ Of dumpe2fs, e2freefrag, filefrag, xfs_bmap, xfs_db and xfs_io, and fsage's own 
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
-import zlib
-from collections.abc import Callable, Iterable
-from typing import IO, TYPE_CHECKING, cast
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import IO, cast
 
 from fsage.agent.evidence import dumpe2fs, extents, xfs
 from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import NotThisText, Store
-from fsage.agent.evidence.text import Text
+from fsage.agent.evidence.text import BLOCK_BYTES, Text, blocks_of
 from fsage.evidence import e2freefrag, filefrag, xfs_bmap, xfs_fsmap
 
 FIRST_LINES = 40
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
+"""How what is packed so begins."""
 Reader = Callable[[Text, Counting], Store]
-if TYPE_CHECKING:  # the exporter runs on servers, with Python 3.9
-    Stream = io.BufferedReader | gzip.GzipFile
 
 
 def _placeless(reader: Callable[[Iterable[bytes]], Store]) -> Reader:
@@ -47,9 +45,7 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
 def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
     """The store that a text tells of. Raises NotThisText, with what is wrong in one sentence."""
     try:
-        return _read(Text(_unpacked(stream)), counting)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise NotThisText(f"it cannot be unpacked: {error or 'it was cut short'}") from error
+        return _read(Text(_blocks(stream)), counting)
     except OSError as error:
         if error.errno:
             raise
@@ -58,19 +54,29 @@ def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
 
 def is_packed(start: bytes) -> bool:
     """Whether a file that begins so is packed."""
-    return start.startswith((GZIP, ZSTD))
+    return start.startswith(tuple(PACKED.values()))
 
 
-def _unpacked(stream: IO[bytes]) -> Stream:
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
     buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
-    start = buffered.peek(4)
-    if start.startswith(GZIP):
-        return gzip.GzipFile(fileobj=buffered)
-    if start.startswith(ZSTD):
-        import pyarrow  # takes a moment to load
+    packed = next((codec for codec, mark in PACKED.items() if buffered.peek(4).startswith(mark)), None)
+    return _unpacked(buffered, packed) if packed else blocks_of(buffered)
 
-        return io.BufferedReader(pyarrow.CompressedInputStream(buffered, "zstd"))
-    return buffered
+
+def _unpacked(stream: IO[bytes], codec: str) -> Iterator[bytes]:
+    """The next block is unpacked while this one is looked at."""
+    from concurrent.futures import ThreadPoolExecutor  # servers read nothing that is packed
+
+    try:
+        import pyarrow
+    except ImportError:
+        raise NotThisText("it is packed, and this Python has no pyarrow to unpack it") from None
+    read = partial(pyarrow.CompressedInputStream(stream, codec).read, BLOCK_BYTES)
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(read)
+        while block := following.result():
+            following = reader.submit(read)
+            yield block
 
 
 def _read(text: Text, counting: Counting) -> Store:

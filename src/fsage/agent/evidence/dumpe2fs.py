@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fsage.agent.evidence.counting import ONCE, Counting
@@ -127,7 +128,7 @@ class _Groups:
         wrong = next(((place, part) for place, part in enumerate(parts[::PARTS]) if part), None)
         if wrong:
             self._refuse(first + wrong[0], wrong[1])
-        numbers, starts, ends, counted, inodes = (list(map(int, parts[place::PARTS])) for place in range(1, PARTS - 1))
+        numbers, starts, ends, counted, inodes = (_numbers(parts[place::PARTS]) for place in range(1, PARTS - 1))
         if numbers != list(range(first, first + len(numbers))):
             number = next(number for number, found in enumerate(numbers, first) if number != found)
             raise NotThisText(
@@ -155,3 +156,13 @@ class _Groups:
         if begins and number_of(begins[1]) == number:
             raise NotThisText(f"dumpe2fs lists no free blocks for group {number}: the text was cut short")
         raise NotThisText(f"dumpe2fs' text goes on with {text[:60]!r} where group {number} should begin")
+
+
+def _numbers(texts: Sequence[bytes]) -> list[int]:
+    """Of digits, in the quickest way that Python itself has. Raises NotThisText."""
+    try:
+        found: list[int] = json.loads(b"[%b]" % b",".join(texts))
+    except ValueError:
+        wrong = next(one for one in texts if one.startswith(b"0") and one != b"0")
+        raise NotThisText(f"dumpe2fs' text has a number {wrong.decode()}, which dumpe2fs does not write") from None
+    return found

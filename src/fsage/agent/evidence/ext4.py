@@ -20,7 +20,7 @@ from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.dumpe2fs import of_text, read_header
 from fsage.agent.evidence.fsmap import free_extents
 from fsage.agent.evidence.store import Geometry, NotThisText, Store, of_extents
-from fsage.agent.evidence.text import Text
+from fsage.agent.evidence.text import Text, blocks_of
 from fsage.agent.system.shell import run
 
 SOURCE = "FS_IOC_GETFSMAP, what the allocator can give at once (it is in use, and dumpe2fs cannot read it)"
@@ -69,7 +69,7 @@ def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Stor
         with process:
             assert process.stdout is not None
             try:
-                store = of_text(Text(process.stdout), counting)
+                store = of_text(Text(blocks_of(process.stdout)), counting)
             except NotThisText as error:
                 process.stdout.close()
                 if process.wait() <= 0:
