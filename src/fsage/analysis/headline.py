@@ -100,7 +100,9 @@ def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
     for pair, params, measure in asked:
         rows = mine[mine["params"] == params]
         groups.append((values(of_state(rows, pair.state), measure), values(of_state(rows, pair.against), measure)))
-    ps = adjust_primary([compare(*both).p for both in groups])
+    tests = [(pair.pair, params, measure) for pair, params, measure in asked]
+    family = dict(zip(tests, groups, strict=True))
+    adjusted = dict(zip(family, adjust_primary([compare(*both).p for both in family.values()]), strict=True))
     return [
         Comparison(
             pair.label,
@@ -109,11 +111,11 @@ def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
             measure,
             labels[params],
             ratio(*both),
-            p,
-            len(asked),
+            adjusted[test],
+            len(family),
             several=len(labels) > 1,
         )
-        for (pair, params, measure), both, p in zip(asked, groups, ps, strict=True)
+        for (pair, params, measure), both, test in zip(asked, groups, tests, strict=True)
     ]
 
 

@@ -34,7 +34,7 @@ def draw_strips(of: Strips, stamp: str, size: Size) -> Panel:
                 interpolation="none",
             )
             axes.plot([0, box[1], box[1], 0, 0], [box[2], box[2], box[3], box[3], box[2]], color="0.5", linewidth=0.6)
-        axes.set(xlabel="place on the device, GiB (dark: in use, white: free)", ylim=(len(strips) - 0.5, -0.5))
+        axes.set(xlabel="place, GiB (dark: in use)", ylim=(len(strips) - 0.5, -0.5))
         axes.set_yticks(range(len(strips)), list(strips), fontsize=size.points(9))
         axes.tick_params(axis="y", length=0)
         return finish(figure, axes, of)

@@ -195,11 +195,12 @@ class Plan:
 
         `samples`: how many each side has, where that does not follow from the study; each target is one, perhaps.
         """
-        family, short = 0, []
+        rates, short = dict[tuple[Any, ...], int](), []
         for pair in self.study.headline:
             here, there = (self._samples(pair, text) for text in (pair.state, pair.against))
-            family += here.rates
+            rates[pair.pair, str(pair.at), str(pair.measures)] = here.rates
             short.append((pair, samples or here.each, samples or there.each))
+        family = sum(rates.values())
         return [
             f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
             f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "

@@ -19,6 +19,7 @@ from fsage.statistics import summarise
 
 MOST_CARDS = 4
 SENTENCES = 2
+PAIRS = 3  # whose states stand side by side in a figure
 NOTHING = "No valid sample yet: nothing to compare."
 NO_ANSWER = "What was measured so far does not answer the question yet: see what is missing, below."
 
@@ -55,15 +56,22 @@ def plain(state: str) -> Named:
     return Named(f"at {state}", state)
 
 
-def by_comparisons(data: Data, study: Any, named: Callable[[str], Named] = plain, codes: str = "") -> Answer:
-    """The answer of a study whose `headline` names pairs of states."""
-    compared = comparisons(data.frame, study)
+def by_comparisons(
+    data: Data,
+    study: Any,
+    named: Callable[[str], Named] = plain,
+    codes: str = "",
+    order: Callable[[list[Comparison]], list[Comparison]] = list,
+) -> Answer:
+    """The answer of a study whose `headline` names pairs of states; `order`: which are said first."""
+    compared = order(comparisons(data.frame, study))
     rows = at_largest_transfer(data.frame)
-    said = []
-    for pair in dict.fromkeys((one.label, one.state, one.against) for one in compared):
-        mine = [one for one in compared if (one.label, one.state, one.against) == pair]
-        said.append(_sentence(mine, named, rows))
-    return Answer(said[:SENTENCES], states_figure(compared, rows, named), cards_of(compared), codes)
+    pairs: dict[tuple[str, ...], list[Comparison]] = {}
+    for one in compared:
+        pairs.setdefault((one.label, one.state, one.against), []).append(one)
+    said = [_sentence(mine, named, rows) for mine in list(pairs.values())[:SENTENCES]]
+    shown = [one for mine in list(pairs.values())[:PAIRS] for one in mine]
+    return Answer(said, states_figure(shown, rows, named), cards_of(compared), codes)
 
 
 def finding_of(one: Comparison) -> Finding:

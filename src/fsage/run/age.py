@@ -20,11 +20,13 @@ from fsage.plan.target import load_claim
 from fsage.recipes.replica import COPIED, EMPTY, JOINED
 from fsage.records.messages import check_claim
 from fsage.run.inputs import PLACE
+from fsage.statistics import reachable
 from fsage.study.study import read_yaml
 from fsage.text.strict import show
 
 SHIPPED = "replica"
 MOST_LAYOUTS = 100
+MOST_ITERATIONS = 20
 SEED = 67005
 
 
@@ -169,7 +171,7 @@ def _free_blocks(source: str) -> int | None:
 
 def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int, defragmented: bool) -> dict[str, Any]:
     """The shipped study with these layouts instead of its own."""
-    if not isinstance(shipped, dict) or not isinstance(shipped.get("states"), dict):
+    if not isinstance(shipped, dict) or not all(isinstance(shipped.get(key), dict) for key in ("states", "cells")):
         raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
     lines = []
     for name in names:
@@ -182,5 +184,13 @@ def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int, defr
         "name": study,
         "title": f"The age of {', '.join(names[:5])}{' and others' * (len(names) > 5)}",
         "states": {**shipped["states"], "layouts": [f"{name}.gz" for name in names], "structures": samples},
+        "cells": _enough(shipped["cells"], len(names)),
         "headline": lines,
     }
+
+
+def _enough(cells: dict[str, Any], layouts: int) -> dict[str, Any]:
+    """Cells with so many iterations that no number of layouts keeps a difference from being told from chance."""
+    tests = layouts * len(cells["phases"])
+    enough = (number for number in range(cells["iterations"], MOST_ITERATIONS) if reachable(number, number, tests))
+    return {**cells, "iterations": next(enough, MOST_ITERATIONS)}

@@ -25,6 +25,11 @@ class Headline(Strict):
     measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all there are")
     at: dict[str, Any] = Field({}, description="levels of the cells' parameters; none: all there are")
 
+    @property
+    def pair(self) -> frozenset[str]:
+        """Both states: asked the other way round, it is the same test."""
+        return frozenset((self.state, self.against))
+
     def takes(self, params: Mapping[str, Any], measure: str) -> bool:
         """Whether a cell of these parameters is compared in this rate."""
         meant = all(params.get(key) == level for key, level in self.at.items())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from fsage.analysis.headline import Comparison
 from fsage.report.answer import Answer, Named, by_comparisons
-from fsage.report.replica.maps import copied
+from fsage.report.replica.maps import copied, is_copied
 from fsage.report.section import Data
 
 CODES = (
@@ -19,7 +20,17 @@ def answer(data: Data, study: Any) -> Answer | None:
     """A sentence for each comparison of the headline."""
     full = {state: 100 * (1 - one["found"]["free_bytes"] / one["found"]["device_bytes"])
             for state, one in copied(data).items()}  # fmt: skip
-    return by_comparisons(data, study, partial(_named, full), CODES)
+    return by_comparisons(data, study, partial(_named, full), CODES, _worst_first)
+
+
+def _worst_first(compared: list[Comparison]) -> list[Comparison]:
+    """Of several layouts that which costs most; what is said of one stays together."""
+    costs: dict[str, float] = {}
+    for one in compared:
+        if is_copied(one.state) and one.ratio.value is not None:
+            layout = one.state.partition(".")[0]
+            costs[layout] = min(one.ratio.value, costs.get(layout, one.ratio.value))
+    return sorted(compared, key=lambda one: costs.get(one.state.partition(".")[0], float("inf")))
 
 
 def _named(full: dict[str, float], state: str) -> Named:

@@ -8,6 +8,7 @@ from typing import Any
 from fsage.agent.steps.keep_free_space import KeepFreeSpace
 from fsage.agent.steps.replica import Replica
 from fsage.figures import Figure, Strips
+from fsage.recipes.replica import COPIED
 from fsage.report.section import Data, Section
 from fsage.text.sizes import round_size
 
@@ -28,6 +29,16 @@ def copied(data: Data) -> dict[str, dict[str, Any]]:
         if kind in notes
     }
     return {state: found[state] for state in data.planned if state in found}
+
+
+def bare(state: str) -> str:
+    """The name of a state without its sample."""
+    return state.partition("@")[0].partition("+")[0]
+
+
+def is_copied(state: str) -> bool:
+    """Whether it has the free space of a layout as that lies."""
+    return bare(state).endswith(f".{COPIED}")
 
 
 def maps(data: Data) -> Section | None:

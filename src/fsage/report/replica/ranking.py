@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fsage.analysis.groups import compared, measure_label
-from fsage.recipes.replica import COPIED
-from fsage.report.replica.maps import copied
+from fsage.report.replica.maps import bare, copied, is_copied
 from fsage.report.section import Data, Section
 from fsage.report.words import span
 
@@ -12,7 +11,7 @@ from fsage.report.words import span
 def ranking(data: Data) -> Section | None:
     """A row for each layout, the slowest writes first: its rates over those of as much free space in one run."""
     rows = compared(data.table, "value")
-    rows = rows[rows["main"] & rows["state"].map(lambda state: _is_copied(str(state)))]
+    rows = rows[rows["main"] & rows["state"].map(lambda state: is_copied(str(state)))]
     measures = list(dict.fromkeys(rows["measure"]))
     if rows.empty:
         return None
@@ -20,7 +19,7 @@ def ranking(data: Data) -> Section | None:
     found: list[tuple[float, list[str]]] = []
     for state, part in rows.groupby("state", sort=False):
         by_measure = {str(row["measure"]): row["to_clean"] for _, row in part.iterrows()}
-        of = next((one for name, one in noted.items() if _bare(name) == _bare(str(state))), None)
+        of = next((one for name, one in noted.items() if bare(name) == bare(str(state))), None)
         lies = ["", ""]
         if of:
             free = of["found"]
@@ -36,11 +35,3 @@ def ranking(data: Data) -> Section | None:
         "no cost."
     )
     return Section("What the age of each costs", text, [], table=table)
-
-
-def _bare(state: str) -> str:
-    return state.partition("@")[0].partition("+")[0]
-
-
-def _is_copied(state: str) -> bool:
-    return _bare(state).endswith(f".{COPIED}")
