@@ -56,13 +56,22 @@ def test_the_line_counts_and_estimates(plan):
             ["'fullness' compares 3 samples with 3: its p is never below 0.1, 0.2 among the 2"],
         ),
         ({"cells": {"iterations": 3}, "states": {"structures": 5, "seed": 1}}, []),  # five layouts are five samples
-        ({"cells": {"iterations": 5}, "headline": 4}, ["0.063 among the 8 primary comparisons"] * 4),
+        (
+            {"cells": {"iterations": 5}, "states": {"capacity": [30, 50, 60, 70, 80]}, "fuller": [50, 60, 70, 80]},
+            ["0.063 among the 8 primary comparisons"] * 4,
+        ),
+        # Asked both ways, it is one test.
+        ({"cells": {"iterations": 5}, "fuller": [60] * 4}, []),
     ],
 )
 def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes, said):
     study = copy.deepcopy(STUDY)
-    study["headline"] = [{"label": "fullness", "state": "60.00", "against": "30.00"}] * changes.pop("headline", 1)
-    for block, more in changes.items():
+    pairs = [(f"{percent}.00", "30.00") for percent in changes.get("fuller", [60])]
+    study["headline"] = [
+        {"label": "fullness", **dict(zip(("state", "against"), pair[:: (-1) ** number], strict=True))}
+        for number, pair in enumerate(pairs)
+    ]
+    for block, more in ((block, more) for block, more in changes.items() if block != "fuller"):
         study[block] |= more
     (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
     notes = load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results").notes()
