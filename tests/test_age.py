@@ -85,7 +85,13 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
     assert [(one.state, one.against) for one in lines] == [
         ("ost1.copied", "ost1.joined"),
         ("ost1.joined", "ost1.copied"),
+        ("ost1.joined", "empty"),
     ]
+    iterations = {  # of two rates a pair, the least p is 2 / C(2n, n); times as many tests at most 0.05
+        number: load_study(folder / name / f"{name}.yaml").cells.iterations
+        for number, name in ((1, best), (24, age.prepare(24 * [str(given)], CONFIG, folder, 1, tmp_path / "no")[0]))
+    }
+    assert iterations == {1: 5, 24: 7}
     with pytest.raises(ValueError, match=r"ost1: --at 60: it is 70\.4% full: it can be filled further"):
         age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", age.WhatIf(at=(60,)))
     for text in ("10%,10%", "x", "100", "-5", "80,"):

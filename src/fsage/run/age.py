@@ -173,24 +173,27 @@ def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int, defr
     """The shipped study with these layouts instead of its own."""
     if not isinstance(shipped, dict) or not all(isinstance(shipped.get(key), dict) for key in ("states", "cells")):
         raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
-    lines = []
+    lines, tests = [], len(names)
     for name in names:
         copied, joined = f"{name}.{COPIED}", f"{name}.{JOINED}"
         lines.append({"label": f"age of {name}", "state": copied, "against": joined})
         if defragmented:
             lines.append({"label": f"{name} defragmented, at best", "state": joined, "against": copied})
+        if len(names) == 1 and shipped["states"].get("empty", True):
+            lines.append({"label": "fullness", "state": joined, "against": EMPTY})
+            tests += 1
     return {
         **shipped,
         "name": study,
         "title": f"The age of {', '.join(names[:5])}{' and others' * (len(names) > 5)}",
         "states": {**shipped["states"], "layouts": [f"{name}.gz" for name in names], "structures": samples},
-        "cells": _enough(shipped["cells"], len(names)),
+        "cells": _enough(shipped["cells"], tests),
         "headline": lines,
     }
 
 
-def _enough(cells: dict[str, Any], layouts: int) -> dict[str, Any]:
-    """Cells with so many iterations that no number of layouts keeps a difference from being told from chance."""
-    tests = layouts * len(cells["phases"])
-    enough = (number for number in range(cells["iterations"], MOST_ITERATIONS) if reachable(number, number, tests))
+def _enough(cells: dict[str, Any], pairs: int) -> dict[str, Any]:
+    """Cells with so many iterations that a difference can be told from chance among as many pairs of states."""
+    family = pairs * len(cells["phases"])
+    enough = (number for number in range(cells["iterations"], MOST_ITERATIONS) if reachable(number, number, family))
     return {**cells, "iterations": next(enough, MOST_ITERATIONS)}
