@@ -214,13 +214,22 @@ def test_what_could_be_chance_says_so():
         assert re.fullmatch(r"not known: a (loss|gain) of 0% could be chance \(adjusted p=1\)", one.verdict)
 
 
-@pytest.mark.parametrize(("iterations", "pairs", "family"), [(3, 2, 2), (5, 8, 8)])
-def test_what_so_few_samples_cannot_tell_says_so(iterations, pairs, family):
-    study = SimpleNamespace(headline=[PAIRS[0]] * pairs)
-    verdict = comparisons(table_of(taken(iterations)), study)[0].verdict
+@pytest.mark.parametrize(("iterations", "family"), [(3, 2), (5, 8)])
+def test_what_so_few_samples_cannot_tell_says_so(iterations, family):
+    others = [Headline(label="not measured", state=f"{number}.00", against="10.00") for number in range(family - 1)]
+    verdict = comparisons(table_of(taken(iterations)), SimpleNamespace(headline=[PAIRS[0], *others]))[0].verdict
     assert re.fullmatch(
         rf"not known: too few samples to tell a loss of \d+% from chance among {family} comparisons", verdict
     )
+
+
+def test_a_pair_that_is_asked_both_ways_is_one_test():
+    other_way = Headline(label="back", state=PAIRS[0].against, against=PAIRS[0].state)
+    alone, (here, back) = (
+        comparisons(table_of(taken(5)), SimpleNamespace(headline=pairs)) for pairs in (PAIRS[:1], [PAIRS[0], other_way])
+    )
+    assert (here.p, here.family) == (back.p, back.family) == (alone[0].p, 1)
+    assert here.ratio.value * back.ratio.value == pytest.approx(1)
 
 
 # drift

@@ -31,6 +31,7 @@ def extended(folder: Path) -> Path:
 
 
 @pytest.mark.root
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tmp_path: Path) -> None:
     project.env["FSAGE_EXTENSIONS"] = str(extended(tmp_path / "extension"))

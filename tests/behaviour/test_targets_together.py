@@ -47,7 +47,8 @@ def both(project: Project, other_targets: list[dict[str, Any]]) -> Several:
     return Several(project, other_targets[:1])
 
 
-@pytest.mark.parametrize("others", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("others", [1, 3])
 def test_each_measures_its_share_and_never_two_at_once(
     project: Project, other_targets: list[dict[str, Any]], others: int
 ) -> None:

@@ -93,6 +93,7 @@ def users(place: Path) -> Iterator[OfUser]:
         yield OfUser(made.root, made.spec, env, testbed)
 
 
+@pytest.mark.long
 def test_a_user_with_rules_of_sudo_measures_on_two_hosts(users: OfUser, place: Path) -> None:
     assert users.testbed
     users.write_study(states__capacity=[30], states__fragmentation=[50], cells__iterations=1, headline=[])

@@ -71,6 +71,7 @@ def test_what_slurm_does_not_have_is_said_in_a_sentence(cluster: ClusterProject)
     assert not cluster.record_files()
 
 
+@pytest.mark.long
 def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     """One that runs on is stopped by the next run, which measures the rest; one that waited comes too late."""
     assert cluster.testbed

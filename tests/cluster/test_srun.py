@@ -42,6 +42,7 @@ def by_srun(testbed: Testbed, tmp_path: Path) -> Iterator[ClusterProject]:
     shutil.rmtree(place)
 
 
+@pytest.mark.long
 def test_a_job_has_all_clients_and_srun_starts_a_step_on_each(by_srun: ClusterProject) -> None:
     bed = by_srun.testbed
     assert bed
