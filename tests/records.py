@@ -8,10 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from fsage import dataset, report
+from fsage.agent.evidence.counting import ONCE
 from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.freespace import FreeSpace
-from fsage.agent.evidence.groups import Groups
 from fsage.agent.evidence.store import Store
 from fsage.figures.panel import Panel
 from fsage.plan.target import load_target
@@ -195,7 +194,7 @@ def free_extents(capacity, fragmentation, device_bytes=16 << 30, file_bytes=33 *
 def make_store(capacity, fragmentation, number=0, device_bytes=16 << 30):
     """One store of the key `layout` of an evidence file, summed up by the agent's own counters."""
     free = free_extents(capacity, fragmentation, device_bytes)
-    space, groups, files = FreeSpace(device_bytes, 4096), Groups("block group"), FileLayouts(4096)
+    space, groups, files = ONCE.free_space(device_bytes, 4096), ONCE.groups("block group"), FileLayouts(4096)
     space.add(free)
     for start in range(0, device_bytes, 128 * MIB):
         end = start + 128 * MIB

@@ -75,6 +75,7 @@ def test_free_space_is_that_of_the_bitmap(how, unit, bits, bins, data):
         ([(0, 2 * BLOCK), (BLOCK, BLOCK)], "after one up to"),
         ([(BLOCK, 0)], "of 0 bytes"),
         ([(0, 9 * BLOCK)], "on a device of"),
+        ([(BLOCK << 60, BLOCK)], "on a device of"),
     ],
 )
 @pytest.mark.parametrize("how", [Counting, InArrays])

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fsage.agent.evidence import freespace
+from fsage.agent.evidence import runs
 from fsage.agent.evidence.counting import Counting
-from fsage.agent.evidence.freespace import ALIGNED_POWERS, DIGITS, MIB_POWER, FreeSpace
+from fsage.agent.evidence.freespace import ALIGNED_POWERS, MIB_POWER, FreeSpace
 from fsage.agent.evidence.groups import STARTS, Groups
 
 Counts = npt.NDArray[np.int64]
@@ -46,22 +46,20 @@ class _FreeSpace(FreeSpace):
         lists = list(lists)
         lengths = np.zeros(len(lists), dtype=np.int64)
         if some := list(filter(None, lists)):
-            starts, ends, first = _runs_of(some, more)
+            starts, ends, first = _runs(some, more)
             self._take(starts, ends)
             self._look()  # before anything is made of numbers that cannot be
             lengths[list(map(bool, lists))] = np.add.reduceat(ends - starts, first)
         found: list[int] = lengths.tolist()
         return found
 
-    def _take(self, starts: Iterable[int] | Counts, ends: Sequence[int] | Counts) -> int:
+    def _take(self, starts: Any, ends: Any) -> None:
         try:
-            some = np.asarray(starts, dtype=np.int64), np.asarray(ends, dtype=np.int64)
-        except OverflowError:
-            raise ValueError("a free extent lies where no device can have one") from None
-        self._pending.append(some)
-        if sum(len(starts) for starts, _ in self._pending) >= BATCH:
+            self._pending.append((np.asarray(starts, dtype=np.int64), np.asarray(ends, dtype=np.int64)))
+        except OverflowError:  # numbers of Python's know no bounds
+            self._refuse(starts, ends)
+        if sum(len(some) for some, _ in self._pending) >= BATCH:
             self._look()
-        return int((some[1] - some[0]).sum())
 
     def _look(self) -> None:
         if not self._pending:
@@ -73,8 +71,7 @@ class _FreeSpace(FreeSpace):
         before = np.concatenate(([self._last[1]], ends[:-1]))
         wrong = (ends <= starts) | (starts < before) | (ends > self.device_bytes >> self._unit_power)
         if wrong.any():
-            self._starts, self._ends = starts.tolist(), ends.tolist()
-            self._refuse()
+            self._refuse(starts.tolist(), ends.tolist())
         apart = starts != before
         begins = np.concatenate(([self._last[0]], starts[apart]))
         self._last = int(begins[-1]), int(ends[-1])
@@ -125,26 +122,17 @@ class _Groups(Groups):
             buckets[number] += groups
 
 
-def _runs_of(lists: Sequence[bytes], more: int) -> tuple[Counts, Counts, Counts]:
-    try:
-        return runs(b"; ".join(lists), more)
-    except ValueError:
-        for one in lists:
-            freespace.runs(one, more)  # says which
-        raise
-
-
-def runs(lists: bytes, more: int) -> tuple[Counts, Counts, Counts]:
-    """`fsage.agent.evidence.freespace.runs` of lists with `; ` between them, and the place of the first of each.
-
-    Raises ValueError.
-    """
-    numbers = np.fromstring(lists.translate(BLANKS), dtype=np.int64, sep=" ")
-    bare = lists.translate(None, DIGITS).replace(b", ", b",").replace(b"; ", b";")
+def _runs(lists: Sequence[bytes], more: int) -> tuple[Counts, Counts, Counts]:
+    """Where the runs of all lists begin and end, and which is the first of each list. Raises ValueError."""
+    text = b"; ".join(lists)
+    bare = text.translate(None, runs.DIGITS).replace(b", ", b",").replace(b"; ", b";")
+    known = not bare.translate(None, b"-,;")
+    numbers = np.fromstring(text.translate(BLANKS) if known else b"", dtype=np.int64, sep=" ")
     between = np.frombuffer(bare, dtype=np.uint8)
     dashes = between == DASH
-    twice = dashes[1:] & dashes[:-1]
-    if len(numbers) != len(between) + 1 or bare.translate(None, b"-,;") or twice.any():
+    if len(numbers) != len(between) + 1 or (dashes[1:] & dashes[:-1]).any():
+        for one in lists:
+            runs.runs(one, more)  # says which
         raise ValueError("a run of blocks is no number, and no two with a dash between them")
     begins, ends = np.concatenate(([True], ~dashes)), np.concatenate((~dashes, [True]))
     of_lists = np.concatenate(([True], between == SEMICOLON))[begins]

@@ -76,7 +76,7 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
         scheduler.put(target, asked["queue"])
         places = [groups.make(target, asked, one) for one in asked["groups"]]
         zero = _counted(target, places)
-        for one, group in zip(asked["groups"], places):  # noqa: B905 (hosts: Python 3.9)
+        for one, group in zip(asked["groups"], places):
             if "query" in one:
                 with library.in_memory(library.packed()) as code:
                     asking = query.Asked(_start(target, query.argv(one["query"]), group, code))
@@ -115,7 +115,7 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
         of_cells.put_back(target)
     read = [
         {**one, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios}
-        for one, was, now in zip(asked["groups"], first, last)  # noqa: B905 (hosts: Python 3.9)
+        for one, was, now in zip(asked["groups"], first, last)
     ]
     return {
         "rc": 0,

@@ -35,7 +35,7 @@ class StructureCheck:
         if not self.why_unwatched:
             try:
                 # what is measured lies in the directory `measured`, and its events are not for us
-                mounts = dict(zip(target.devices, target.mounts))  # noqa: B905 (hosts: Python 3.9)
+                mounts = dict(zip(target.devices, target.mounts))
                 target.watch = FileWatch(mounts, "measured")
             except OSError as error:
                 self._unwatched(error)

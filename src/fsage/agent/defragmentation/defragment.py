@@ -80,7 +80,7 @@ def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: floa
     deadline = time.monotonic() + time_limit_s
     files = [of_file(path, filesystem, deadline - time.monotonic(), largest) for _, path in found]
     after = total
-    for file, (was, _) in zip(files, found):  # noqa: B905 (hosts: Python 3.9)
+    for file, (was, _) in zip(files, found):
         after = after.plus(was, -1).plus(was._replace(extents=file["extents_after"]))
     return {
         "filesystem": filesystem,

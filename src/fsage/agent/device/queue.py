@@ -51,7 +51,7 @@ def tune(
         return {"asked": value, "unsupported": why}, False, f"unsupported, {why}"
     held = [_value(knob) for knob in knobs]
     changed = False
-    for knob, one in zip(knobs, held):  # noqa: B905 (hosts: Python 3.9)
+    for knob, one in zip(knobs, held):
         if one != str(value) and not check:
             set_knob(knob, value)
             changed = True
@@ -66,7 +66,7 @@ def tune(
 def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) -> list[str]:
     """Give every queue the value that it had before; a sentence for each that changes."""
     said = []
-    for queue, value in zip(queues, before):  # noqa: B905 (hosts: Python 3.9)
+    for queue, value in zip(queues, before):
         knob = _knob(queue, name)
         if (held := _value(knob)) != value:
             said.append(f"{knob}: {held} -> {value}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from fsage.agent.evidence import runs
 from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, without
 from fsage.agent.evidence.text import LINE_BYTES, Text
@@ -128,7 +128,11 @@ class _Groups:
         wrong = next(((place, part) for place, part in enumerate(parts[::PARTS]) if part), None)
         if wrong:
             self._refuse(first + wrong[0], wrong[1])
-        numbers, starts, ends, counted, inodes = (_numbers(parts[place::PARTS]) for place in range(1, PARTS - 1))
+        columns = (b",".join(parts[place::PARTS]).decode() for place in range(1, PARTS - 1))
+        try:
+            numbers, starts, ends, counted, inodes = map(runs.numbers, columns)
+        except ValueError:
+            raise NotThisText("dumpe2fs' text has a number that begins with a 0; dumpe2fs writes none") from None
         if numbers != list(range(first, first + len(numbers))):
             number = next(number for number, found in enumerate(numbers, first) if number != found)
             raise NotThisText(
@@ -136,7 +140,7 @@ class _Groups:
             )
         if first + len(numbers) > self.expected:
             raise NotThisText(f"dumpe2fs' text has more than the {self.expected} groups that its header has room for")
-        blocks = [end - start + 1 for start, end in zip(starts, ends)]  # noqa: B905 (hosts: Python 3.9)
+        blocks = [end - start + 1 for start, end in zip(starts, ends)]
         if blocks and not 0 < min(blocks) <= max(blocks) <= self.header.blocks:
             raise NotThisText(f"dumpe2fs' text has a group of {min(blocks)} blocks, or of {max(blocks)}")
         try:
@@ -156,13 +160,3 @@ class _Groups:
         if begins and number_of(begins[1]) == number:
             raise NotThisText(f"dumpe2fs lists no free blocks for group {number}: the text was cut short")
         raise NotThisText(f"dumpe2fs' text goes on with {text[:60]!r} where group {number} should begin")
-
-
-def _numbers(texts: Sequence[bytes]) -> list[int]:
-    """Of digits, in the quickest way that Python itself has. Raises NotThisText."""
-    try:
-        found: list[int] = json.loads(b"[%b]" % b",".join(texts))
-    except ValueError:
-        wrong = next(one for one in texts if one.startswith(b"0") and one != b"0")
-        raise NotThisText(f"dumpe2fs' text has a number {wrong.decode()}, which dumpe2fs does not write") from None
-    return found

@@ -35,7 +35,7 @@ class Fragmentation(NamedTuple):
 
     def plus(self, other: Fragmentation, sign: int = 1) -> Fragmentation:
         """Both together; with sign -1 the one without the other."""
-        return Fragmentation(*(mine + sign * its for mine, its in zip(self, other)))  # noqa: B905 (hosts: Python 3.9)
+        return Fragmentation(*(mine + sign * its for mine, its in zip(self, other)))
 
     def summary(self) -> dict[str, float]:
         """The numbers by name, the factor among them."""

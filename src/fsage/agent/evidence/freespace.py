@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
 import operator
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from fsage.agent.evidence.runs import parts, runs
 
 MIB_POWER = 20
 ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB
 BATCH = 4096  # extents that are counted together
-PART_BYTES = 1 << 14  # of a list, looked at together
-DIGITS = b"0123456789"
-
 
 Keep = Callable[[Sequence[int], Sequence[int]], None]
+"""Is given free extents: where they begin and where they end, in bytes."""
 
 
 class FreeSpace:
@@ -32,9 +31,9 @@ class FreeSpace:
         self,
         device_bytes: int,
         block_bytes: int,
-        bins: int = 1024,
-        keep: Keep | None = None,
-        unit_bytes: int = 1,
+        bins: int,
+        keep: Keep | None,
+        unit_bytes: int,
     ) -> None:
         self.device_bytes, self.unit_bytes = device_bytes, unit_bytes
         self._keep = keep
@@ -47,33 +46,37 @@ class FreeSpace:
         self._ends: list[int] = []
         self._last = 0, 0  # begin and end of the extent that the next one may still lengthen
 
-    def add(self, extents: Iterable[tuple[int, int]]) -> int:
-        """Take extents (start, length), ascending, neighbours joined; return the length of all.
+    def add(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Take extents (start, length), ascending, neighbours joined.
 
         Raises ValueError for what cannot be, here or with a later call: many are looked at together.
         """
-        added, extents = 0, iter(extents)
+        extents = iter(extents)
         while batch := list(itertools.islice(extents, BATCH)):
-            starts, lengths = zip(*batch)  # noqa: B905 (hosts: Python 3.9)
-            added += self._take(starts, list(map(operator.add, starts, lengths)))
-        return added
+            starts, lengths = zip(*batch)
+            self._take(starts, list(map(operator.add, starts, lengths)))
 
     def add_listed(self, lists: Iterable[bytes], more: int) -> list[int]:
         """`add` of texts such as `9305-32767, 33000`; return the length of each.
 
         `more`: how far a run goes on beyond where its last number begins. Raises ValueError, as `add`.
         """
-        return [sum(self._take(*runs(part, more)) for part in _parts(text)) for text in lists]
+        found = []
+        for text in lists:
+            length = 0
+            for part in parts(text):
+                starts, ends = runs(part, more)
+                self._take(starts, ends)
+                length += sum(ends) - sum(starts)
+            found.append(length)
+        return found
 
-    def _take(self, starts: Iterable[int], ends: Sequence[int]) -> int:
-        """Extents in two lists, for there are millions; return the length of all."""
-        before = len(self._starts)
+    def _take(self, starts: Sequence[int], ends: Sequence[int]) -> None:
+        """Extents in two lists, for there are millions."""
         self._starts += starts
         self._ends += ends
-        length = sum(ends) - sum(self._starts[before:])
         if len(self._starts) >= BATCH:
             self._look()
-        return length
 
     def summary(self) -> dict[str, Any]:
         """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
@@ -111,7 +114,7 @@ class FreeSpace:
             },
             "aligned_free_share": {
                 str(1 << power): (chunks << power) / free_bytes if free_bytes else None
-                for power, chunks in zip(ALIGNED_POWERS, self._aligned)  # noqa: B905 (hosts: Python 3.9)
+                for power, chunks in zip(ALIGNED_POWERS, self._aligned)
             },
         }
 
@@ -122,10 +125,10 @@ class FreeSpace:
             return
         before = [self._last[1], *ends[:-1]]
         if not all(map(operator.lt, starts, ends)) or ends[-1] << self._unit_power > self.device_bytes:
-            self._refuse()
+            self._refuse(starts, ends)
         if not all(map(operator.gt, starts, before)):
             if any(map(operator.lt, starts, before)):
-                self._refuse()
+                self._refuse(starts, ends)
             apart = list(map(operator.ne, starts, before))
             starts, before = list(itertools.compress(starts, apart)), list(itertools.compress(before, apart))
         last = starts.pop() if starts else self._last[0]
@@ -133,10 +136,10 @@ class FreeSpace:
         self._last = last, ends[-1]
         self._starts, self._ends = [], []
 
-    def _refuse(self) -> None:
+    def _refuse(self, starts: Sequence[int], ends: Sequence[int]) -> None:
         """Raise ValueError for the first that cannot be."""
         unit, until = self.unit_bytes, self._last[1]
-        for start, end in zip(self._starts, self._ends):  # noqa: B905 (hosts: Python 3.9)
+        for start, end in zip(starts, ends):
             if start < until:
                 raise ValueError(f"a free extent at {start * unit}, after one up to {until * unit}")
             if end <= start or end * unit > self.device_bytes:
@@ -161,7 +164,7 @@ class FreeSpace:
         self._of_length.update(lengths)
         # Whole chunks, by the numbers of the first and of the one after the last.
         power = MIB_POWER - power
-        pairs = zip(starts, ends)  # noqa: B905 (hosts: Python 3.9)
+        pairs = zip(starts, ends)
         large = itertools.compress(pairs, map((1 << power).__le__, lengths))
         chunks = [(-(-start >> power), end >> power) for start, end in large]
         for number in range(len(ALIGNED_POWERS)):
@@ -190,31 +193,3 @@ class FreeSpace:
             extents[power] += number
             sizes[power] += length * number * self.unit_bytes
         return extents, sizes, max(self._of_length, default=0) * self.unit_bytes
-
-
-def runs(text: bytes, more: int) -> tuple[list[int], list[int]]:
-    """Where the runs of `9305-32767, 33000` begin, and end: `more` after their last numbers. Raises ValueError."""
-    between = text.translate(None, DIGITS)
-    if between.replace(b", ", b"").translate(None, b"-"):
-        raise ValueError(f"{text[:20]!r} is no run of blocks")
-    words, count = text.decode(), between.count(b",") + 1
-    if between != b"-, " * (count - 1) + b"-":
-        words = ", ".join([run if "-" in run else f"{run}-{run}" for run in words.split(", ")])
-    try:
-        # The quickest way to numbers that Python itself has.
-        numbers = json.loads(f"[{words.replace('-', ',')}]")
-    except ValueError:
-        raise ValueError(f"{text[:40]!r} ... is no run of blocks") from None
-    if len(numbers) != 2 * count:
-        raise ValueError(f"{text[:40]!r} ... has a run of more than two blocks")
-    return numbers[::2], [last + more for last in numbers[1::2]]
-
-
-def _parts(text: bytes) -> Iterator[bytes]:
-    """A list in pieces: one of 7 MB has a million runs."""
-    at, end = 0, len(text)
-    while at < end:
-        stop = text.find(b", ", at + PART_BYTES)
-        stop = end if stop < 0 else stop
-        yield text[at:stop]
-        at = stop + len(", ")

@@ -69,5 +69,5 @@ def _table(groups: list[int]) -> list[dict[str, Any]]:
     ends = (0.0, *STARTS, 1.0)
     return [
         {"label": label, "from_share": start, "to_share": end, "groups": number}
-        for (label, start), end, number in zip(BUCKETS, ends, groups)  # noqa: B905 (hosts: Python 3.9)
+        for (label, start), end, number in zip(BUCKETS, ends, groups)
     ]

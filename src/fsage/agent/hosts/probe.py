@@ -70,4 +70,4 @@ def unreached(hosts: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
         return None
 
     with ThreadPoolExecutor(max(1, min(len(names), 16))) as pool:
-        return {name: why for name, why in zip(names, pool.map(ask, names)) if why}  # noqa: B905 (hosts: Python 3.9)
+        return {name: why for name, why in zip(names, pool.map(ask, names)) if why}

@@ -104,7 +104,7 @@ def compose(directory: Path, segments: Sequence[Segment]) -> None:
 def cut(directory: Path, segments: Sequence[Segment]) -> list[Path]:
     """Make a directory for each segment, striped as it, and read that back; where they are. Raises Failure."""
     places = [directory / striping.folder(number) for number in range(len(segments))]
-    for place, one in zip(places, segments):  # noqa: B905 (hosts: Python 3.9)
+    for place, one in zip(places, segments):
         place.mkdir(exist_ok=True)
         set_on(place, {"stripe_count": one.stripes, "stripe_size_mib": one.stripe_bytes // MIB, "first_ost": ANY})
     return places
@@ -125,7 +125,7 @@ def placement(files: Iterable[Path], declared: Striping, osts: int, segments: Se
     every = sorted(files)
     paths = every[:: -(-len(every) // FILES_AT_MOST) or 1]
     with ThreadPoolExecutor(THREADS) as pool:
-        for path, components in zip(paths, pool.map(of, paths)):  # noqa: B905 (hosts: Python 3.9)
+        for path, components in zip(paths, pool.map(of, paths)):
             there = [index for component in components for index in component.osts]
             stripes.update(there)
             if segments:

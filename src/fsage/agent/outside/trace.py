@@ -47,7 +47,7 @@ class Trace:
     def take(self, source: str, device: str, requests: Iterable[Any], lost: int) -> None:
         """Keep the requests of one device."""
         names = ("seconds", "offset_bytes", "bytes", "write")
-        columns = dict(zip(names, map(list, zip(*requests)))) or {name: [] for name in names}  # noqa: B905 (3.9)
+        columns = dict(zip(names, map(list, zip(*requests)))) or {name: [] for name in names}
         self.noted = {"source": source, "device": device, "lost_events": lost, "columns": columns}
 
 

@@ -70,9 +70,9 @@ class FragmentedFile(Step):
                 for path in paths
             ]
             try:
-                for begin, end in zip(cuts, cuts[1:]):  # noqa: B905, RUF007 (hosts: Python 3.9)
+                for begin, end in zip(cuts, cuts[1:]):
                     check_lease()
-                    for descriptor, path in zip(descriptors, paths):  # noqa: B905 (hosts: Python 3.9)
+                    for descriptor, path in zip(descriptors, paths):
                         room.extend(descriptor, path, begin, end - begin)
                 room.fallocate(files.path_of(target.mounts, generation, RESERVED), size)
                 files.fill(descriptors[0], size)

@@ -115,7 +115,7 @@ def in_turns(
     at = Path()  # of a hundred thousand small files each line here is felt
     with noise(request_bytes) if method != "fallocate" else contextlib.nullcontext(memoryview(b"")) as content:
         try:
-            for at, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
+            for at, size in zip(paths, sizes):
                 growing.append((at, size, os.open(at, flags, 0o600)))
             for offset in range(0, max(sizes, default=0), request_bytes):
                 check_lease()

@@ -20,7 +20,7 @@ def read(target: Target) -> tuple[Head, Extents]:
     check(target)
     flush(target)
     found: Extents = []
-    store = target.laid_space(Counting(keep=lambda *ends: found.extend(zip(*ends))))  # noqa: B905 (hosts: Python 3.9)
+    store = target.laid_space(Counting(keep=lambda *ends: found.extend(zip(*ends))))
     if why := store.absent.get("free_extents"):
         raise Failure(f"target {target.name}: where it is free is not known: {why}")
     sizes = store.found["device_bytes"], store.found["block_bytes"]

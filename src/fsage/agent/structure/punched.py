@@ -117,7 +117,7 @@ def _smallest(free: Extents, least: int, times: int, left: Extents, wrong: Exten
         if one[1] - one[0] >= least:
             parts[one[0] // span].append(one)
     found: Extents = []
-    for part, need in zip(parts, wanted):  # noqa: B905 (hosts: Python 3.9)
+    for part, need in zip(parts, wanted):
         for one in sorted(part, key=lambda it: it[1] - it[0]):
             if need <= 0:
                 break

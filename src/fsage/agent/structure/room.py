@@ -157,7 +157,7 @@ class Room:
         taken: list[Path] = []
         try:
             with self.lock:
-                for path, size in zip(paths, sizes):  # noqa: B905 (hosts: Python 3.9)
+                for path, size in zip(paths, sizes):
                     self.must_hold(size, path)
                     self.limits.take(size, path, spread)
                     taken.append(path)

@@ -134,7 +134,7 @@ def scaled(layout: Layout, osts: int, most_bytes: int) -> list[Segment]:
     size = most_bytes // whole * whole
     segments: list[Segment] = []
     start = first = 0
-    for (end, _, stripe_bytes), count in zip(layout.segments, counts(layout, osts)):  # noqa: B905 (hosts: Python 3.9)
+    for (end, _, stripe_bytes), count in zip(layout.segments, counts(layout, osts)):
         stop = size if end is None else round(end / layout.nominal_bytes * size / whole) * whole
         if stop <= start or (end is not None and stop >= size):
             raise Refusal(
@@ -176,7 +176,7 @@ def volumes(layout: Layout, osts: int, count: int, volume_bytes: int) -> list[Vo
     """
     found: list[Volume] = []
     first = 0
-    for number, (stripes, (end, _, _)) in enumerate(zip(counts(layout, osts), layout.segments)):  # noqa: B905 (as above)
+    for number, (stripes, (end, _, _)) in enumerate(zip(counts(layout, osts), layout.segments)):
         stop = count if end is None else min(count, -(-end * count // layout.nominal_bytes))
         begin = len(found)
         if stop <= begin:

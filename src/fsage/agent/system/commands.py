@@ -84,7 +84,7 @@ def run(
     unstarted = {"rc": 127, "stdout": "", "stderr": why, "wall_s": 0.0, "line_s": []}
     results = [one.result(note) for one in running]
     results += [dict(unstarted) for _ in commands[len(running) :]]
-    return [{"argv": list(argv), "timed_out": late, **one} for argv, one in zip(commands, results)]  # noqa: B905 (hosts: Python 3.9)
+    return [{"argv": list(argv), "timed_out": late, **one} for argv, one in zip(commands, results)]
 
 
 def too_late(began: float) -> str:
