@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import Any
 
 import pytest
 from lustre_site import Site, brw_stats
@@ -18,7 +17,6 @@ from fsage.agent.system import privilege
 
 OSC = "lustre-OST0000-osc-ff11000110ffb000"
 LLITE = "llite.lustre-ff11000110ffb000"
-NOBODY: Any = None  # these verbs are of the machine: who calls them does not matter
 
 
 def test_the_helper_runs_these_commands_and_no_others(site: Site) -> None:
@@ -31,11 +29,11 @@ def test_the_helper_runs_these_commands_and_no_others(site: Site) -> None:
     ]
     for command, said in zip(wanted, ("", "", "", "0\n3\n", brw_stats(7)), strict=True):
         site.answer(command, said)
-    helper.OF_LUSTRE["lustre-locks"](NOBODY, {"connections": [f"ldlm.namespaces.{OSC}"]})
+    helper.OF_LUSTRE["lustre-locks"]({"connections": [f"ldlm.namespaces.{OSC}"]})
     values = {f"osc.{OSC}.max_rpcs_in_flight": "256", f"{LLITE}.max_read_ahead_mb": "512"}
-    helper.OF_LUSTRE["lustre-tune"](NOBODY, {"values": values})
-    assert helper.OF_LUSTRE["lustre-sync"](NOBODY, {"fsname": "lustre"}) == "0\n3\n"
-    assert helper.OF_LUSTRE["lustre-counters"](NOBODY, {"fsname": "lustre"}) == brw_stats(7)
+    helper.OF_LUSTRE["lustre-tune"]({"values": values})
+    assert helper.OF_LUSTRE["lustre-sync"]({"fsname": "lustre"}) == "0\n3\n"
+    assert helper.OF_LUSTRE["lustre-counters"]({"fsname": "lustre"}) == brw_stats(7)
     assert site.commands() == wanted
 
 
@@ -57,7 +55,7 @@ def test_the_helper_runs_these_commands_and_no_others(site: Site) -> None:
 )
 def test_what_is_no_clients_parameter_or_number_is_refused(site: Site, verb: str, given: dict, said: str) -> None:
     with pytest.raises(Refusal) as why:
-        helper.OF_LUSTRE[f"lustre-{verb}"](NOBODY, given)
+        helper.OF_LUSTRE[f"lustre-{verb}"](given)
     assert said in str(why.value) and not site.commands()
 
 

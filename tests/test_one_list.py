@@ -12,7 +12,6 @@ from fsage import recipes, workloads
 from fsage.agent import structure
 from fsage.agent.device import models
 from fsage.agent.stores import filesystems
-from fsage.agent.system import privilege
 from fsage.agent.targets import kinds
 
 SOURCE = Path(__file__).resolve().parents[1] / "src/fsage"
@@ -67,7 +66,7 @@ def test_a_second_list_and_a_branch_are_found(text):
 def test_what_depends_on_the_file_system_is_in_its_type():
     every = {name for one in filesystems.names() for name in (one, *filesystems.of(one).like)}
     found = branches(every, "agent/filesystems/*.py")
-    assert found.keys() == {"agent/system/privilege.py"}, found
+    assert not found
 
 
 def test_what_depends_on_the_kind_of_target_is_in_its_type():
@@ -110,12 +109,6 @@ def test_device_models_are_registered_once():
     """IOCost is also a scheduler that an `iocontrol` study compares others with."""
     found = branches(set(models.declarable()), "agent/device/*.py")
     assert found.keys() <= {"workloads/_groups.py", "report/iocontrol/rows.py"}, found
-
-
-def test_root_runs_the_file_systems_that_users_may_have():
-    """Their list must be written down, for root's helper has these modules and no others."""
-    listed = {path.partition("/")[2] for path in privilege.CODE if path.startswith("filesystems/")}
-    assert listed == {name for name in filesystems.names() if filesystems.of(name).for_users}
 
 
 def test_the_set_up_looks_for_the_programs_of_each_file_system():

@@ -27,7 +27,7 @@ from fsage.agent.messages.request import Request
 from fsage.agent.outside import of_cells
 from fsage.agent.states import state
 from fsage.agent.structure.step import Shard
-from fsage.agent.system import namespace, privilege
+from fsage.agent.system import namespace
 from fsage.agent.system.shell import find_administrators
 from fsage.agent.targets import kinds, lease
 from fsage.agent.targets.declaration import DEFAULTS, complete, home_of
@@ -126,11 +126,6 @@ def among_mounts(spec: dict[str, Any]) -> contextlib.AbstractContextManager[None
     return namespace.entered() if of_one_host(spec) and os.geteuid() == 0 else contextlib.nullcontext()
 
 
-def is_outside(spec: dict[str, Any]) -> bool:
-    """Whether we are a user's, and his loop target is mounted elsewhere."""
-    return of_one_host(spec) and os.geteuid() != 0 and not namespace.inside() and privilege.why_not() is None
-
-
 def end_with_parent() -> None:
     """Take SIGTERM, and the end of the process that started us, as an interruption: whatever runs is stopped.
 
@@ -161,13 +156,6 @@ def main(arguments: list[str]) -> int:
     try:
         given = question(sys.stdin.buffer.read())
         spec = given.get("target") or {}
-        if is_outside(spec):
-            if privilege.INSIDE in arguments:
-                raise Failure(f"{privilege.HELPER} started the agent where no target is mounted; install it again")
-            end_with_parent()
-            return privilege.go_inside(arguments, given)
-        if privilege.INSIDE in arguments:
-            privilege.is_granted()
         with among_mounts(spec):
             end_with_parent()
             request = asked.checked(given.get("request") or {}, given.get("hosts"))

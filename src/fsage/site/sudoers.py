@@ -35,12 +35,9 @@ def rules(user: str) -> str:
 # What fsage may ask of root for user {user}. On each host the administrator installs the helper and these rules by
 #   {INSTALL}
 #   ./run fsage site --sudoers | sudo install -o root -g root -m 0440 /dev/stdin {RULES}
-Cmnd_Alias FSAGE = {commands([helper.ENTER, *helper.VERBS])}
-# Control groups, for the device model iocost and shares of a device. A process of his that is measured leaves the group
-# that a login or a job scheduler put it in, and its limits; leave FSAGE_GROUPS out where that must not be.
-Cmnd_Alias FSAGE_GROUPS = {commands(helper.OF_GROUPS)}
+Cmnd_Alias FSAGE = {commands(helper.VERBS)}
 # Lustre: locks and known tunables of a client, commit and counters of a server. They are of all who use that client, or
 # file system; leave FSAGE_LUSTRE out where this is no Lustre.
 Cmnd_Alias FSAGE_LUSTRE = {commands(helper.OF_LUSTRE)}
-{user} ALL = (root) NOPASSWD: FSAGE, FSAGE_GROUPS, FSAGE_LUSTRE
+{user} ALL = (root) NOPASSWD: FSAGE, FSAGE_LUSTRE
 """

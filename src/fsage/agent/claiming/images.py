@@ -34,7 +34,7 @@ OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
 
 def make(spec: Spec, request: Asker, check: bool, of_a_claim: OfAClaim) -> Result:
     """Make the image files (each written once) and attach loop devices; idempotent."""
-    privilege.need(spec["name"])
+    privilege.need_loops(spec["name"])
     if check:
         return _create(spec, check, of_a_claim)
     with lease.held(declaration.home_of(spec), request):

@@ -1,22 +1,19 @@
 """Control groups of targets: where they are, made and weighed, entered by this process, removed.
 
-Kernel documentation: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/blkio-controller.rst. A user may have them by
-way of the helper (fsage.agent.system.privilege), as far as its rules have the verbs for groups.
+Kernel documentation: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/blkio-controller.rst.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.system import files, journal, mounting, privilege
-from fsage.agent.system.privilege import privileged
+from fsage.agent.errors import Failure
+from fsage.agent.system import files, journal, mounting
 
 PREFIX = "fsage-"
 PATIENCE_S = 5.0  # what a killed command started may still end a transfer
@@ -59,24 +56,8 @@ def names() -> list[str]:
 
 
 def why_not() -> str | None:
-    """Why this process may not have control groups; None when it may. See `privilege.why_not`."""
-    if why := privilege.why_not():
-        return "needs root" if not privilege.HELPER.exists() else f"needs root, or its helper: {why}"
-    return _refused()
-
-
-@functools.cache
-def _refused() -> str | None:
-    try:
-        allowed()
-    except Refusal as why:  # a site may leave these verbs out of its rules
-        return str(why)
-    return None
-
-
-@privileged("groups")
-def allowed() -> None:
-    """Whether the helper makes groups for this user. Raises Refusal."""
+    """Why this process may not have control groups; None when it may."""
+    return "needs root" if os.geteuid() else None
 
 
 @contextlib.contextmanager
@@ -94,11 +75,10 @@ def inside(group: Path) -> Iterator[None]:
         join(str(before))
 
 
-@privileged("join")
 def join(group: str) -> None:
-    """Move this process, or that of the helper's caller, into a group. Raises Failure."""
+    """Move this process into a group. Raises Failure."""
     try:
-        write(Path(group) / "cgroup.procs", str(privilege.caller()))
+        write(Path(group) / "cgroup.procs", str(os.getpid()))
     except Failure as why:
         raise Failure(f"{why}{'' if Path(group).is_dir() else '; somebody removed it'}") from why
 
@@ -113,7 +93,6 @@ def group_of(pid: int, like: Path) -> Path:
     raise Failure(f"{like} is in no hierarchy of control groups that is mounted here")
 
 
-@privileged("weigh")
 def weigh(name: str, version: str, weight: int) -> None:
     """Give a group its share of a device; one of cgroup v1 is made before. Raises Failure."""
     group = path_of(name, version)
@@ -132,7 +111,6 @@ def v1_prefix(group: Path) -> str:
     return "blkio.bfq." if (group / "blkio.bfq.weight").exists() else "blkio."
 
 
-@privileged("remove-group")
 def remove(path: str) -> str:
     """Remove a group; what was done, in words. Raises Failure naming the processes that are in it."""
     group, deadline = Path(path), time.monotonic() + PATIENCE_S

@@ -20,7 +20,6 @@ from fsage.agent.device.cgroups import words, write
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.system import files, journal, mounting
-from fsage.agent.system.privilege import privileged
 
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
 # of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
@@ -123,7 +122,6 @@ def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dic
     }
 
 
-@privileged("lay")
 def lay(name: str, devices: list[str], model: dict[str, Any]) -> None:
     """Make the group and lay the model over the devices, the controller moved to cgroup v2 before. See `put`."""
     with files.locked(journal.SHARED_LOCK):
@@ -134,7 +132,6 @@ def lay(name: str, devices: list[str], model: dict[str, Any]) -> None:
                 write(root / file, f"{number_of(device)} {line}")
 
 
-@privileged("put-back-shared")
 def put_back_shared() -> list[str]:
     """Undo what all targets share when none has a group any more; what was verified, a sentence each.
 
@@ -326,7 +323,6 @@ def _subtree_control_off(entry: journal.Entry) -> str:
     return f"{entry['path']} has no io again"
 
 
-@privileged("cost-off")
 def cost_off(number: str) -> str:
     """Take the model off a device, `major:minor`; what was done, in words. Raises Failure."""
     root = cgroups.root()

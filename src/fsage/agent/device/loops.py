@@ -9,14 +9,10 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fsage.agent.declared.claim import Image, ImageId
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.system.privilege import privileged
 from fsage.agent.system.shell import run
-
-if TYPE_CHECKING:  # root's helper has this module, and not that one
-    from fsage.agent.declared.claim import Image, ImageId
 
 LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
 LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
@@ -53,7 +49,6 @@ def identity(path: str) -> ImageId | None:
     return {"dev": stat.st_dev, "ino": stat.st_ino, "bytes": stat.st_size}
 
 
-@privileged("devices")
 def devices_of(image: Image) -> list[str]:
     """The loop devices on this image, by device and inode as the kernel tells them (a path may lie)."""
     found = []
@@ -65,7 +60,6 @@ def devices_of(image: Image) -> list[str]:
     return found
 
 
-@privileged("device")
 def device_of(image: Image) -> str | None:
     """The loop device on this image, verified to serve direct I/O; None when it has none."""
     found = devices_of(image)
@@ -98,11 +92,10 @@ def loop_info(device: str) -> _LoopInfo | None:
     return info
 
 
-@privileged("attach")
-def attach(image: Image, owner: int | None = None) -> str:
-    """The loop device on this image, attached with direct I/O to the file if it was not; `owner`: whose it must be."""
+def attach(image: Image) -> str:
+    """The loop device on this image, attached with direct I/O to the file if it was not."""
     verify(image)
-    descriptor = _opened(image, owner)
+    descriptor = _opened(image)
     try:
         present = device_of(image)
         if present:
@@ -119,15 +112,13 @@ def attach(image: Image, owner: int | None = None) -> str:
     return device
 
 
-def _opened(image: Image, owner: int | None) -> int:
+def _opened(image: Image) -> int:
     """The very file that is meant, open for reading and writing; whatever else has its name is not even opened."""
     there = os.open(image["image"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(there)
         if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) != (image["dev"], image["ino"]):
             raise Refusal(f"{image['image']} became another file just now; nothing was touched")
-        if owner is not None and found.st_uid != owner:
-            raise Refusal(f"{image['image']} belongs to user {found.st_uid}, not {owner}; nothing was touched")
         return os.open(f"/proc/self/fd/{there}", os.O_RDWR | os.O_CLOEXEC)
     finally:
         os.close(there)
@@ -161,7 +152,6 @@ def _attach(image: int) -> str:
     return device
 
 
-@privileged("detach")
 def detach(image: Image) -> None:
     """Detach every loop device from this image, leave it as new, and prove it."""
     for device in devices_of(image):

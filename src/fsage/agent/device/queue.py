@@ -11,7 +11,6 @@ from typing import Any
 
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.message import below
-from fsage.agent.system.privilege import privileged
 
 KNOWN = (
     "add_random",
@@ -87,7 +86,6 @@ def _value(knob: Path) -> str:
     return text.partition("[")[2].partition("]")[0] if "[" in text else text
 
 
-@privileged("tune")
 def set_knob(knob: Path, value: Any) -> None:
     """Write one. Raises Refusal where the kernel does not take the value."""
     try:

@@ -42,7 +42,6 @@ class Ext4(FileSystem):
 
     name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
     programs = ("mkfs.ext4",)
-    for_users = True
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     mover = MoveExtents()
     no_preallocation = (

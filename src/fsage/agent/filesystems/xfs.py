@@ -114,8 +114,6 @@ class Xfs(FileSystem):
 
     name, title = "xfs", "XFS"
     programs = ("mkfs.xfs",)
-    for_users = True
-    user_options = r"(allocsize=\d{1,9}k)?"
     defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
     mover = ExchangeRange()
     preallocation = ExtentSize()

@@ -47,8 +47,8 @@ class Loop(Target):
     def lacking(cls, spec: Spec) -> Lacking:
         """As Target.lacking."""
         missing, room_bytes = list[str](), dict[str, int]()
-        if why := privilege.why_not():
-            missing.append(f"root, or its helper, for loop devices and mounts: {why}; or declare `kind: directory`")
+        if why := privilege.why_no_loops():
+            missing.append(why)
         missing += [
             f"{tool}: install the package that holds it"
             for tool in (*PROGRAMS, *filesystems.of(spec["filesystem"]).programs)
@@ -92,7 +92,7 @@ class Loop(Target):
     @classmethod
     def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
         """As Target.claim_new."""
-        privilege.need(spec["name"])
+        privilege.need_loops(spec["name"])
         made, home = images.of(spec, None), declaration.home_of(spec)
         if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
@@ -141,9 +141,8 @@ class Loop(Target):
         declared, stores = self.spec["device_model"], len(self.devices)
         raw: dict[str, Any] = claim.no_backing()
         if declared or self.spec["amount_mib"] is None:
-            first = self.claim["stores"][0]  # whose device a user cannot open, but its image he can
-            below = self.devices[0] if os.geteuid() == 0 else first["image"]
-            raw = calibrate.backing(below, first["image_id"]["bytes"], self.spec["containers"])
+            image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
+            raw = calibrate.backing(self.devices[0], image_bytes, self.spec["containers"])
         lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
         self.claim["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
         self.save()
@@ -209,7 +208,7 @@ class Loop(Target):
 
     def open(self) -> None:
         """As Target.open."""
-        privilege.need(self.name)
+        privilege.need_loops(self.name)
         for store in self.claim["stores"]:
             places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
@@ -230,7 +229,7 @@ class Loop(Target):
     @property
     def why_unwatched(self) -> str | None:
         """As Target.why_unwatched."""
-        return None if os.geteuid() == 0 else "fanotify needs root"
+        return None
 
     def settle(self, wrong: Wrong = nothing) -> None:
         """As Target.settle."""
@@ -278,8 +277,8 @@ class Loop(Target):
 
     def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, Any]:
         """As Target.restore. Until it is there whole, the claim has a format under way: killed, that is finished."""
-        if os.geteuid() or len(self.devices) > 1:
-            raise Failure(f"target {self.name}: an image is restored by root, onto a target with one store")
+        if len(self.devices) > 1:
+            raise Failure(f"target {self.name}: an image is restored onto a target with one store")
         [(store, device, point)] = self.stores()
         store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
         filesystem, device_bytes = self.spec["filesystem"], store["image_id"]["bytes"]

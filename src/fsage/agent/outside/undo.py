@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container
 from pathlib import Path
 
 from fsage.agent.device import cgroups, iocost, seek
 from fsage.agent.outside import scheduler, trace
-from fsage.agent.system import files, journal, privilege
+from fsage.agent.system import files, journal
 
 UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
 
@@ -19,7 +20,7 @@ def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
     Returns what was verified, a sentence each. `Failure`: what could not be put back stays noted.
     """
     proof: list[str] = []
-    if privilege.why_not():  # all that is noted takes root, to make and to undo
+    if os.geteuid():  # all that is noted takes root, to make and to undo
         return proof
     noted = journal.path_of(home)
     for entry in reversed(journal.entries(noted)):

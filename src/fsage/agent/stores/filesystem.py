@@ -87,10 +87,6 @@ class FileSystem(ABC):
     # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
     options = "nodiscard"
     """With which it is mounted."""
-    for_users = False
-    """Whether root's helper makes and mounts it for users; of those it does it has the modules (privilege.CODE)."""
-    user_options = ""
-    """Further mount options that a user may ask the helper for: a regular expression."""
     defragmenter: Defragmenter | None = None
     """What defragments its files."""
     mover: Mover | None = None

@@ -14,18 +14,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fsage.agent import plugins
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.stores.filesystem import FileSystem
 from fsage.agent.system import caches, mounting, places
+from fsage.agent.system.fanotify import FileWatch
 from fsage.agent.system.mounting import MS_NOATIME, MS_NODEV, MS_NOEXEC, MS_NOSUID, uuid_on, wipe
-from fsage.agent.system.privilege import privileged
 from fsage.agent.system.shell import run
-
-if TYPE_CHECKING:
-    from fsage.agent.system.fanotify import FileWatch  # not part of root's helper
 
 PACKAGE = "fsage.agent.filesystems"
 
@@ -70,7 +66,6 @@ def titles() -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-@privileged("mkfs")
 def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
     """Make a file system with this UUID on a device that the caller has proved to be the target's own."""
     command = of(filesystem).make_command(fs_uuid, hash_seed)
@@ -84,11 +79,10 @@ def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
         )
 
 
-@privileged("mount")
 def mount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
     """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options.
 
-    `watch`, of root alone, goes on with it.
+    `watch` goes on with it.
     """
     mounting.refuse_occupied(point, device)
     places.make(point)
@@ -107,11 +101,10 @@ def mount(filesystem: str, device: str, point: Path, more: str = "", watch: File
     of(filesystem).mounted(device)
 
 
-@privileged("remount")
 def remount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
     """Unmount and mount again, so that nothing is known of the file system and its allocator starts anew.
 
-    `watch`, of root alone, goes on after it.
+    `watch` goes on after it.
     """
     mounting.unmount(point)
     # Where another namespace pins the mount, it only seems to end, and nothing would start anew.

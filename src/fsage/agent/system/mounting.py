@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.system.privilege import privileged
 from fsage.agent.system.shell import run
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
@@ -75,13 +74,11 @@ def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> 
         raise OSError(code, os.strerror(code), point)
 
 
-@privileged("uuid")
 def uuid_on(device: str) -> str | None:
     """The UUID in the superblock on the device (a low-level probe: no cache of blkid's is asked), or None."""
     return run(["blkid", "-p", "-o", "value", "-s", "UUID", device], ok=(0, 2)).stdout.strip() or None
 
 
-@privileged("wipe")
 def wipe(device: str) -> None:
     """Take the signatures of what is on a device off it."""
     run(["wipefs", "--all", "--quiet", device])
@@ -115,7 +112,6 @@ def refuse_occupied(point: Path, device: str) -> None:
         )
 
 
-@privileged("unmount")
 def unmount(point: Path) -> None:
     """Unmount whatever is at `point`; `Failure` names who holds it."""
     deadline = time.monotonic() + PATIENCE_S
@@ -128,7 +124,6 @@ def unmount(point: Path) -> None:
         time.sleep(0.02)
 
 
-@privileged("unmount-all")
 def unmount_all(device: str) -> None:
     """Unmount a block device wherever it is mounted here."""
     for mount in reversed(mounts()):
@@ -136,7 +131,6 @@ def unmount_all(device: str) -> None:
             unmount(Path(mount.point))
 
 
-@privileged("unused")
 def refuse_if_in_use(device: str) -> None:
     """`Refusal` if `device` holds the root file system, swap, any mount, or anybody else has it."""
     number = os.stat(device).st_rdev
