@@ -17,6 +17,11 @@ from fsage import __version__
 from fsage.cli import app
 
 ROOT = Path(__file__).parents[1]
+LIBRARIES = {
+    *("ansible", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "rocrate", "scipy", "seaborn", "sklearn"),
+    *("prometheus_client", "snakemake", "threadpoolctl"),
+}
+"""Each takes a tenth of a second or more to import, or brings one that does."""
 PANELS = {"Studies", "Targets", "Results", "Any file system", "Called by the DAG"}
 
 
@@ -61,3 +66,31 @@ def test_a_target_may_be_named_after_plan_too(monkeypatch: pytest.MonkeyPatch) -
     )
     assert (after.exit_code, after.output) == (0, before.output)
     assert "other" not in after.output and run(app, ["plan", "truth", "--target", "other"]).exit_code != 0
+
+
+def imported(*words: str) -> set[str]:
+    """Names of what Python imports when it runs these words, first and second level."""
+    python = [sys.executable, "-X", "importtime", *words]
+    done = subprocess.run(python, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    names = re.findall(r"^import time: .*\| +(\S+)$", done.stderr, re.MULTILINE)
+    return {".".join(name.split(".")[:levels]) for name in names for levels in (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [
+        (["--help"], {*LIBRARIES, "pydantic", "yaml", "fsage.plan", "fsage.run", "fsage.study", "fsage.workloads"}),
+        (["plan", "quickstart"], {*LIBRARIES, "rich", "fsage.report", "fsage.dataset", "fsage.evidence"}),
+    ],
+)
+def test_a_command_imports_nothing_that_it_does_not_need(words: list[str], unwanted: set[str]) -> None:
+    found = imported(str(Path(sys.executable).with_name("fsage")), *words)
+    assert "fsage.cli" in found and not found & unwanted
+
+
+def test_the_rules_import_nothing_that_snakemake_does_not_need_for_a_dry_run() -> None:
+    rules = [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*.smk")]
+    imports = [line for path in rules for line in path.read_text().splitlines() if line.startswith("from fsage")]
+    found = imported("-c", "\n".join(imports))
+    assert "fsage.plan" in found and not found & {*LIBRARIES, "rich", "fsage.report", "fsage.dataset", "fsage.evidence"}

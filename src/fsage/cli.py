@@ -9,13 +9,9 @@ from typing import Annotated, NoReturn
 import typer
 
 import fsage
+from fsage.agent.errors import Failure, Refusal
 from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import Where, say, target_names
-from fsage.plan import results
-from fsage.run import runs
-from fsage.run.play import PlayFailed
-from fsage.run.window import WindowClosed
-from fsage.study.study import StudyError
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 for part in (studies, targets, answers, layouts, jobs):
@@ -49,6 +45,8 @@ def where(
     ] = False,
 ) -> None:
     """Options of all commands; a path is relative to the project's root."""
+    from fsage.plan import results
+
     for folder, option in ((results_root, "--results"), (studies, "--studies"), (inventories, "--inventories")):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{option} {folder} is no folder")
@@ -65,7 +63,7 @@ def main() -> None:
     """Run a command; what is wrong is said in a sentence, never by a traceback."""
     try:
         app()
-    except (StudyError, PlayFailed, WindowClosed, runs.Superseded, ValueError) as error:
+    except (Refusal, Failure, ValueError) as error:
         _complain(str(error))
     except OSError as error:
         _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsage.plan.plan import Plan, load_plan
-from fsage.plan.pool import Pool, load_pool, names_of
-from fsage.plan.target import Target, load_target, target_of
-from fsage.run import runs
-from fsage.study.study import StudyError
 from fsage.text.printable import lines
+
+if TYPE_CHECKING:
+    from fsage.plan.plan import Plan
+    from fsage.plan.pool import Pool
+    from fsage.plan.target import Target
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Where:
         """The same on one target for certain: the one that was named, else the study's own, else this machine's."""
         if self.target_name:
             return self
+        from fsage.plan.target import target_of
+
         return replace(self, target_name=target_of([self.study_file(study)] if study else []))
 
     @property
@@ -37,6 +39,8 @@ class Where:
         """The folder of the one target's inventory. Raises StudyError where several are named."""
         first, *others = self.of(None).inventory_folders
         if others:
+            from fsage.study.study import StudyError
+
             raise StudyError(
                 f"target: {self.target_name!r} are several, and this is for one: name it with --target NAME"
             )
@@ -45,10 +49,15 @@ class Where:
     @property
     def inventory_folders(self) -> list[Path]:
         """Those of all targets that are named. Raises StudyError."""
+        from fsage.plan.pool import names_of
+
         return [self.inventories / name for name in names_of(str(self.target_name))]
 
     def plan(self, study: str) -> Plan:
         """The plan of a study on one target. Raises StudyError."""
+        from fsage.plan.plan import load_plan
+        from fsage.run import runs
+
         run, inventory = runs.current(), self.of(study).inventory
         plan = load_plan(self.study_file(study), inventory, self.results, run.only)
         parts = run.parts.get(study)
@@ -56,11 +65,16 @@ class Where:
 
     def others(self, study: str) -> list[Plan]:
         """Its plans on the other targets of the run that this process belongs to. Raises StudyError."""
+        from fsage.run import runs
+
         parts, mine = runs.current().parts.get(study, {}), self.of(study).inventory.name
         return [replace(self, target_name=name).plan(study) for name in parts if name != mine]
 
     def pool(self, study: str) -> Pool:
         """The plans of a study on one target or several. Raises StudyError."""
+        from fsage.plan.pool import load_pool
+        from fsage.run import runs
+
         run = runs.current()
         folders = self.of(study).inventory_folders
         return load_pool(self.study_file(study), folders, self.results, run.only, run.lost, run.parts.get(study))
@@ -75,10 +89,14 @@ class Where:
 
     def target(self) -> Target:
         """The target's declaration. Raises StudyError."""
+        from fsage.plan.target import load_target
+
         return load_target(self.inventory)
 
     def other_targets(self) -> dict[str, Target]:
         """The declarations of the other inventories, by folder. Raises StudyError."""
+        from fsage.plan.target import load_target
+
         folders = {path.parents[2] for path in self.inventory.parent.glob("*/group_vars/all/target.yml")}
         return {folder.name: load_target(folder) for folder in sorted(folders) if folder.name != self.inventory.name}
 

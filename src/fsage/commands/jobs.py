@@ -9,11 +9,6 @@ from typing import Annotated
 import typer
 
 from fsage.commands.common import StateName, StudyName, Where
-from fsage.plan import results
-from fsage.run import job, runs
-from fsage.run import request as requests
-from fsage.run.play import PlayFailed, play
-from fsage.study.study import StudyError
 
 app = typer.Typer()
 PANEL = "Called by the DAG"
@@ -22,6 +17,8 @@ PANEL = "Called by the DAG"
 @app.command(rich_help_panel=PANEL)
 def request(context: typer.Context, study: StudyName, state: StateName, cells: bool = True) -> None:
     """Print the request for a state and its missing cells, for playbooks: `-e fsage_request=FILE` once it is in one."""
+    from fsage.run import request as requests
+
     plan = context.obj.plan(study)
     todo = requests.to_measure(plan, state) if cells else []
     print(json.dumps(requests.make(plan, state, todo), indent=1))
@@ -35,6 +32,8 @@ def play_state(
     playbooks: Annotated[list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")],
 ) -> None:
     """Bring the target into a state; with measure.yml, measure its missing cells and hand over their records."""
+    from fsage.run import job
+
     do = job.measure if "measure.yml" in playbooks else job.establish
     plan = context.obj.plan(study)
     plan.check_state(state)
@@ -48,6 +47,8 @@ def visit(
     states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
 ) -> None:
     """Bring about several states one after another and measure the missing cells of each."""
+    from fsage.run import job
+
     plan = context.obj.plan(study)
     for state in states:
         plan.check_state(state)
@@ -57,7 +58,9 @@ def visit(
 @app.command(rich_help_panel=PANEL)
 def adaptive(context: typer.Context, study: StudyName) -> None:
     """Within a budget: measure the cells that say most of a study, and predict the others."""
-    from fsage.run import adaptive as run  # numpy and scikit-learn
+    from fsage.run import adaptive as run
+    from fsage.run import runs
+    from fsage.study.study import StudyError
 
     precision = runs.current().precision
     if precision is None:
@@ -73,6 +76,9 @@ def hold(
     release: Annotated[bool, typer.Option("--release", help="give them back")] = False,
 ) -> None:
     """Take targets' leases for this run, or refuse naming who holds them. A killed run's is taken over."""
+    from fsage.run import runs
+    from fsage.run.play import PlayFailed
+
     where_: Where = context.obj
     killed = runs.gone()
     if release:
@@ -97,6 +103,10 @@ def hold(
 
 
 def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> None:
+    from fsage.plan import results
+    from fsage.run import runs
+    from fsage.run.play import play
+
     file = results.Results(where_.results, target, "").request("hold")
     results.write(file, {"holder": runs.current().holder, "gone": sorted(killed)})
     log = where_.results / "logs" / target / "hold.log"

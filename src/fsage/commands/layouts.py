@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from fsage.commands.common import say
-from fsage.plan.results import Results
 
 app = typer.Typer()
 PANEL = "Any file system"
@@ -65,6 +64,7 @@ def age(
 
     The source is only read. The target is emptied and measured: with its free space, with as much in one run, empty.
     """
+    from fsage.plan.results import Results
     from fsage.run import age as ages
 
     where = context.obj.of(None)

@@ -9,10 +9,6 @@ from typing import Annotated
 import typer
 
 from fsage.commands.common import StudyName, Where, say, target_names
-from fsage.plan import settings
-from fsage.run import window
-from fsage.run.aside import folder, set_aside
-from fsage.study.study import StudyError
 from fsage.text.printable import lines
 
 app = typer.Typer()
@@ -30,13 +26,15 @@ def plan(
     ] = None,
 ) -> None:
     """Say in one line what a study is and what of it is still to be measured, in another what a time budget buys."""
+    from fsage.plan import settings
+
     where: Where = context.obj if target is None else replace(context.obj, target_name=target)
     pool = where.pool(study)
     said = pool.lines()
     given = {name: value for name, value in (("budget", budget), ("precision", precision)) if value is not None}
     wanted = settings.precision(given)
     if wanted is not None:
-        from fsage.run import adaptive  # numpy and scikit-learn
+        from fsage.run import adaptive, window
 
         seconds = None if budget is None else window.length(budget.strip()).total_seconds()
         for plan in pool.at_work:
@@ -58,6 +56,9 @@ def remeasure(
 
     Where no record of a state is left, its evidence is set aside too: the state may be another one by then.
     """
+    from fsage.run.aside import folder, set_aside
+    from fsage.study.study import StudyError
+
     pool = context.obj.pool(study)
     wanted = {status for status, given in (("failed", failed), ("skipped", skipped)) if given}
     if not (wanted or state or cell):

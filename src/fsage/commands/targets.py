@@ -9,11 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fsage.agent.errors import Failure, Refusal
 from fsage.commands.common import Where, say, study_names
-from fsage.plan import results
-from fsage.run import partitions, runs
-from fsage.run.play import play
 
 app = typer.Typer()
 PANEL = "Targets"
@@ -55,6 +51,10 @@ def claim(
     partition: Annotated[str, typer.Option(help="Slurm's, which must be there before anything is changed")] = "",
 ) -> None:
     """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
+    from fsage.plan import results
+    from fsage.run import partitions, runs
+    from fsage.run.play import play
+
     if partition:
         partitions.check(partition)
     target = context.obj.target()
@@ -74,6 +74,8 @@ def recover(context: typer.Context) -> None:
 
     The next command of a run does the same where it has to; this does just that. The claim and the files stay.
     """
+    from fsage.run.play import play
+
     target = context.obj.target()
     log = context.obj.results / "logs" / target.name / "recover.log"
     play(["recover.yml"], context.obj.inventory, log, None)
@@ -85,6 +87,7 @@ def enter(
     command: Annotated[list[str] | None, typer.Argument(help="command and its words; none: a shell")] = None,
 ) -> None:
     """Run a command, as root, where this machine's loop targets are mounted, which nothing else sees."""
+    from fsage.agent.errors import Failure, Refusal
     from fsage.agent.system.namespace import look_in
 
     words = command or [os.environ.get("SHELL", "/bin/sh")]

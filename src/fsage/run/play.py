@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from fsage.agent.errors import Failure
 from fsage.text import yaml_text
 from fsage.text.printable import printable
 from fsage.text.terminal import Terminal
@@ -22,7 +23,7 @@ LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # where the output is no terminal
 
 
-class PlayFailed(Exception):
+class PlayFailed(Failure):
     """A playbook ended with an error; the text is the reason it gave, with the log's place."""
 
 

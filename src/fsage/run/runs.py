@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent.declared.hosts import Holder
+from fsage.agent.errors import Refusal
 from fsage.agent.targets.lease import machine, start_of
 from fsage.plan import results
 from fsage.plan.dealing import Parts
@@ -29,7 +30,7 @@ from fsage.plan.results import Results
 NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belongs to
 
 
-class Superseded(Exception):
+class Superseded(Refusal):
     """The run that asked for this has gone, and another goes on in its place."""
 
     def __init__(self) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
+from fsage.agent.errors import Refusal
 from fsage.run import runs
 from fsage.study.study import StudyError
 
 
-class WindowClosed(Exception):
+class WindowClosed(Refusal):
     """What comes next would not end in time; the message says what, and when it would have to."""
 
 

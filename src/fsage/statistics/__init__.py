@@ -1,7 +1,8 @@
 """The estimators and tests of a report. Numbers in, numbers out.
 
 Nothing here assumes a normal distribution or many samples, and what so few samples cannot tell is said instead.
-SciPy takes most of a second to import: it is imported where it is used, for a plan asks `reachable` only.
+SciPy takes most of a second to import, and NumPy a tenth: both are imported where they are used, for a plan asks
+`reachable` only.
 """
 
 from fsage.statistics.comparisons import (

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 ALPHA = 0.05
 """Chance of a false alarm that a test may have, and that a family of primary comparisons may have together."""
 RESAMPLES = 9999
@@ -51,6 +49,8 @@ def compare(values: Sequence[float], reference: Sequence[float]) -> Test:
     Sources: Hollander, Wolfe, Chicken, Nonparametric Statistical Methods, 3rd ed., section 4.1; Phipson and Smyth,
     Permutation p-values should never be zero, 2010.
     """
+    import numpy as np
+
     n, m = len(values), len(reference)
     if not n or not m:
         return Test(None, n, m, f"{n} samples against {m}: nothing to compare")
@@ -69,6 +69,8 @@ def adjust_primary(ps: Sequence[float | None]) -> list[float | None]:
     comparison without p counts in the family, so that what could not be measured makes no other look better.
     Source: Holm, A simple sequentially rejective multiple test procedure, 1979.
     """
+    import numpy as np
+
     family = np.array([1.0 if p is None else p for p in ps])
     order = np.argsort(family, kind="stable")
     stepped = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
@@ -95,6 +97,7 @@ def rank_sum_tail(m: int, n: int, u: int) -> float:
 
     SciPy offers the exact distribution only as the p-value of a sample: one is laid out whose statistic is u.
     """
+    import numpy as np
     from scipy import stats
 
     above, rest = divmod(u, n)
@@ -114,6 +117,7 @@ def _ranks(values: Sequence[float], reference: Sequence[float]) -> tuple[tuple[f
 @cache
 def _tied_p(ranks: tuple[float, ...], reference: tuple[float, ...]) -> float:
     """All that the test sees are ranks, and of few samples there are few: a report asks the same again and again."""
+    import numpy as np
     from scipy import stats
 
     method = stats.PermutationMethod(n_resamples=RESAMPLES, rng=np.random.default_rng(SEED))

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 from fsage.statistics.comparisons import rank_sum_tail
 
 AIM = 0.95
@@ -75,6 +73,8 @@ class Ratio:
 
 def coefficient_of_variation(values: Sequence[float]) -> float | None:
     """Sample standard deviation (n - 1) over mean, as a fraction; none below two samples or at mean 0."""
+    import numpy as np
+
     if len(values) < 2 or np.mean(values) == 0:
         return None
     return float(np.std(values, ddof=1) / np.mean(values))
@@ -98,6 +98,8 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 def summarise(values: Sequence[float]) -> Summary:
     """n, median with its exact interval, mean, and the coefficient of variation of one group."""
+    import numpy as np
+
     n = len(values)
     interval = median_interval(values)
     why = None if interval else f"{n} of the 5 samples that an interval needs"
@@ -112,6 +114,8 @@ def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
     assumes that the groups differ by a factor only. 5 against 5 gives 96.8%, 3 against 3 90%, fewer none.
     Source: Hollander, Wolfe, Chicken, Nonparametric Statistical Methods, 3rd ed., sections 4.2 and 4.3.
     """
+    import numpy as np
+
     m, n = len(values), len(reference)
     if not m or not n:
         return Ratio(None, None, m, n, f"{m} samples against {n}: nothing to compare")

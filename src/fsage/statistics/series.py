@@ -7,10 +7,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from fsage.statistics.comparisons import ALPHA
+
+if TYPE_CHECKING:
+    import numpy as np
 
 ORDERS_AT_MOST = 5040
 """Orders of tied samples that are gone through, those of seven; with more samples the distribution is normal."""
@@ -49,6 +51,7 @@ def trend(values: Sequence[float]) -> Trend:
 @cache
 def _kendall(ranks: tuple[float, ...]) -> tuple[float, float]:
     """Tau over the order, and its p; of few samples there are few orders, which a report asks again and again."""
+    import numpy as np
     from scipy import stats
 
     n, tied = len(ranks), len(set(ranks)) < len(ranks)
@@ -64,6 +67,8 @@ def _kendall(ranks: tuple[float, ...]) -> tuple[float, float]:
 
 def _rises_less_falls(samples: np.ndarray, axis: int) -> np.ndarray:
     """Kendall's S: of all pairs along the axis, those that rise less those that fall."""
+    import numpy as np
+
     samples = np.moveaxis(samples, axis, -1)
     return np.triu(np.sign(samples[..., None, :] - samples[..., :, None])).sum((-2, -1))
 
@@ -87,6 +92,7 @@ def change(values: Sequence[float]) -> Change:
 
     Source: A. N. Pettitt, A non-parametric approach to the change-point problem, Applied Statistics 28 (1979).
     """
+    import numpy as np
     from scipy import stats
 
     if len(values) < LEAST_FOR_CHANGE:
@@ -102,11 +108,15 @@ def change(values: Sequence[float]) -> Change:
 
 def _most_apart(ranks: np.ndarray, axis: int) -> np.ndarray:
     """Pettitt's K."""
+    import numpy as np
+
     return np.abs(_apart(np.moveaxis(ranks, axis, -1))).max(-1)
 
 
 def _apart(ranks: np.ndarray) -> np.ndarray:
     """Pettitt's U after 1, 2, ... of n values: how far the ranks up to there are from what is usual."""
+    import numpy as np
+
     count = ranks.shape[-1]
     return 2 * ranks.cumsum(-1)[..., :-1] - np.arange(1, count) * (count + 1)
 
@@ -120,6 +130,8 @@ def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
     fewer than half are equal: else nothing is flagged. With five, only what is glaring can be; with three, only what
     is beside two that are all but equal.
     """
+    import numpy as np
+
     n = len(values)
     place = bisect_right(CUTS, n, key=lambda cut: cut[0])
     median = float(np.median(values)) if n else 0.0
