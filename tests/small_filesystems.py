@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -22,8 +20,6 @@ MAKE = {
     "xfs": ["mkfs.xfs", "-q"],
     "btrfs": ["mkfs.btrfs", "-q"],
 }
-FS_IOC_SHUTDOWN = 0x8004587D  # of ext4 and XFS; linux/fs.h has no name for it that both had from the beginning
-SHUTDOWN_NOLOGFLUSH = 2
 CHECK = {
     "ext4": ["e2fsck", "-fn"],
     "xfs": ["xfs_repair", "-n"],
@@ -40,17 +36,6 @@ class Small:
     def mount(self, options: str = "loop") -> None:
         """Mount it."""
         subprocess.run(["mount", "-o", options, str(self.image), str(self.point)], check=True)
-
-    def shut_down(self) -> None:
-        """Let nothing more reach the device, as when the power goes; for ext4 and XFS."""
-        fd = os.open(self.point, os.O_RDONLY)
-        fcntl.ioctl(fd, FS_IOC_SHUTDOWN, struct.pack("=L", SHUTDOWN_NOLOGFLUSH))
-        os.close(fd)
-
-    def remount(self) -> None:
-        """Mount anew what has reached the device."""
-        mounting.unmount(self.point)
-        self.mount()
 
     def check(self) -> None:
         """Assert that it is clean; it must not be mounted."""

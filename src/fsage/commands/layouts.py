@@ -102,33 +102,10 @@ def fragments(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
     files: Annotated[int, typer.Option(min=1, help="look at so many files at most")] = 1_000_000,
 ) -> None:
-    """Show which files lie in most pieces, and what defragmenting them would gain at most.
+    """Show which files lie in most pieces, what defragmenting them would gain at most, and the command that does it.
 
     Read-only, and no target is needed. The gain is a bound, not a forecast: each extent counted as a whole seek.
     """
     from fsage.defrag import command
 
     command.fragments(paths, worst, by, seek_ms, rate_mb_s, as_json, files)
-
-
-@app.command(rich_help_panel=PANEL)
-def defragment(
-    context: typer.Context,
-    paths: Annotated[list[Path] | None, typer.Argument(help="files or folders on ext4, XFS or btrfs")] = None,
-    in_earnest: Annotated[bool, typer.Option("--yes-rewrite-my-data", help="do it; else it is only said")] = False,
-    time_limit_s: Annotated[float, typer.Option(min=0, help="begin no file, and stop the tool, after it")] = 3600,
-    verify: Annotated[bool, typer.Option("--verify", help="judge the newest run's files once more")] = False,
-) -> None:
-    """Defragment one's own files with xfs_fsr, e4defrag or btrfs, worst first, and prove that none changed.
-
-    Exit 0: all is done. Before a file is touched its SHA-256 is noted in results/defragment/; interrupted at any
-    moment, the next run, or --verify, says of each file whether it is whole.
-    """
-    from fsage.defrag import command
-
-    folder = context.obj.results / "defragment"
-    if bool(paths) == verify:
-        raise ValueError("give files or folders to defragment, or --verify alone")
-    if verify:
-        raise SystemExit(command.verify_files(folder))
-    raise SystemExit(command.rewrite_files(paths or [], folder, time_limit_s, in_earnest))

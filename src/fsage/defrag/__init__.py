@@ -1,1 +1,1 @@
-"""Looking at how fragmented existing files are, and defragmenting one's own data without losing any."""
+"""How fragmented existing files are, and what defragmenting them would gain."""

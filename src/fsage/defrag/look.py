@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any, NamedTuple
 
 from fsage.agent.evidence import fiemap, fragmentation
 from fsage.agent.evidence.fragmentation import Fragmentation
+from fsage.agent.stores import filesystems
+from fsage.agent.system.mounting import Mount, mount_of
 from fsage.agent.system.walk import regular_files
 from fsage.defrag.bound import STATEMENT, Device, Longest
 
@@ -91,11 +95,13 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[st
     their number; worst: so many of them; device: seek_s, bytes_per_s, source, statement. `all` and each of the worst
     have read_s_at_most, gain_s_at_most, speedup_at_most. `device` may be the reason why there is none: then these are
     None, and device_absent has the reason. Not seen: unmapped (files, last), truncated (there are more files).
+    commands: for each file system of the worst filesystem, files, gain_s_at_most, command (a line for a shell), risk.
     """
     known = device if isinstance(device, Device) else None
     in_order = look.in_pieces
     if known:
         in_order = sorted(in_order, key=lambda one: (-ORDERS[order](one.file, known), one.path))
+    in_order = in_order[:worst]
     return {
         "schema": SCHEMA,
         "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -105,12 +111,49 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[st
             for power, of in sorted(look.classes.items())
         ],
         "files_in_pieces": len(look.in_pieces),
-        "worst": [{"path": str(one.path), **one.file.summary(), **_gain(one.file, known)} for one in in_order[:worst]],
+        "worst": [{"path": str(one.path), **one.file.summary(), **_gain(one.file, known)} for one in in_order],
+        "commands": _commands(in_order, known),
         "device": {**vars(known), "statement": STATEMENT} if known else None,
         "device_absent": None if known else device,
         "unmapped": {"files": look.unmapped, "last": look.unmapped_last},
         "truncated": look.truncated,
     }
+
+
+def _commands(files: Sequence[Found], device: Device | None) -> list[dict[str, Any]]:
+    """What defragments these files: for each mount the command of its file system, where that has one."""
+    by_mount: dict[Mount, list[Found]] = {}
+    for one in files:
+        by_mount.setdefault(mount_of(one.path), []).append(one)
+    commands = []
+    for mount, there in by_mount.items():
+        filesystem = filesystems.get(mount.type)
+        if filesystem and filesystem.defragmenter:
+            words = [*filesystem.defragmenter.command, *(str(one.path.absolute()) for one in there)]
+            of_all = functools.reduce(Fragmentation.plus, (one.file for one in there))
+            commands.append(
+                {
+                    "filesystem": mount.type,
+                    "files": len(there),
+                    "gain_s_at_most": device.gain_s(of_all) if device else None,
+                    "command": " ".join(map(for_shell, words)),
+                    "risk": filesystem.risk(mount.point),
+                }
+            )
+    return commands
+
+
+def for_shell(word: str) -> str:
+    """A word of a command line; what is not printable as `$'\\012'`, which bash, zsh and ksh read."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return (
+        "$'"
+        + "".join(
+            chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\{byte:03o}" for byte in os.fsencode(word)
+        )
+        + "'"
+    )
 
 
 def _gain(file: Fragmentation, device: Device | None) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""What the two commands found and did, as tables of words."""
+"""What was found, as tables of words."""
 
 from __future__ import annotations
 

@@ -185,9 +185,9 @@ class Xfs(FileSystem):
         if struct.unpack_from("=L", geometry, 92)[0] & XFS_FSOP_GEOM_FLAGS_RMAPBT:
             return None
         return (
-            f"{point} is an XFS without rmapbt: if this machine crashes or loses power now, or before the log is "
-            "written back (a minute of idleness, or an unmount), it may not mount again without `xfs_repair -L` (seen "
-            "on Linux 6.18). Killing this command is safe"
+            f"{point} is an XFS without rmapbt: if this machine crashes or loses power meanwhile, or before the log "
+            "is written back (a minute of idleness, or an unmount), it may not mount again without `xfs_repair -L` "
+            "(seen on Linux 6.18)"
         )
 
 
