@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from fsage.agent import capabilities
 from fsage.agent.declared.claim import Claim
 from fsage.agent.declared.spec import Launcher, Spec
 from fsage.agent.errors import Refusal
@@ -19,6 +19,8 @@ from fsage.plan import results
 from fsage.study.study import StudyError, explain, read_yaml, usual_target
 from fsage.text.strict import Strict, show, unknown_value
 
+LOCAL, DIRECTORY = "local", "directory"
+"""Inventories of the default target: with a file system of its own, and without."""
 Positive = Annotated[int, Field(gt=0)]
 
 
@@ -107,8 +109,19 @@ class Target(Strict):
 
 
 def default_target() -> str:
-    """`local` (a loop-backed file system) for root, else `directory`."""
-    return "local" if os.geteuid() == 0 else "directory"
+    """LOCAL where this machine allows it, else DIRECTORY."""
+    return DIRECTORY if capabilities.obstacles(capabilities.LOOP_TARGET) else LOCAL
+
+
+def why_directory() -> str | None:
+    """Why this machine's default target is a plain directory, and what more rights would give; None where it is not."""
+    if not (obstacles := capabilities.obstacles(capabilities.LOOP_TARGET)):
+        return None
+    return (
+        f"no file system can be made and mounted here ({obstacles[0].reason}), so fsage measures in a plain directory, "
+        "whose fullness and fragmentation nobody knows. With more rights it sets both, on a file system of its own: "
+        f"{obstacles[0].remedy}. `fsage doctor` tells what runs here"
+    )
 
 
 def target_of(studies: Iterable[Path]) -> str:

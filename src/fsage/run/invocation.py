@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,10 +13,11 @@ from typing import Any
 from fsage.plan import results, settings
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool, load_pools, names_of
-from fsage.plan.target import target_of
+from fsage.plan.target import DIRECTORY, target_of, why_directory
 from fsage.run import runs, sharing, window
 from fsage.study.study import StudyError
 from fsage.study.targets import SHARE
+from fsage.text.printable import lines
 
 NOTES = Path(".snakemake/fsage")
 
@@ -69,6 +71,8 @@ def begin(config: Mapping[str, Any], words: Sequence[str]) -> Invocation:
     asked = settings.asked_for(words, studies)
     if not os.environ["FSAGE_TARGET"]:
         os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in asked])
+        if os.environ["FSAGE_TARGET"] == DIRECTORY and (why := why_directory()):
+            print(lines(f"fsage: {why}"), file=sys.stderr)
     now = datetime.now().astimezone()
     run = runs.Run(
         holder=runs.identity(" ".join(["snakemake", *words])),

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from fsage.agent import capabilities
 from fsage.agent.declared.claim import Claim, Image, Images, Made
 from fsage.agent.declared.hosts import Asker
 from fsage.agent.declared.spec import Spec
@@ -20,7 +21,7 @@ from fsage.agent.device import loops, seek
 from fsage.agent.device.loops import CLEAR
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
-from fsage.agent.system import files, places, privilege, space
+from fsage.agent.system import files, places, space
 from fsage.agent.targets import claims, declaration, lease
 from fsage.agent.targets.declaration import GIB, MIB
 from fsage.agent.targets.kinds import Result
@@ -34,7 +35,7 @@ OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
 
 def make(spec: Spec, request: Asker, check: bool, of_a_claim: OfAClaim) -> Result:
     """Make the image files (each written once) and attach loop devices; idempotent."""
-    privilege.need_loops(spec["name"])
+    capabilities.need_loops(spec["name"])
     if check:
         return _create(spec, check, of_a_claim)
     with lease.held(declaration.home_of(spec), request):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import capabilities
 from fsage.agent.claiming import calibrate, claim, images
 from fsage.agent.declared.claim import Claim, ClaimedStore, Images
 from fsage.agent.declared.hosts import Asker
@@ -22,7 +23,7 @@ from fsage.agent.evidence.store import Store
 from fsage.agent.outside.undo import left_over, undo
 from fsage.agent.stores import filesystems, free_space, metadata_image
 from fsage.agent.stores.filesystem import FileSystem
-from fsage.agent.system import files, journal, mounting, places, privilege, space
+from fsage.agent.system import files, journal, mounting, places, space
 from fsage.agent.targets import declaration, frozen
 from fsage.agent.targets.declaration import MIB
 from fsage.agent.targets.free import Free, Wrong, nothing
@@ -47,7 +48,7 @@ class Loop(Target):
     def lacking(cls, spec: Spec) -> Lacking:
         """As Target.lacking."""
         missing, room_bytes = list[str](), dict[str, int]()
-        if why := privilege.why_no_loops():
+        if why := capabilities.why_no_loops():
             missing.append(why)
         missing += [
             f"{tool}: install the package that holds it"
@@ -92,7 +93,7 @@ class Loop(Target):
     @classmethod
     def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
         """As Target.claim_new."""
-        privilege.need_loops(spec["name"])
+        capabilities.need_loops(spec["name"])
         made, home = images.of(spec, None), declaration.home_of(spec)
         if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
@@ -208,7 +209,7 @@ class Loop(Target):
 
     def open(self) -> None:
         """As Target.open."""
-        privilege.need_loops(self.name)
+        capabilities.need_loops(self.name)
         for store in self.claim["stores"]:
             places.check(Path(store["image"]).parent)
             loops.verify({**store["image_id"], "image": store["image"]})
@@ -229,7 +230,8 @@ class Loop(Target):
     @property
     def why_unwatched(self) -> str | None:
         """As Target.why_unwatched."""
-        return None
+        why = capabilities.obstacle(capabilities.FANOTIFY)
+        return why.reason if why else None
 
     def settle(self, wrong: Wrong = nothing) -> None:
         """As Target.settle."""

@@ -110,13 +110,14 @@ def _make() -> None:
 
 
 def _make_here() -> None:
-    with _opened(OWN) as before:
-        _called(_libc.unshare(CLONE_NEWNS))
+    with _opened(OWN) as before, _opened("/", os.O_PATH) as root:
+        unshare()
         try:
-            mounting.mount_call("none", "/", "none", MS_REC | MS_SLAVE, "")
             made = os.open(OWN, os.O_RDONLY | os.O_CLOEXEC)
+            _called(_libc.setns(made, CLONE_NEWNS))  # to its top: in a chroot "/" is no mount, and cannot be a slave
+            mounting.mount_call("none", "/", "none", MS_REC | MS_SLAVE, "")
         finally:
-            _move(before)
+            _move(before, root)
     try:
         mounting.mount_call(f"/proc/self/fd/{made}", str(KEPT), "none", MS_BIND, "")
     finally:
@@ -138,17 +139,32 @@ def _stores() -> set[tuple[str, str]]:
     }
 
 
-def _move(namespace: int) -> None:
-    """Into a mount namespace; the working directory stays what it is called."""
+def unshare() -> None:
+    """Give the calling thread a mount namespace of its own, a copy of the present one. Raises OSError."""
+    _called(_libc.unshare(CLONE_NEWNS))
+
+
+def _move(namespace: int, root: int | None = None) -> None:
+    """Into a mount namespace; the working directory keeps its name, and so does the root of a chroot.
+
+    setns(2) moves to the top of the namespace. Where that is not the `root` of this process, it is a chroot, and the
+    directory of the same name is its root in the other namespace too.
+    """
     place = os.getcwd()
-    _called(_libc.unshare(CLONE_FS))  # threads share what setns(2) changes, and it refuses those that do
-    _called(_libc.setns(namespace, CLONE_NEWNS))
+    with contextlib.ExitStack() as stack:
+        if root is None:
+            root = stack.enter_context(_opened("/", os.O_PATH))
+        _called(_libc.unshare(CLONE_FS))  # threads share what setns(2) changes, and it refuses those that do
+        _called(_libc.setns(namespace, CLONE_NEWNS))
+        name = os.readlink(f"/proc/self/fd/{root}")  # from the top, which is the root now
+        if name != "/":
+            os.chroot(name)
     os.chdir(place)
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
     try:
         yield descriptor
     finally:

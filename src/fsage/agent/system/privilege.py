@@ -117,19 +117,6 @@ def why_not() -> str | None:
     return None
 
 
-def why_no_loops() -> str | None:
-    """Why this process cannot have loop devices and mounts; None when it can."""
-    if os.geteuid() == 0:
-        return None
-    return "loop devices and mounts need root; or declare `kind: directory`, which measures in a plain directory"
-
-
-def need_loops(name: str) -> None:
-    """Refusal where loop devices and mounts cannot be had for a target."""
-    if why := why_no_loops():
-        raise Refusal(f"target {name} (kind: loop) on {os.uname().nodename}: {why}")
-
-
 def _unheard(said: str) -> str:
     host, why = os.uname().nodename, said.strip().rpartition("\n")[2] or "it said nothing"
     return (
