@@ -28,6 +28,8 @@ from fsage.agent.system import files, journal, mounting, namespace
 from fsage.agent.verbs import claim, create
 from fsage.study.study import Study, StudyError, load_study
 
+pytest_plugins = ["tiers"]
+
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
 OUTSIDE = pytest.StashKey[int]()
@@ -90,7 +92,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The tables of the simulated estimators and of the fuzzed readers: whatever tests recorded as such a row."""
+    """The tables of simulated estimators and of readers of bent samples: whatever tests recorded as such a row."""
     rows = recorded(terminalreporter, "simulated")
     if rows:
         rows = [("estimator", "case", "printed", "simulated (2 standard errors)", "trials"), *rows]
@@ -98,7 +100,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("estimators by simulation")
         for row in rows:
             terminalreporter.line("  ".join(map(str.ljust, row, widths)).rstrip())
-    fuzzed = recorded(terminalreporter, "fuzzed")
+    fuzzed = recorded(terminalreporter, "bent")
     if fuzzed:
         terminalreporter.section("readers on bent samples")
         for one in fuzzed:

@@ -6,7 +6,6 @@ import io
 import json
 import re
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from fsage import dataset, recipes
 from fsage.advise import distribution
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.lustre import brw, mounts, params, space, stripes
+from fsage.agent.message import Unacceptable
 from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
@@ -38,7 +38,8 @@ from fsage.report.compare import compare
 from fsage.run import play
 from fsage.study.study import StudyError, load_study
 from fsage.text import sizes, yaml_text
-from fuzz import mutations
+from hostile import bend, messages
+from hostile.folder import folder
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
@@ -47,18 +48,16 @@ DATA = TESTS / "data"
 
 @dataclass(frozen=True)
 class Reader:
-    """`read` raises nothing but `refuses` on whatever `inputs` draws. `examples`: in the short form."""
+    """`read` raises nothing but `refuses` on whatever `inputs` draws.
 
-    inputs: st.SearchStrategy[Any]
+    `examples`: in the short form. `one_line`: a refusal fits into a line of a terminal.
+    """
+
+    inputs: Callable[[], st.SearchStrategy[Any]]
     read: Callable[[Any], object]
     refuses: tuple[type[Exception], ...]
     examples: int
-
-
-@cache
-def folder() -> Path:
-    """One of this process, for files that are read again and again."""
-    return Path(tempfile.mkdtemp(prefix="fsage-fuzz-", dir=Path.cwd()))
+    one_line: bool = False
 
 
 def _file(name: str, content: bytes) -> Path:
@@ -131,8 +130,8 @@ def _records(record: Any) -> None:
     good = records()[0]
     place = folder() / "records" / good["target"] / good["study"] / good["state"]
     place.mkdir(parents=True, exist_ok=True)
-    (place / "bent.json").write_bytes(mutations.as_json(record))
-    (place / f"{good['cell']}.json").write_bytes(mutations.as_json(good))
+    (place / "bent.json").write_bytes(bend.as_json(record))
+    (place / f"{good['cell']}.json").write_bytes(bend.as_json(good))
     frame = dataset.load([place / "bent.json", place / f"{good['cell']}.json"])
     assert len(frame) == 2, "a record that cannot be read is counted"
     dataset.write(frame, folder() / "tables")
@@ -145,7 +144,7 @@ def _named_as_its_file(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _states(value: Any) -> None:
-    path = _file("state.json", mutations.as_json(value))
+    path = _file("state.json", bend.as_json(value))
     found = states_evidence.read({"10.00@264M": path}, {})
     layout.section(found, ["10.00@264M"], [], dataset.load([]))
 
@@ -204,9 +203,9 @@ def _crates() -> st.SearchStrategy[bytes]:
     whole = crate()
     name = st.sampled_from(sorted(whole))
     of_json = [one for one in sorted(whole) if one.endswith(".json")]
-    bent = name.flatmap(lambda one: st.tuples(st.just(one), mutations.texts([whole[one]])))
+    bent = name.flatmap(lambda one: st.tuples(st.just(one), bend.texts([whole[one]])))
     changed = st.sampled_from(of_json).flatmap(
-        lambda one: st.tuples(st.just(one), mutations.values([json.loads(whole[one])]).map(mutations.as_json))
+        lambda one: st.tuples(st.just(one), bend.values([json.loads(whole[one])]).map(bend.as_json))
     )
     more = st.tuples(st.sampled_from([*NAMES, *sorted(whole)]), st.just(b"x" * 1000))
     mode = st.sampled_from([0o100644, 0o100644, 0o100644, *MODES])
@@ -218,7 +217,7 @@ def _crates() -> st.SearchStrategy[bytes]:
         changed.map(lambda change: _zip({**whole, change[0]: change[1]}, "", 0))
         | made
         | twice
-        | mutations.texts([_zip(whole, "", 0)])
+        | bend.texts([_zip(whole, "", 0)])
     )
 
 
@@ -254,8 +253,8 @@ q1\ts1\t100\t0\t0\t1\t100\t1\t100\t0.0\t185
 """
 NETFLOW = {"phase": "scan", "distribution": "synchronous", "hosts": {"a": 1}, "shares": 3, "least_shares": 1}
 NETFLOW |= {"seconds": 1.5, "bytes": 100, "records": 5, "checksum": 7}
-STRUCTURES = [b"PAF:70.30@264M", b"PAF:70.30,20.40:67005@264M,1G<16337756", b"paf:1.0@1"]
-SIZES = [b"264M", b"8 MiB", b"1T", b"4096"]
+STRUCTURES = (b"PAF:70.30@264M", b"PAF:70.30,20.40:67005@264M,1G<16337756", b"paf:1.0@1")
+SIZES = (b"264M", b"8 MiB", b"1T", b"4096")
 TABLE = b"size,count\n4K,400\n32M,60\n64M,40\n200M,1\n"
 ANSIBLE = b'fatal: [node1]: FAILED! => \n    changed: false\n    msg: "no: such"\n'
 
@@ -272,70 +271,91 @@ def _parquets() -> list[bytes]:
     return [(place / "records.parquet").read_bytes()]
 
 
-def readers() -> dict[str, Callable[[], Reader]]:
-    """By name; made when asked for."""
-    corpus = {tool: _samples(f"corpus/{tool}-*/*.stdout")[::4] for tool in ("fio", "ior", "mdtest")}
-    studies = [_named(path.read_bytes()) for path in sorted((ROOT / "config").glob("*.yaml"))]
-    targets = [path.read_bytes() for path in sorted((ROOT / "inventories").glob("*/group_vars/all/target.yml"))]
-    lustre = (Failure, Refusal)
-    entries: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"iteration": [1, 2]}]
-    return {
-        "study": lambda: Reader(mutations.texts(studies), _study, (StudyError,), 150),
-        "study values": lambda: Reader(
-            mutations.values([yaml.safe_load(one) for one in studies]).map(
-                lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass")
-            ),
-            _study,
-            (StudyError,),
-            100,
-        ),
-        "only": lambda: Reader(mutations.values(entries), _narrowed, (StudyError,), 100),
-        "target": lambda: Reader(mutations.texts(targets), _target, (StudyError,), 150),
-        "yaml": lambda: Reader(mutations.texts(studies), _text(yaml_text.load), (yaml.YAMLError,), 100),
-        "notation": lambda: Reader(mutations.texts(STRUCTURES), _text(notation.parse), (notation.NotationError,), 200),
-        "size": lambda: Reader(mutations.texts(SIZES), _text(sizes.parse_size), (ValueError,), 200),
-        "pattern": lambda: Reader(
-            mutations.texts([b"A to 1G", b"C to 512M"]),
-            _text(lambda text: patterns.segments([text, "B"], 1 << 40, patterns.known().types)),
-            (ValueError,),
-            100,
-        ),
-        "evidence": lambda: Reader(mutations.texts(_samples("evidence/*.txt")), _evidence, (ValueError,), 300),
-        "evidence page": lambda: Reader(mutations.texts(_samples("evidence/*.txt")), _evidence_page, (ValueError,), 10),
-        "sizes by line": lambda: Reader(mutations.texts([b"4096\n0\n64M\n" * 5]), _sizes("a.txt"), (ValueError,), 100),
-        "sizes csv": lambda: Reader(mutations.texts([TABLE]), _sizes("a.csv"), (ValueError,), 150),
-        "sizes yaml": lambda: Reader(
-            mutations.texts([b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"]),
-            _sizes("a.yaml"),
-            (ValueError,),
-            150,
-        ),
-        "fio": lambda: Reader(mutations.texts(corpus["fio"]), _output(fio), (BadOutput,), 150),
-        "ior": lambda: Reader(mutations.texts(corpus["ior"]), _output(ior), (BadOutput,), 150),
-        "mdtest": lambda: Reader(mutations.texts(corpus["mdtest"]), _output(mdtest), (BadOutput,), 150),
-        "blastn": lambda: Reader(mutations.texts([BLASTN]), _output(blastn), (BadOutput,), 100),
-        "netflow": lambda: Reader(
-            mutations.values([NETFLOW]).map(mutations.as_json), _output(netflow), (BadOutput,), 100
-        ),
-        "brw_stats": lambda: Reader(
-            mutations.texts(_samples("lustre/lctl_brw_stats.txt")), _text(brw.parse), lustre, 80
-        ),
-        "lfs df": lambda: Reader(mutations.texts(_samples("lustre/lfs_df.txt")), _text(space.parse), lustre, 80),
-        "lctl": lambda: Reader(mutations.texts(_samples("lustre/lctl_*.txt")), _text(params.parse), lustre, 80),
-        "getstripe": lambda: Reader(
-            mutations.texts(_samples("lustre/lfs_getstripe*.txt")), _text(stripes.parse), lustre, 80
-        ),
-        "findmnt": lambda: Reader(
-            mutations.texts(_samples("lustre/findmnt_lustre.json")), _text(mounts.parse), lustre, 80
-        ),
-        "ansible": lambda: Reader(mutations.texts([ANSIBLE]), _text(play.reason), (), 80),
-        "records": lambda: Reader(
-            mutations.values([_named_as_its_file(one) for one in records()]), _records, (ValueError,), 60
-        ),
-        "state": lambda: Reader(
-            mutations.values([json.loads(one) for name, one in crate().items() if "/states/" in name]), _states, (), 12
-        ),
-        "parquet": lambda: Reader(mutations.texts(_parquets()), _parquet, (ValueError,), 40),
-        "unpack": lambda: Reader(_crates(), _unpack, (crates.CrateError,), 60),
-        "crate": lambda: Reader(_crates(), _remake, (crates.CrateError,), 8),
-    }
+def _studies() -> list[bytes]:
+    return [_named(path.read_bytes()) for path in sorted((ROOT / "config").glob("*.yaml"))]
+
+
+def _study_values() -> st.SearchStrategy[bytes]:
+    values = bend.values([yaml.safe_load(text) for text in _studies()])
+    return values.map(lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass"))
+
+
+def _targets() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((ROOT / "inventories").glob("*/group_vars/all/target.yml"))]
+
+
+def _pattern(text: str) -> object:
+    return patterns.segments([text, "B"], 1 << 40, patterns.known().types)
+
+
+def _states_of_crate() -> list[Any]:
+    return [json.loads(content) for name, content in crate().items() if "/states/" in name]
+
+
+def bent(*samples: bytes) -> Callable[[], st.SearchStrategy[bytes]]:
+    """Texts that stand here, bent."""
+    return lambda: bend.texts(list(samples))
+
+
+def recorded_texts(pattern: str, step: int = 1) -> Callable[[], st.SearchStrategy[bytes]]:
+    """Texts of tests/data, bent."""
+    return lambda: bend.texts(_samples(pattern)[::step])
+
+
+LUSTRE = (Failure, Refusal)
+ENTRIES: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"iteration": [1, 2]}]
+SIZE_LIST = b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"
+READERS = {
+    # What a user writes.
+    "study": Reader(lambda: bend.texts(_studies()), _study, (StudyError,), 100),
+    "study values": Reader(_study_values, _study, (StudyError,), 50),
+    "only": Reader(lambda: bend.values(ENTRIES), _narrowed, (StudyError,), 100),
+    "target": Reader(lambda: bend.texts(_targets()), _target, (StudyError,), 150),
+    "yaml": Reader(lambda: bend.texts(_studies()), _text(yaml_text.load), (yaml.YAMLError,), 100),
+    "notation": Reader(bent(*STRUCTURES), _text(notation.parse), (notation.NotationError,), 200),
+    "size": Reader(bent(*SIZES), _text(sizes.parse_size), (ValueError,), 200),
+    "pattern": Reader(bent(b"A to 1G", b"C to 512M"), _text(_pattern), (ValueError,), 100),
+    "sizes by line": Reader(bent(b"4096\n0\n64M\n" * 5), _sizes("a.txt"), (ValueError,), 100),
+    "sizes csv": Reader(bent(TABLE), _sizes("a.csv"), (ValueError,), 150),
+    "sizes yaml": Reader(bent(SIZE_LIST), _sizes("a.yaml"), (ValueError,), 150),
+    # What tools print.
+    "evidence": Reader(recorded_texts("evidence/*.txt"), _evidence, (ValueError,), 300),
+    "evidence page": Reader(recorded_texts("evidence/*.txt"), _evidence_page, (ValueError,), 5),
+    "fio": Reader(recorded_texts("corpus/fio-*/*.stdout", 4), _output(fio), (BadOutput,), 150),
+    "ior": Reader(recorded_texts("corpus/ior-*/*.stdout", 4), _output(ior), (BadOutput,), 150),
+    "mdtest": Reader(recorded_texts("corpus/mdtest-*/*.stdout", 4), _output(mdtest), (BadOutput,), 150),
+    "blastn": Reader(bent(BLASTN), _output(blastn), (BadOutput,), 100),
+    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(netflow), (BadOutput,), 100),
+    "brw_stats": Reader(recorded_texts("lustre/lctl_brw_stats.txt"), _text(brw.parse), LUSTRE, 80),
+    "lfs df": Reader(recorded_texts("lustre/lfs_df.txt"), _text(space.parse), LUSTRE, 80),
+    "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(params.parse), LUSTRE, 80),
+    "getstripe": Reader(recorded_texts("lustre/lfs_getstripe*.txt"), _text(stripes.parse), LUSTRE, 80),
+    "findmnt": Reader(recorded_texts("lustre/findmnt_lustre.json"), _text(mounts.parse), LUSTRE, 80),
+    "ansible": Reader(bent(ANSIBLE), _text(play.reason), (), 80),
+    # What hosts send.
+    "observation": Reader(messages.observations, messages.read_observation, (), 80),
+    **{
+        f"answer: {key}": Reader(
+            lambda key=key: bend.values([messages.SAVED[key]()]),
+            messages.read_saved(key),
+            (Unacceptable,),
+            50,
+            one_line=True,
+        )
+        for key in messages.SAVED
+    },
+    "request": Reader(messages.questions, messages.read_question, (Refusal,), 150, one_line=True),
+    "host's answer": Reader(messages.host_answers, messages.read_host_answer, (Unacceptable,), 150, one_line=True),
+    "OSTs": Reader(
+        lambda: bend.values([messages.OSTS]).map(bend.as_json), messages.read_osts, (Refusal,), 100, one_line=True
+    ),
+    "agent's answer": Reader(messages.agent_answers, messages.read_agent_answer, (), 150),
+    # What was kept or handed on.
+    "records": Reader(
+        lambda: bend.values([_named_as_its_file(record) for record in records()]), _records, (ValueError,), 25
+    ),
+    "state": Reader(lambda: bend.values(_states_of_crate()), _states, (), 12),
+    "parquet": Reader(lambda: bend.texts(_parquets()), _parquet, (ValueError,), 15),
+    "unpack": Reader(_crates, _unpack, (crates.CrateError,), 60),
+    "crate": Reader(_crates, _remake, (crates.CrateError,), 3),
+}

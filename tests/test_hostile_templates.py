@@ -1,7 +1,4 @@
-"""What a client, a study's author or a request's text could once do to the launcher and to all hosts, tried again.
-
-A host's word is data: it is no path, no template, no key that Ansible obeys.
-"""
+"""No text of a host, of a study's author or of a request is a template, a path or a key that Ansible obeys."""
 
 from __future__ import annotations
 
@@ -14,53 +11,22 @@ from typing import Any
 
 import pytest
 import yaml
-from sent import CLAIM, STUDY, bundle, observation
+from hostile.messages import STATE, make_plan
+from sent import CLAIM, STUDY
 from test_playbooks import BIN, ROOT, ansible, inventory_of, request
 
 from fsage.agent.errors import Refusal
 from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create, tune
+from fsage.agent.verbs import tune
 from fsage.plan import results
-from fsage.plan.plan import Plan, load_plan
-from fsage.records import record
 from fsage.study.study import StudyError, load_study
 
-STATE = "30.00@8M"
-EVIL = "../../../inventories/x/group_vars"
+pytestmark = pytest.mark.system
 
 
 def pipe(place: Path) -> str:
     """A template that leaves a file when it runs."""
     return f"{{{{ lookup('pipe', 'touch {place}') }}}}"
-
-
-@pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(STUDY))
-    inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop"})
-    results.write(tmp_path / "results/targets/here.json", CLAIM)
-    return load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results")
-
-
-def files(place: Path) -> set[str]:
-    """Every file below a folder, except what is kept of what was refused."""
-    return {str(one.relative_to(place)) for one in place.rglob("*") if one.is_file() and "refused" not in one.parts}
-
-
-@pytest.mark.parametrize("key", ["study", "state", "cell"])
-def test_an_observation_makes_no_file_elsewhere(plan: Plan, tmp_path: Path, key: str) -> None:
-    root = plan.results.root
-    good, evil = observation(plan, STATE, 0), observation(plan, STATE, 1)
-    evil[key] = EVIL
-    path = bundle(plan, evil, good)
-    before = files(tmp_path)
-    record.unpack(path, root, "here")
-    new = {one for one in files(tmp_path) - before}
-    raw = f"{plan.target.name}/tiny/{STATE}/{good['cell']}"
-    assert new == {f"results/raw/{raw}.1.json", f"results/pending/{raw}.json"}, "the good one alone"
-    (kept,) = (root / "refused/here").iterdir()
-    assert json.loads(kept.read_text()) == evil
 
 
 AGENT = """\
@@ -115,8 +81,10 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("whose", ["claim", "study"])
-def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, plan: Plan, tmp_path: Path) -> None:
+def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, tmp_path: Path) -> None:
     """A claim's copy comes from a host, a study's tuning from its author; requests are made of both."""
+    inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop"})
+    make_plan(tmp_path)
     ran = tmp_path / "ran"
     jinja = pipe(ran)
     env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
@@ -144,21 +112,16 @@ def test_the_text_of_a_request_never_runs(tmp_path: Path) -> None:
         assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("how", ["a study", "an agent"])
 @pytest.mark.root
-def test_tuning_overwrites_no_file(how: str, plan: Plan, local_target: dict[str, Any], tmp_path: Path) -> None:
+def test_tuning_overwrites_no_file(spec: dict[str, Any], tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("keep\n")
-    if how == "a study":
-        path = tmp_path / "config/tiny.yaml"
-        for tuning in ({"../../../etc/hostname": "x"}, {"nr_requests": pipe(tmp_path / "ran")}):
-            path.write_text(yaml.safe_dump({**STUDY, "tuning": tuning}))
-            with pytest.raises(StudyError, match="tuning"):
-                load_study(path)
-        return
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
-    (queue,) = open_target(local_target).queues()
+    (tmp_path / "config").mkdir()
+    for tuning in ({"../../../etc/hostname": "x"}, {"nr_requests": pipe(tmp_path / "ran")}):
+        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": tuning}))
+        with pytest.raises(StudyError, match="tuning"):
+            load_study(tmp_path / "config/tiny.yaml")
+    (queue,) = open_target(spec).queues()
     with pytest.raises(Refusal, match="nothing was touched"):
-        tune.tune(local_target, {"tuning": {os.path.relpath(victim, queue.resolve()): "overwritten"}}, False)
+        tune.tune(spec, {"tuning": {os.path.relpath(victim, queue.resolve()): "overwritten"}}, False)
     assert victim.read_text() == "keep\n"

@@ -15,17 +15,21 @@ NUMBERS += (b"1e999", b"-1e308", b"nan", b"inf", b"0x10", b"1:30:00", b"2026-99-
 WORDS = (b"\0", b"\x1b[2J", b"\xff\xfe", b"\xed\xa0\x80", "\u202e\uff1d".encode(), b"{{ 7 * 7 }}", b"[red]", b"$\\frac")
 WORDS += (
     b"../../../etc/x",
+    b"..",
     b"/dev/zero",
+    b"a/b",
+    b"a\\b",
+    b"a b",
     b"-V",
+    b"~",
     b"=1+1",
     b"\t",
     b"\r\n",
     b"'",
     b'"',
-    b"x" * 20_000,
-    b"<script>",
-    b"%s%n",
 )
+WORDS += (b"x" * 20_000, b"<script>", b"%s%n", b"$(touch ran)", b"`id`", b"!unsafe x")
+WORDS += (b"{{ lookup('pipe', 'touch ran') }}", b"{% for a in b %}", b"\xc2\x85")
 BLOCKS = (
     b"[" * 300,
     b"{" * 300,
@@ -42,6 +46,7 @@ DEEP: Any = 1
 for _ in range(200):
     DEEP = [DEEP]
 VALUES = [None, [], {}, "", True, -1, 0, 1, 1 << 62, 1 << 63, 1 << 64, 10**399, 1e308, -1e-308, 0.5, 1e18, [[]], [None]]
+VALUES += [2**31, -(2**63), 10**19, False, [1, "a"], {"../x": "../y"}, {"__class__": "x"}, "x" * 70_000, "\u202e"]
 VALUES += [
     {"": {}},
     ["x"] * 1000,
@@ -50,7 +55,17 @@ VALUES += [
     DEEP,
     *(word.decode(errors="replace") for word in HOSTILE),
 ]
-RARE = [float("nan"), float("inf"), "\ud800", "\udcff"]
+RARE = [float("nan"), float("inf"), -float("inf"), "\ud800", "\udcff"]
+ANY = st.one_of(
+    st.sampled_from(VALUES + RARE),
+    st.sampled_from(VALUES + RARE),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+        max_leaves=6,
+    ),
+)
+"""Values that no writer of ours writes; those of the list twice as often as others."""
 
 
 def texts(samples: list[bytes]) -> st.SearchStrategy[bytes]:
@@ -98,7 +113,7 @@ def _bent(text: bytes, steps: list[tuple[int, float, float, bytes, int]], other:
 def values(samples: list[Any]) -> st.SearchStrategy[Any]:
     """One of the JSON samples, with one to three of its values replaced, taken away or added."""
     steps = st.lists(
-        st.tuples(st.integers(0, 5), st.lists(places, min_size=12, max_size=12), st.sampled_from(VALUES + RARE)),
+        st.tuples(st.integers(0, 6), st.lists(places, min_size=12, max_size=12), ANY),
         min_size=1,
         max_size=3,
     )
@@ -125,6 +140,8 @@ def _changed(value: Any, steps: list[tuple[int, list[float], Any]]) -> Any:
             block[str(new)[:100]] = at
         elif kind == 2 and isinstance(block, list):
             block.extend([at] * 50)
+        elif kind == 3 and isinstance(block, dict):
+            block[f"{key}x"] = new
         else:
             block[key] = new
     return value
@@ -133,3 +150,9 @@ def _changed(value: Any, steps: list[tuple[int, list[float], Any]]) -> Any:
 def as_json(value: Any) -> bytes:
     """JSON as Python writes it, NaN and lone surrogates included."""
     return json.dumps(value).encode()
+
+
+def assert_one_line(why: Exception) -> None:
+    """A refusal that a terminal can show in one line."""
+    text = str(why)
+    assert text and text.isprintable() and len(text) < 3000, text[:3000]

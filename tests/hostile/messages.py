@@ -1,0 +1,263 @@
+"""Readers of what hosts send each other: typed data, or refused in one line, and no file elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
+from hypothesis import strategies as st
+from records import make_store
+from sent import CLAIM, STUDY, bundle, observation
+
+from fsage import dataset
+from fsage.agent import __main__ as agent
+from fsage.agent.errors import Refusal
+from fsage.agent.hosts import alike, answers
+from fsage.agent.lustre import osts
+from fsage.agent.message import Unacceptable
+from fsage.agent.verbs import asked
+from fsage.plan import results
+from fsage.plan.plan import Plan, load_plan
+from fsage.records import messages, record
+from fsage.report import evidence
+from fsage.run import request
+from fsage.site import findings, page
+from fsage.site.inspect import Host, Site
+from fsage.study.study import StudyError
+from hostile import bend
+from hostile.folder import folder
+
+ROOT = Path(__file__).resolve().parents[2]
+STATE = "30.00@8M"
+JUNK = st.one_of(st.binary(max_size=40), st.just(b"[" * 100_000))
+"""Bytes that are no message at all."""
+
+
+def make_plan(place: Path) -> Plan:
+    """The plan of a small study on a target that was claimed."""
+    (place / "config").mkdir(parents=True)
+    (place / "config/tiny.yaml").write_text(yaml.safe_dump(STUDY))
+    target = place / "inventories/here/group_vars/all/target.yml"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(yaml.safe_dump({"fsage_target": {"name": "here", "kind": "loop"}}))
+    results.write(place / "results/targets/here.json", CLAIM)
+    return load_plan(place / "config/tiny.yaml", place / "inventories/here", place / "results")
+
+
+@cache
+def plan() -> Plan:
+    """One for all inputs of a process."""
+    return make_plan(folder() / "plan")
+
+
+def files_below(place: Path) -> set[str]:
+    """All files below a folder."""
+    return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file() or path.is_symlink()}
+
+
+def sent(*samples: Any) -> st.SearchStrategy[bytes]:
+    """Samples as they go over the wire, bent, or what is no message at all."""
+    return bend.values(list(samples)).map(bend.as_json) | JUNK
+
+
+def observations() -> st.SearchStrategy[bytes]:
+    """Observations of a cell that was measured, each of an identity of its own."""
+    done = observation(plan(), STATE, 1, why=None, status="done")
+    return st.uuids().flatmap(lambda identity: sent(done | {"id": str(identity)}))
+
+
+def read_observation(content: bytes) -> None:
+    """Beside a good one in a bundle: taken as what was asked for, or kept aside, and the good one is always taken."""
+    root = plan().results.root
+    path = bundle(plan(), content, observation(plan(), STATE, 0))
+    before = files_below(root.parent)
+    _, refused = record.unpack(path, root, "here")
+    assert all(why.isprintable() for why in refused)
+    in_state, aside = (f"results/{kind}/here/tiny/{STATE}/" for kind in ("raw", "pending")), "results/refused/here/"
+    places = {Path(place) for place in (*in_state, aside)}
+    assert {Path(added).parent for added in files_below(root.parent) - before} <= places
+    assert len(refused) <= 1, "the good one is always taken"
+    if refused:
+        assert content in [path.read_bytes() for path in (root / "refused/here").iterdir()], "never lost"
+    if not record.hand_over(plan(), STATE):  # a record of it, and the report's table
+        paths = [plan().results.record(STATE, cell.name) for cell in plan().cells[STATE]]
+        assert set(dataset.load(paths)["cell"]) == {cell.name for cell in plan().cells[STATE]}
+        for path in paths:
+            path.unlink()
+
+
+def _claim() -> dict[str, Any]:
+    return {
+        **{**CLAIM, "target": "here", "kind": "loop", "host": "n1", "hosts": ["n1"], "capacity_bytes": 1 << 40},
+        **{"launcher": "openmpi", "launcher_options": [], "device_model": {"kind": "none", "label": "none"}},
+        **{"schema": 1, "status": "claimed", "created": "t", "kernel": "6", "containers": None, "images": {}},
+        **{"declared": {}, "filesystem_state_known": True},
+    }
+
+
+def _evidence() -> dict[str, Any]:
+    of_state = {"study": "tiny", "state": STATE, "token": {"instance": "i1", "claim": "c1"}}
+    layout = {"schema": 1, "stores": [make_store(30, 0)]}
+    return {**observation(plan(), STATE, 0)["layout"], **of_state, "layout": layout}
+
+
+def _probe() -> dict[str, Any]:
+    return {
+        **{"able": True, "missing": [], "root": True, "host": "n1", "kernel": "6", "memory_bytes": 1 << 34},
+        **{"network_mbit_s": [1000], "time": 1.0e9, "tools": {"fio": "3.33", "ior": None}, "images": {}},
+        **{"uid": 0, "lustre": None},
+        **{"places": [{"directory": "/d", "free_gib": 1.0}], "claim": {"id": "c", "created": "t", "status": "claimed"}},
+    }
+
+
+SAVED: dict[str, Callable[[], dict[str, Any]]] = {"claim": _claim, "evidence": _evidence, "probe": _probe}
+"""What a host answers and the launcher keeps."""
+
+
+@cache
+def made_request() -> dict[str, Any]:
+    """The request that an answer belongs to."""
+    made: dict[str, Any] = json.loads(json.dumps(request.make(plan(), STATE, plan().cells[STATE])))
+    return made
+
+
+def saved(key: str, value: Any) -> Any:
+    """What is kept of an answer. Raises Unacceptable."""
+    return json.loads(messages.saved(key, value, {"name": "here"}, made_request()))
+
+
+def read_saved(key: str) -> Callable[[Any], None]:
+    """The reader of an answer that is kept, and of what is made of it."""
+
+    def read(value: Any) -> None:
+        kept = saved(key, value)
+        place = folder() / "kept.json"
+        place.write_text(json.dumps(kept))
+        if key == "claim":
+            of_it = Plan(plan().study, plan().target, results.Results(folder() / "none", "here", "tiny"), kept)
+            for use in (lambda: request.make(of_it, STATE, of_it.cells[STATE]), of_it.line):
+                try:
+                    use()
+                except StudyError as why:
+                    bend.assert_one_line(why)
+        elif key == "evidence":
+            seen = evidence.read({STATE: place}, {STATE: ["d"]})
+            assert seen.known or seen.refused
+        else:
+            hosts = [Host("n1", ("clients",), kept, 1.0), Host("n2", ("clients",), _probe(), 1.0)]
+            site = Site(hosts, ("clients",))
+            assert len(page.rows(site)) == 2
+            assert all(isinstance(text, str) for text in findings._clocks(site) + findings._unable(site))
+            alike.differences({host.name: host.answer for host in hosts if host.answer})
+
+    return read
+
+
+def questions() -> st.SearchStrategy[tuple[bytes, str]]:
+    """A question to an agent, bent, and the verb that it comes with."""
+    hosts = {"clients": [{"name": "n1"}], "servers": []}
+    whole = {"target": {"name": "here"}, "request": made_request(), "hosts": hosts}
+    verbs = st.sampled_from(["scrub", "measure", "evidence", "begin_step", "end_step", "hold"])
+    return st.tuples(sent(whole), verbs)
+
+
+def read_question(drawn: tuple[bytes, str]) -> None:
+    """As an agent does: of its types, and no cell's file lies elsewhere."""
+    text, verb = drawn
+    question = agent.question(text)
+    taken: Any = asked.checked(question.get("request") or {}, question.get("hosts"))
+    asked.needed(verb, taken)
+    for cell in taken.get("cells", []):
+        folders = (taken.get("study", "s"), taken.get("state", "s"))
+        path = Path("/outbox", *folders, f"{cell['name']}.{cell['attempt']}.json")
+        assert len(path.parts) == 5 and ".." not in path.parts
+
+
+ANSWERS: dict[tuple[str, str], Any] = {
+    ("hello", "client"): {
+        **{"root": True, "host": "n", "kernel": "6", "memory_bytes": 1 << 30, "network_mbit_s": [1]},
+        **{"time": 1.5, "images": {}, "lustre": None, "missing": ["fio"], "tools": {}},
+    },
+    ("drop", "client"): {"seconds": 0.1, "cached_pages": 0, "method": "drop_caches=3"},
+    ("drop", "server"): {"seconds": 0.1, "method": "drop_caches=3"},
+    ("read", "client"): {},
+    ("prealloc", "server"): {"tables": {"lustre-OST0000": "256 512 1024"}},
+    ("server_cache", "server"): {"ldiskfs": [], "zfs": ["p/a"], "now": {"p/a": "none"}},
+    ("serve", "client"): {},
+}
+"""What other hosts answer the first client, by what they were told and their role."""
+
+
+def host_answers() -> st.SearchStrategy[tuple[tuple[str, str], bytes]]:
+    """One of them, bent."""
+    return st.sampled_from(sorted(ANSWERS)).flatmap(lambda told: st.tuples(st.just(told), sent(ANSWERS[told])))
+
+
+def read_host_answer(drawn: tuple[tuple[str, str], bytes]) -> None:
+    """Every host's answer serves the comparisons that are made with it."""
+    (told, role), text = drawn
+    answer = answers.checked(text, told, role)
+    if "failed" in answer:
+        return
+    if told == "hello":
+        alike.differences({"a": answer, "b": ANSWERS["hello", "client"]})
+        alike.skews("n", answer["time"], 1.0, 2.0)
+        assert all(isinstance(what, str) for what in answer.get("missing", ()))
+    if (told, role) == ("drop", "client"):
+        assert answer["cached_pages"] + 1 >= 1
+    if told == "prealloc":
+        assert all(isinstance(table, str) for table in answer["tables"].values())
+
+
+OSTS = [{"ost": f"lustre-OST000{number}", "store": number, "host": "oss"} for number in (0, 1)]
+
+
+class OfLustre:
+    """A target, as far as its OSTs go."""
+
+    spec = {"lustre": {"fsname": "lustre"}}  # noqa: RUF012
+    claim = {"lustre": {"osts": {"lustre-OST0000": {}, "lustre-OST0001": {}}}}  # noqa: RUF012
+
+
+def read_osts(text: bytes) -> None:
+    """What servers say of their OSTs names each store once."""
+    told = json.loads(text)
+    if isinstance(told, list):
+        assert [ost["store"] for ost in osts.every(OfLustre(), told)][:2] == [0, 1]  # type: ignore[arg-type]
+
+
+@cache
+def action() -> ModuleType:
+    """The action plugin."""
+    spec = importlib.util.spec_from_file_location("of_fsage", ROOT / "roles/agent/action_plugins/fsage_agent.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+OBEYED = {"ansible_facts": {"a": 1}, "add_host": {}, "_ansible_no_log": 1, "results": [1]}
+AGENT_ANSWER = {"changed": True, "msg": "done", "proof": ["a"], "count": 2, "step": {"kind": "populate"}}
+
+
+def agent_answers() -> st.SearchStrategy[bytes]:
+    """What an agent prints: with keys that Ansible obeys, bent, or any text."""
+    return sent(AGENT_ANSWER, AGENT_ANSWER | OBEYED) | st.text().map(lambda text: text.encode(errors="replace"))
+
+
+def read_agent_answer(text: bytes) -> None:
+    """A task's result and nothing that Ansible obeys."""
+    ran = {"rc": 0, "stdout": f"a banner\n{text.decode(errors='replace')}\n", "stderr": "said\n"}
+    answer = action().answer_of("measure", ran)
+    assert isinstance(answer["msg"], str) and all(isinstance(line, str) for line in answer.get("proof", ()))
+    assert isinstance(answer["failed"], bool) and isinstance(answer["changed"], bool)
+    assert not [key for key in answer if key.startswith(("ansible", "_ansible")) or key in ("add_host", "results")]
+
+
+REFUSE = (Refusal, Unacceptable)

@@ -1,0 +1,223 @@
+"""Every reader of what others hand over (hostile/readers.py), on real samples that were bent; and special attacks.
+
+A reader takes what was bent or says why not. It may use 500 MiB more than it began with, and 10 seconds an input.
+Inputs are drawn alike each time; `./run pytest -m long tests/test_hostile.py` draws many more.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from hostile import bend
+from hostile.messages import SAVED, STATE, action, files_below, made_request, make_plan, saved
+from hostile.readers import READERS
+from sent import bundle, observation
+
+from fsage.agent.message import DEPTH, Unacceptable
+from fsage.agent.targets import lease
+from fsage.plan.plan import Plan
+from fsage.records import messages, record
+from fsage.run import request
+
+HERE = Path(__file__).parent
+LONG = 40
+EVIL = "../../../inventories/x/group_vars"
+Read = Callable[[str, int], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def bent_samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
+    """Let a reader read so many times its examples, in a process of its own; what became of them."""
+    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-W", "ignore", "-m", "hostile"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    where = {"cwd": tmp_path_factory.mktemp("hostile"), "env": {**os.environ, "PYTHONPATH": path}}
+    with subprocess.Popen(command, **where, **pipes) as process:  # type: ignore[call-overload]
+
+        def read(name: str, times: int) -> dict[str, Any]:
+            print(json.dumps([name, times, str(tmp_path_factory.mktemp("hostile"))]), file=process.stdin, flush=True)
+            answer: dict[str, Any] = json.loads(process.stdout.readline())
+            assert "failed" not in answer, answer["failed"]
+            return answer
+
+        yield read
+        process.stdin.close()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_takes_what_was_bent_or_says_why_not(name: str, bent_samples: Read, record_property: Any) -> None:
+    record_property("bent", bent_samples(name, 1))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_takes_many_more_or_says_why_not(name: str, bent_samples: Read, record_property: Any) -> None:
+    record_property("bent", bent_samples(name, LONG))
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return make_plan(tmp_path_factory.mktemp("plan"))
+
+
+def unpacked(plan: Plan, *observations: Any) -> list[str]:
+    """Why observations in a bundle were refused."""
+    return record.unpack(bundle(plan, *observations), plan.results.root, "here").refused
+
+
+def kept_aside(plan: Plan) -> list[bytes]:
+    """What was refused, as it came."""
+    return [path.read_bytes() for path in (plan.results.root / "refused/here").iterdir()]
+
+
+# what a host sends
+
+
+@pytest.mark.parametrize("key", SAVED)
+def test_an_answer_that_nobody_bent_is_saved_as_it_is(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where samples are made
+    assert saved(key, SAVED[key]()) == json.loads(bend.as_json(SAVED[key]()))
+    assert made_request()["state"] == STATE
+
+
+@pytest.mark.parametrize("key", ["study", "state", "cell"])
+def test_an_observation_makes_no_file_elsewhere(key: str, tmp_path: Path) -> None:
+    plan = make_plan(tmp_path)
+    good, evil = observation(plan, STATE, 0), observation(plan, STATE, 1) | {key: EVIL}
+    path, before = bundle(plan, evil, good), files_below(tmp_path)
+    record.unpack(path, plan.results.root, "here")
+    added = {file for file in files_below(tmp_path) - before if "/refused/" not in file}
+    cell = f"here/tiny/{STATE}/{good['cell']}"
+    assert added == {f"results/raw/{cell}.1.json", f"results/pending/{cell}.json"}, "the good one alone"
+    assert [json.loads(content) for content in kept_aside(plan)] == [evil]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
+def test_a_bundle_holds_regular_files(plan: Plan, kind: bytes) -> None:
+    path = bundle(plan, observation(plan, STATE, 0))
+    with tarfile.open(path, "a") as tar:
+        link = tarfile.TarInfo("../../../etc/cron.d/x")
+        link.type, link.linkname = kind, "/etc/passwd"
+        tar.addfile(link)
+        content = bend.as_json(observation(plan, STATE, 1))
+        entry = tarfile.TarInfo("/etc/x")
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+    _, refused = record.unpack(path, plan.results.root, "here")
+    assert len(refused) == 1 and "is no regular file" in refused[0]
+    assert not list(plan.results.root.rglob("*cron*"))
+
+
+def test_a_bundle_that_was_cut_short_or_is_none_is_kept(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [observation(plan, STATE, number) for number in (0, 1)]
+    whole = bundle(plan, *both).read_bytes()
+    in_the_middle = whole[:2560] + b"x" * 512 + whole[3072:]
+    for content in (b"", b"no tar", whole[:600], whole[:3000], in_the_middle, b"\x1f\x8b" + whole):
+        plan.results.bundle("any").write_bytes(content)
+        _, refused = record.unpack(plan.results.bundle("any"), plan.results.root, "here")
+        assert len(refused) == 1 and "cannot be read" in refused[0]
+        assert content in kept_aside(plan)
+    monkeypatch.setattr(record, "ENTRIES", 1)
+    assert "is one of more than 1" in unpacked(plan, *both)[0]
+    monkeypatch.setattr(messages, "OBSERVATION_BYTES", 100)
+    assert "bytes, and at most 100 are taken" in unpacked(plan, both[1])[0]
+
+
+def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan: Plan) -> None:
+    lost = observation(plan, "60.50@8M", 0)
+    for key, value in (("attempt", 2), ("claim", "c2"), ("order", 99), ("cell", "other"), ("target", "elsewhere")):
+        (why,) = unpacked(plan, {**lost, "id": f"x{key}", key: value})
+        assert "asked for" in why
+    (why,) = unpacked(plan, {**lost, "params": {**lost["params"], "workload": "os"}})
+    assert "as params" in why and "was asked for" in why
+    (why,) = unpacked(plan, {**lost, "nominal": {**lost["nominal"], "recipe": "../../../x"}})
+    assert "as nominal" in why
+    later = plan.study.model_copy(update={"tuning": {"nomerges": 2}})  # the study was edited since
+    request.make(Plan(later, plan.target, plan.results, plan.claim), "60.50@8M")
+    assert record.unpack(bundle(plan, lost), plan.results.root, "here") == (1, [])
+
+
+def over_ssh(run: Callable[..., dict]) -> Any:
+    """The action on a host, where `run` is the connection."""
+    made = action().ActionModule.__new__(action().ActionModule)
+    made._connection, made._low_level_execute_command = SimpleNamespace(transport="ssh"), run
+    return made
+
+
+def test_a_host_that_sends_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(action(), "HEARD_BYTES", 64 << 20)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+
+    def endless(line: str, in_data: bytes | None) -> dict:
+        with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as host:
+            try:
+                return {"stdout": host.communicate()[0]}  # as Ansible does: all of it is kept
+            finally:
+                host.kill()
+
+    ran = over_ssh(endless)._execute("agent", None)
+    said = "no answer; it last said: more than 64 MiB of memory hold; the rest was not read"
+    assert action().answer_of("probe", ran)["msg"].endswith(said)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+@pytest.mark.parametrize("length", [0, 6, 7, 20, 21])
+def test_a_hosts_file_comes_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, length: int) -> None:
+    path, content = tmp_path / "a 'bundle'", os.urandom(length)
+    path.write_bytes(content)
+    monkeypatch.setattr(action(), "PART_BYTES", 7)
+    monkeypatch.setattr(action(), "BUNDLE_BYTES", 20)
+
+    def shell(line: str, in_data: bytes | None) -> dict:
+        ran = subprocess.run(line, shell=True, capture_output=True, text=True)
+        return {"rc": ran.returncode, "stdout": ran.stdout, "stderr": ran.stderr}
+
+    parts = over_ssh(shell)._fetch(str(path), sys.executable)
+    if length > 20:
+        with pytest.raises(Unacceptable, match="more than 20 bytes"):
+            list(parts)
+        return
+    assert b"".join(parts) == content
+    with pytest.raises(AnsibleActionFail, match=r"gone could not be fetched: .*No such file"):
+        list(over_ssh(shell)._fetch("/gone", sys.executable))
+
+
+def test_a_holder_that_a_host_names_is_looked_up_only_as_what_it_is() -> None:
+    gone = {"run": "r1", "machine": lease.machine(), "pid": os.getpid(), "pid_start": 1}
+    dead = action().dead_holder
+    assert dead(gone) == "r1"
+    assert dead({**gone, "pid_start": lease.start_of(os.getpid())}) is None
+    for wrong in ({"run": "../r1"}, {"run": 1}, {"machine": []}, {"pid": "1; true"}, {"pid": True}, {"pid": None}):
+        assert dead({**gone, **wrong}) is None, wrong
+    assert [dead(holder) for holder in (None, [], "r1", {}, 1)] == [None] * 5
+
+
+def test_the_bounds_are_where_they_are_said_to_be() -> None:
+    nested: Any = 1
+    for _ in range(DEPTH - 1):
+        nested = {"a": nested}
+    messages.check(nested)
+    with pytest.raises(Unacceptable, match="nested deeper"):
+        messages.check({"a": nested})
+    for text, message in (
+        ('{"a": Infinity}', "the number Infinity, which is none"),
+        ('{"a": 1e999}', "the number inf, which is none"),
+        ('{"a": ' + "9" * 40 + "}", "a whole number of 40 digits"),
+    ):
+        with pytest.raises(Unacceptable, match=message):
+            messages.read(text, 100)

@@ -1,0 +1,50 @@
+"""The tier of each test, from where it lies and which fixtures it takes; the tiers that cost most begin first."""
+
+from __future__ import annotations
+
+import pytest
+
+SYSTEM_FOLDERS = ("behaviour", "cluster", "real")
+SYSTEM_FILES = (
+    *("test_cli.py", "test_commands.py", "test_dag.py", "test_lock.py", "test_monitoring.py", "test_pages.py"),
+    *("test_playbooks.py", "test_run_wrapper.py", "test_several_targets.py"),
+)
+FILE_SYSTEM_FIXTURES = {"local_target", "other_targets", "module_target", "machine", "outside"}
+TIERS = {
+    "long": "a test that takes minutes, draws many samples, or is marked so; runs only when asked for: -m long",
+    "system": "Slurm, sshd, containers, a browser, whole projects, processes of snakemake and Ansible",
+    "filesystem": "loop devices, mounts and control groups: as root",
+    "unit": "Python and files, nothing else",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say what the tiers are in `pytest --markers`."""
+    for name, what in TIERS.items():
+        config.addinivalue_line("markers", f"{name}: tier: {what}")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test with its tier; each has one."""
+    if not item.get_closest_marker("long"):
+        item.add_marker(tier(item))
+
+
+def tier(item: pytest.Item) -> str:
+    """The tier of a test that is not `long`."""
+    folder, file = item.path.parent.name, item.path.name
+    if folder in SYSTEM_FOLDERS or file in SYSTEM_FILES or item.get_closest_marker("system"):
+        return "system"
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return "filesystem" if item.get_closest_marker("root") or fixtures & FILE_SYSTEM_FIXTURES else "unit"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that hold the tests of the dearest tier: what ends last should be short."""
+    order = list(TIERS)
+    dearest: dict[str, int] = {}
+    for item in items:
+        rank = min(order.index(mark.name) for mark in item.iter_markers() if mark.name in TIERS)
+        dearest[item.location[0]] = min(rank, dearest.get(item.location[0], rank))
+    items.sort(key=lambda item: dearest[item.location[0]])
