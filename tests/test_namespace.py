@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import PLACE, Machine
+from machine import LIBRARY, PLACE, Machine
 
 pytestmark = pytest.mark.root
 Spec = dict[str, Any]
@@ -65,3 +66,36 @@ def test_commands_of_a_program_with_mounts_of_its_own_leave_everybody_elses_alon
         service.agent("remove", other)
     assert machine.run("cat", f"{PLACE}/inode").stdout == note
     assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")
+
+
+CHROOT = """
+import encodings.ascii, os, sys
+sys.path.insert(0, sys.argv[2])
+from fsage.agent.system import mounting, namespace
+os.chroot(sys.argv[1])
+os.chdir("/work")
+with namespace.entered():
+    mounting.mount_call("fsage-loop", "/mnt", "tmpfs", 0, "size=64k")
+    print(os.getcwd(), sorted(os.listdir("/")), namespace.inside())
+    mounting.unmount("/mnt")
+print(os.getcwd(), sorted(os.listdir("/")), namespace.inside())
+"""
+
+
+@pytest.mark.root
+def test_a_chroot_keeps_its_root_and_its_working_directory(tmp_path, outside):
+    """setns(2) alone would leave it: its root is a plain folder, and no mount."""
+    top = tmp_path / "top"
+    for name in ("proc", "dev", "run", "mnt", "work"):
+        (top / name).mkdir(parents=True)
+    program = outside(
+        *("unshare", "--mount", "--propagation", "private", "sh", "-c"),
+        f'mount -t proc proc "{top}/proc" && exec "$@"',
+        *("sh", sys.executable, "-c", CHROOT, str(top), LIBRARY),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    output, errors = program.communicate(timeout=60)
+    names = "['dev', 'mnt', 'proc', 'run', 'work']"
+    assert output.splitlines() == [f"/work {names} True", f"/work {names} False"], errors

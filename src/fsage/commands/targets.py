@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -43,6 +44,21 @@ def site(
     if html:
         page.write(found_site, target, plans, found, html)
     raise SystemExit(1 if found else 0)
+
+
+@app.command(rich_help_panel=PANEL)
+def doctor(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
+) -> None:
+    """Tell which targets and studies run on this machine, which do not, and why. Each right is tried; nothing stays."""
+    from fsage.site import doctor as doctors
+
+    diagnosis = doctors.diagnose(context.obj.studies, context.obj.inventories, context.obj.results)
+    if as_json:
+        print(json.dumps(diagnosis.as_json(), indent=1))
+    else:
+        doctors.show(diagnosis)
 
 
 @app.command(rich_help_panel=PANEL)

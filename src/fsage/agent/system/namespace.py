@@ -110,6 +110,7 @@ def _make() -> None:
 
 
 def _make_here() -> None:
+    place = os.getcwd()
     with _opened(OWN) as before, _opened("/", os.O_PATH) as root:
         unshare()
         try:
@@ -118,6 +119,7 @@ def _make_here() -> None:
             mounting.mount_call("none", "/", "none", MS_REC | MS_SLAVE, "")
         finally:
             _move(before, root)
+            os.chdir(place)
     try:
         mounting.mount_call(f"/proc/self/fd/{made}", str(KEPT), "none", MS_BIND, "")
     finally:

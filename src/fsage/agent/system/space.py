@@ -11,6 +11,7 @@ from pathlib import Path
 from fsage.agent.errors import Refusal
 from fsage.agent.system import mounting
 from fsage.agent.system import places as owned
+from fsage.agent.system.shell import run
 
 CANDIDATES = ("/var/lib/fsage/images", "/var/tmp/fsage", "/srv/fsage", "/home/fsage", "/opt/fsage")
 MEMORY = ("tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs")  # some take O_DIRECT, and mean nothing by it
@@ -61,9 +62,11 @@ def free_bytes(path: Path | str) -> int:
 
 
 def fs_type(path: Path) -> str:
-    """The file system that holds `path`, as /proc names it."""
+    """The file system that holds `path`, as /proc names it; in a chroot, whose root is no mount, as stat(1) does."""
     path = path.resolve()
     inside = [m for m in mounting.mounts() if path == Path(m.point) or Path(m.point) in path.parents]
+    if not inside:
+        return run(["stat", "--file-system", "--format=%T", str(path)]).stdout.strip()
     return max(inside, key=lambda m: len(m.point)).type
 
 

@@ -1,0 +1,161 @@
+"""What runs on this machine and what does not: its capabilities, the kinds of targets, the studies, each with why."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from fsage import workloads
+from fsage.agent import capabilities
+from fsage.agent.declared.spec import Spec
+from fsage.agent.device import models
+from fsage.agent.errors import Refusal
+from fsage.agent.stores import filesystems
+from fsage.agent.targets import kinds
+from fsage.agent.targets.declaration import complete
+from fsage.plan.plan import load_plan
+from fsage.plan.target import load_target, target_of
+from fsage.study.study import StudyError
+from fsage.text.terminal import Terminal
+
+FIO = "fio"  # calibrates every target
+LAID = {"replica", "restore"}
+"""Kinds of steps that write to the device below the file system."""
+
+
+class Check(NamedTuple):
+    """One row: what it is about, what it is for or where it would run, and why it cannot be had here."""
+
+    name: str
+    detail: str
+    obstacles: list[str]
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs here."""
+        return not self.obstacles
+
+
+class Diagnosis(NamedTuple):
+    """All checks of this machine, by table."""
+
+    capabilities: list[Check]
+    targets: list[Check]
+    studies: list[Check]
+
+    def as_json(self) -> dict[str, list[dict[str, object]]]:
+        """Tables as lists of {"name", "detail", "runs", "obstacles"}."""
+        return {
+            table: [
+                {"name": check.name, "detail": check.detail, "runs": check.runs, "obstacles": check.obstacles}
+                for check in checks
+            ]
+            for table, checks in self._asdict().items()
+        }
+
+
+def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
+    """Try everything once; nothing stays. A study is checked on the target that it would be measured on here."""
+    return Diagnosis(
+        [
+            Check(capability.name, capability.purpose, _texts([capabilities.obstacle(capability.name)]))
+            for capability in capabilities.CAPABILITIES.values()
+        ],
+        [*_kinds_of_targets(), *_device_models()],
+        [_study(path, inventories, results) for path in sorted(studies.glob("*.yaml"))],
+    )
+
+
+def show(diagnosis: Diagnosis) -> None:
+    """Print the tables."""
+    console = Terminal()
+    heads = (("Capability", "for"), ("Target", "what it is"), ("Study", "on target"))
+    for (head, detail), checks in zip(heads, diagnosis, strict=True):
+        table = Table(head, detail, "here", "why not, and what helps", box=None, header_style="bold", pad_edge=False)
+        for check in checks:
+            here = Text("yes", "green") if check.runs else Text("no", "bold red")
+            table.add_row(check.name, check.detail, here, "; ".join(check.obstacles))
+        console.print(table)
+        console.print()
+
+
+def _texts(obstacles: Iterable[object | None]) -> list[str]:
+    return [str(obstacle) for obstacle in obstacles if obstacle]
+
+
+def _fio() -> list[str]:
+    return [] if shutil.which(FIO) else ["fio is not on PATH; `./run true` names the ways to get it"]
+
+
+def _kinds_of_targets() -> list[Check]:
+    """A row for each file system that fsage makes itself, and one for each other kind."""
+    checks = []
+    for name in kinds.names():
+        if not kinds.of(name).own_stores:
+            checks.append(Check(name, _WHAT.get(name, ""), [*_fio(), *_lacking({"kind": name})]))
+            continue
+        for filesystem in filesystems.names():
+            declared = {"kind": name, "filesystem": filesystem}
+            what = f"{filesystem} of its own, in an image file"
+            checks.append(Check(f"{name}, {filesystem}", what, [*_fio(), *_lacking(declared)]))
+    return checks
+
+
+_WHAT = {"directory": "a plain directory, whose file system is others' too", "lustre": "a directory of a Lustre"}
+
+
+def _lacking(declared: dict[str, Any]) -> list[str]:
+    """What this host lacks for a target that is declared like this, and by default otherwise."""
+    if declared["kind"] == "lustre":
+        anywhere = {"fsname": "any", "mgs": "any@tcp", "capacity_gib": "all"}
+        declared = {**declared, "directory": "/lustre/fsage", "lustre": anywhere}
+    try:
+        return _missing(complete({"name": "doctor", **declared}))
+    except Refusal as why:
+        return [str(why)]
+
+
+def _missing(spec: Spec) -> list[str]:
+    """What its kind lacks here; capabilities are only named, for the first table says why."""
+    needs = [name for name in capabilities.LOOP_TARGET if capabilities.obstacle(name)]
+    return [
+        f"needs {', '.join(needs)}" if why == capabilities.why_no_loops() else why
+        for why in kinds.of(spec["kind"]).lacking(spec).missing
+    ]
+
+
+def _device_models() -> list[Check]:
+    """A row for each device model of loop targets."""
+    checks = []
+    for name in models.declarable():
+        model = models.KINDS[name]
+        obstacles = [*_missing(complete({"name": "doctor", "kind": "loop"})), *_texts([model.why_not(model.defaults)])]
+        checks.append(Check(f"device_model {name}", "a disk of known costs below a loop target", obstacles))
+    return checks
+
+
+def _study(path: Path, inventories: Path, results: Path) -> Check:
+    """Whether a study runs on its usual target, or on this machine's default one."""
+    target_name = ""
+    try:
+        target_name = target_of([path])
+        inventory = inventories / target_name
+        target = load_target(inventory)
+        plan = load_plan(path, inventory, results)
+        obstacles = [*_fio(), *_missing(target.spec)]
+        used = {cell.params["workload"] for _, cell in plan.all_cells()}
+        programs = {name for workload in used for name in getattr(workloads.load(workload), "PROGRAMS", ())}
+        kinds_of_steps = {step.kind for state in plan.states.values() for step in state.parts}
+        if kinds_of_steps & LAID and not target.of_kind.own_stores:
+            obstacles.append("free space is laid out on a file system of fsage's own, or on an OST")
+        if "defragment" in kinds_of_steps and (tool := filesystems.of(target.spec["filesystem"]).defragmenter):
+            programs.add(tool.command[0])
+        obstacles += [f"{name} is not on PATH: install it" for name in sorted(programs) if not shutil.which(name)]
+    except (StudyError, Refusal) as why:
+        obstacles = [str(why)]
+    return Check(path.stem, target_name, obstacles)

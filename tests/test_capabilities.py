@@ -1,0 +1,99 @@
+"""What a machine allows is tried: as root, as a user, as root of a user namespace, in a plain container."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fsage.agent import capabilities
+from fsage.agent.errors import Refusal
+from fsage.plan import target
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = str(Path(capabilities.__file__).parents[2])
+ASK = (
+    "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage.agent import capabilities as c; "
+    "print(json.dumps({name: c.obstacle(name) for name in c.CAPABILITIES}))"
+)
+
+
+def asked(*front: str) -> dict[str, capabilities.Obstacle | None]:
+    """What a process with other rights is told of each capability."""
+    done = subprocess.run([*front, sys.executable, "-c", ASK, SOURCE], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return {name: why and capabilities.Obstacle(*why) for name, why in json.loads(done.stdout).items()}
+
+
+def traces() -> tuple[list[str], str, list[Path]]:
+    """What an attempt could leave: attached loop devices, mounts, control groups."""
+    attached = sorted(str(path) for path in Path("/sys/block").glob("loop*/loop/backing_file"))
+    mounts = Path("/proc/self/mountinfo").read_text()
+    return [path for path in attached if "memfd" in Path(path).read_text()], mounts, groups()
+
+
+def groups() -> list[Path]:
+    """Control groups of attempts."""
+    return list(Path("/sys/fs/cgroup").glob("**/fsage-attempt-*"))
+
+
+@pytest.mark.root
+def test_root_of_a_machine_has_all_and_nothing_stays():
+    before = traces()
+    missing = {name: str(why) for name in capabilities.CAPABILITIES if (why := capabilities.obstacle(name))}
+    assert not missing.keys() & {*capabilities.LOOP_TARGET, capabilities.FANOTIFY, capabilities.DROP_CACHES}
+    assert traces() == before
+    assert target.default_target() == "local" and target.why_directory() is None
+
+
+@pytest.mark.root
+def test_a_user_has_files_alone():
+    answers = asked("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    assert {name for name, why in answers.items() if why is None} == {capabilities.DIRECT_IO, capabilities.EXTENTS}
+    assert answers[capabilities.LOOP_DEVICE].errno in ("EACCES", "ENOENT")
+    assert answers[capabilities.MOUNT].errno == answers[capabilities.FANOTIFY].errno == "EPERM"
+    assert "as root" in answers[capabilities.MOUNT].remedy
+
+
+@pytest.mark.root
+def test_number_0_of_a_user_namespace_may_not_mount_although_it_has_namespaces():
+    answers = asked("unshare", "--user", "--map-root-user")
+    assert answers[capabilities.MOUNT].errno == "EPERM" and answers[capabilities.MOUNT_NAMESPACE] is None
+
+
+@pytest.mark.root
+def test_root_without_cap_sys_admin_as_in_a_plain_container_is_told_errno_and_remedy():
+    answers = asked("setpriv", "--bounding-set=-sys_admin")
+    assert answers[capabilities.MOUNT].errno == answers[capabilities.MOUNT_NAMESPACE].errno == "EPERM"
+    assert answers[capabilities.FANOTIFY].errno == "EPERM"
+    assert "--privileged" in str(answers[capabilities.MOUNT])
+    assert answers[capabilities.DIRECT_IO] is None
+
+
+def test_where_nothing_can_be_mounted_the_default_is_a_directory_and_a_loop_target_is_refused(monkeypatch):
+    why = capabilities.Obstacle("mounting ext4: Operation not permitted (EPERM)", "EPERM", "run it as root")
+    monkeypatch.setattr(capabilities, "obstacles", lambda names: [why])
+    assert target.default_target() == "directory"
+    sentence = target.why_directory()
+    assert "(mounting ext4: Operation not permitted (EPERM))" in sentence and "With more rights" in sentence
+    with pytest.raises(Refusal, match=r"target t \(kind: loop\) on .*EPERM.*declare `kind: directory`; nothing was"):
+        capabilities.need_loops("t")
+
+
+def test_the_doctor_names_what_runs_here_and_why_the_rest_does_not():
+    fsage = Path(sys.executable).with_name("fsage")
+    done = subprocess.run([fsage, "doctor", "--json"], capture_output=True, text=True, check=True, cwd=ROOT)
+    diagnosis = json.loads(done.stdout)
+    rights = {check["name"]: check for check in diagnosis["capabilities"]}
+    assert list(rights) == list(capabilities.CAPABILITIES)
+    loops = all(rights[name]["runs"] for name in capabilities.LOOP_TARGET)
+    targets = {check["name"]: check for check in diagnosis["targets"]}
+    if not loops:
+        assert not targets["loop, ext4"]["runs"] and "needs " in targets["loop, ext4"]["obstacles"][-1]
+    studies = {check["name"]: check for check in diagnosis["studies"]}
+    assert studies["quickstart"]["detail"] == ("local" if loops else "directory")
+    assert studies["striping"]["runs"] <= loops
+    assert all(check["runs"] == (not check["obstacles"]) for checks in diagnosis.values() for check in checks)
