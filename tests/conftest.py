@@ -7,7 +7,6 @@ that another target of this machine uses is touched.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
 import os
 import shutil
@@ -23,6 +22,7 @@ from lustre_site import Site, site_in
 from machine import Machine
 from session import PREFIX
 
+from fsage.agent import capabilities
 from fsage.agent.device import cgroups, loops, seek
 from fsage.agent.system import files, journal, mounting, namespace
 from fsage.agent.verbs import claim, create
@@ -30,8 +30,6 @@ from fsage.study.study import Study, StudyError, load_study
 
 pytest_plugins = ["tiers"]
 
-CLONE_NEWNS = 0x20000
-MS_REC_PRIVATE = (1 << 14) | (1 << 18)
 OUTSIDE = pytest.StashKey[int]()
 _numbers = itertools.count(1)
 
@@ -42,11 +40,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     Copies of other targets' mounts are given up at once: a copy in a namespace pins the file system, so that its owner
     could neither format nor remount it.
     """
-    if os.geteuid() != 0:
+    if capabilities.obstacles(capabilities.LOOP_TARGET):
         return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC_PRIVATE), None):
-        raise OSError(ctypes.get_errno(), "a private mount namespace is needed for these tests")
+    namespace.unshare(namespace.MS_PRIVATE)
     for mount in reversed(mounting.mounts()):
         if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
             mounting.unmount(Path(mount.point))
@@ -76,11 +72,11 @@ def machine(outside: Callable[..., subprocess.Popen], local_target: dict[str, An
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `root` are skipped, with the reason, where there is none."""
-    if os.geteuid() != 0:
+    """Tests marked `root` are skipped where this machine does not allow what root of a machine may, with the reason."""
+    if why := capabilities.why_no_loops():
         for item in items:
             if item.get_closest_marker("root"):
-                item.add_marker(pytest.mark.skip(reason="needs root (loop devices, mounts, cgroups)"))
+                item.add_marker(pytest.mark.skip(reason=why))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

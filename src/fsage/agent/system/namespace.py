@@ -110,16 +110,12 @@ def _make() -> None:
 
 
 def _make_here() -> None:
-    place = os.getcwd()
-    with _opened(OWN) as before, _opened("/", os.O_PATH) as root:
-        unshare()
+    with _opened(OWN) as before:
         try:
+            unshare(MS_SLAVE)
             made = os.open(OWN, os.O_RDONLY | os.O_CLOEXEC)
-            _called(_libc.setns(made, CLONE_NEWNS))  # to its top: in a chroot "/" is no mount, and cannot be a slave
-            mounting.mount_call("none", "/", "none", MS_REC | MS_SLAVE, "")
         finally:
-            _move(before, root)
-            os.chdir(place)
+            _move(before)
     try:
         mounting.mount_call(f"/proc/self/fd/{made}", str(KEPT), "none", MS_BIND, "")
     finally:
@@ -141,27 +137,39 @@ def _stores() -> set[tuple[str, str]]:
     }
 
 
-def unshare() -> None:
-    """Give the calling thread a mount namespace of its own, a copy of the present one. Raises OSError."""
+def unshare(propagation: int | None = None) -> None:
+    """Give the calling thread a mount namespace of its own; `propagation`: of all its mounts, MS_SLAVE or MS_PRIVATE.
+
+    Raises OSError.
+    """
     _called(_libc.unshare(CLONE_NEWNS))
+    if propagation is not None:
+        with _opened(OWN) as own, _at_top_of(own):
+            mounting.mount_call("none", "/", "none", MS_REC | propagation, "")
 
 
-def _move(namespace: int, root: int | None = None) -> None:
-    """Into a mount namespace; the working directory keeps its name, and so does the root of a chroot.
+def _move(namespace: int) -> None:
+    with _at_top_of(namespace):
+        pass
 
-    setns(2) moves to the top of the namespace. Where that is not the `root` of this process, it is a chroot, and the
-    directory of the same name is its root in the other namespace too.
+
+@contextlib.contextmanager
+def _at_top_of(namespace: int) -> Iterator[None]:
+    """Move into a mount namespace: to its top while the block runs, then to what root and working directory are called.
+
+    In a chroot the root is not the top, and perhaps no mount, so that it can have no propagation of its own.
     """
     place = os.getcwd()
-    with contextlib.ExitStack() as stack:
-        if root is None:
-            root = stack.enter_context(_opened("/", os.O_PATH))
+    with _opened("/", os.O_PATH) as root:
         _called(_libc.unshare(CLONE_FS))  # threads share what setns(2) changes, and it refuses those that do
         _called(_libc.setns(namespace, CLONE_NEWNS))
-        name = os.readlink(f"/proc/self/fd/{root}")  # from the top, which is the root now
-        if name != "/":
-            os.chroot(name)
-    os.chdir(place)
+        try:
+            yield
+        finally:
+            name = os.readlink(f"/proc/self/fd/{root}")  # as it is called from the top
+            if name != "/":
+                os.chroot(name)
+            os.chdir(place)
 
 
 @contextlib.contextmanager
