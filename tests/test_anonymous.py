@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 
 import pytest
@@ -13,7 +12,6 @@ from records import CONFIG, make_evidence, make_records, store
 from studies import blocks
 
 from fsage import cli
-from fsage.archive import anonymous
 from fsage.archive.crate import CrateError
 from fsage.archive.export import export, remake
 from fsage.plan import results
@@ -65,6 +63,8 @@ def asked(tmp_path):
         record["conditions"]["mount_options"] = ["rw,mgs=10.17.3.4@o2ib1,addr=fd00:17::3"]
         for phase in record["phases"]:
             phase["argv"] += [f"--filename=/scratch/acme/fsage/measured/f{number}", "--db=/gpfs/secret-project/db/x"]
+        record["layout"]["notes"] = {"stripe": {"osts": 2, "server": "acme"}, "acme": {"osts": 2}}
+        record["conditions"]["added_later"] = ["acme"]
         if number == 0:
             record |= {"status": "failed", "why": "oss-04: mount /home/jdoe42/x failed, see 10.17.3.4@o2ib1"}
     store(records, root / "records")
@@ -94,70 +94,66 @@ def everything(folder) -> dict[str, str]:
     }
 
 
-def test_no_name_is_left_in_any_file_and_the_report_is_made_again(asked, tmp_path) -> None:
+def test_nothing_leaves_but_what_is_listed_and_the_report_is_made_again(asked, tmp_path) -> None:
     plain = "".join(everything(export(*asked, tmp_path / "plain")).values())
     assert [name for name in SECRETS if name not in plain] == [], "what is looked for is there to be found"
     crate = export(*asked, tmp_path / "crate", without_names=True)
     files = everything(crate)
     left = {name: place for name in SECRETS for place, text in files.items() if name in text}
     assert not left
+    assert not [place for place in files if "/raw/" in place], "raw output stays at home"
     import pandas as pd
 
     table = pd.read_parquet(crate / "results/report/mine/quickstart/records.parquet")
-    assert set(table["host"]) == {"host1"} or len(set(table["host"])) == 1
-    assert set(table["kernel"]) == {"6.18.44-kernel1"}
+    plain = pd.read_parquet(tmp_path / "plain/results/report/mine/quickstart/records.parquet")
+    assert list(table["why"].dropna()) == ["withheld"]
+    assert set(table["host"]) == {"host1"} and set(table["kernel"]) == {"6.18.44"}
     assert not any(name in text for name in SECRETS for text in map(str, table.to_numpy().ravel()))
+    numbers = plain.select_dtypes("number").columns
+    pd.testing.assert_frame_equal(table[numbers], plain[numbers])
+    same = ["state", "cell", "status", "params", "axes", "structure", "began", "device_model", "filesystem"]
+    pd.testing.assert_frame_equal(table[same], plain[same])
     assert remake(crate, tmp_path / "again").same
-    assert "On host" in files["config/quickstart.yaml"], "the same stand-in in the study's own words"
 
 
-def test_one_name_has_one_stand_in_everywhere(asked, tmp_path) -> None:
+def test_what_stays_is_told_from_what_leaves(asked, tmp_path) -> None:
     crate = export(*asked, tmp_path / "crate", without_names=True)
-    record = json.loads(next((crate / "results/records").rglob("i2.json")).read_bytes())
-    raw = json.loads((crate / "results" / record["raw"]["path"]).read_bytes())
-    short, other = record["hosts"]
-    assert f"Linux {short}\nhost={other}" in raw["phases"][0]["stdout"]
-    place = re.search(r"--filename=(/place\d+)/measured/f\d+", " ".join(record["phases"][0]["argv"]))[1]
+    place = next((asked[0].results.root / "records").rglob("i2.json"))
+    before, record = json.loads(place.read_bytes()), json.loads(next((crate / "results").rglob("i2.json")).read_bytes())
+    for key in ("params", "metrics", "nominal", "status", "cell", "order"):
+        assert record[key] == before[key]
+    assert record["raw"] == {"sha256": before["raw"]["sha256"]}
+    assert record["hosts"] == ["host2", "host3"] and record["id"].startswith("id")
+    assert record["layout"]["notes"] == {"stripe": {"osts": 2}} and "added_later" not in record["conditions"]
+    argv = record["phases"][0]["argv"]
+    assert argv[0] == before["phases"][0]["argv"][0] and "--filename=withheld" in argv and "--db=withheld" in argv
+    assert record["conditions"]["mount_options"] == ["rw"]
+    failed = json.loads(next((crate / "results/records").rglob("i1.json")).read_bytes())
+    assert (failed["status"], failed["why"]) == ("failed", "withheld")
     target = (crate / "inventories/mine/group_vars/all/target.yml").read_text()
-    assert f'"directory": "{place}"' in target, "what is below the target's own folder keeps its names"
-    import hashlib
-
-    content = (crate / "results" / record["raw"]["path"]).read_bytes()
-    assert record["raw"]["sha256"] == hashlib.sha256(content).hexdigest()
-    assert (
-        record["params"]
-        == json.loads(next((asked[0].results.root / "records").rglob("i2.json")).read_bytes())["params"]
-    )
+    assert "directory: /withheld/mine" in target and "home" not in target and "#" not in target
 
 
 def test_export_says_what_it_discloses(asked, tmp_path, monkeypatch, capsys) -> None:
-    said = "\n".join(anonymous.disclosed(*asked))
-    assert "host names: 3 (n17, n17.acme.example, oss-04)" in said
-    assert "user names: 1 (jdoe42)" in said and "10.17.3.4@o2ib1" in said and "kernels: 1 (6.18.44-acme.7)" in said
-    assert "UUIDs and ids of machines" in said and "paths: " in said and "command lines" in said
     plan, study, inventory = asked
     monkeypatch.chdir(tmp_path)
-    where = [
-        "--results",
-        str(plan.results.root),
-        "--studies",
-        str(study.parent),
-        "--inventories",
-        str(inventory.parent),
-    ]
-    for more, words in ([], "discloses"), (["--anonymous"], "holds stand-ins for"):
+    where = ["--results", str(plan.results.root), "--studies", str(study.parent)]
+    where += ["--inventories", str(inventory.parent), "--target", "mine"]
+    for more, words in ([], "--anonymous leaves them out"), (["--anonymous"], "free text stay at home"):
         to = tmp_path / f"crate{len(more)}.zip"
-        monkeypatch.setattr(sys, "argv", ["fsage", *where, "--target", "mine", "export", "quickstart", str(to), *more])
+        monkeypatch.setattr(sys, "argv", ["fsage", *where, "export", "quickstart", str(to), *more])
         with pytest.raises(SystemExit) as ended:
             cli.main()
-        err = capsys.readouterr().err
-        assert ended.value.code == 0 and f"{to} {words}:" in err and "host names: 3" in err
+        assert ended.value.code == 0 and words in capsys.readouterr().err
 
 
-def test_a_host_whose_name_records_use_otherwise_is_refused(asked, tmp_path) -> None:
+def test_a_state_that_is_named_by_what_stays_is_refused(asked, tmp_path) -> None:
     plan, study, inventory = asked
-    (inventory / "hosts.yml").write_text("all: {children: {clients: {hosts: {sequential: {}}}}}\n")
-    with pytest.raises(CrateError, match="--anonymous cannot replace it"):
+    found = yaml.safe_load(study.read_text())
+    found["cells"]["transfer_size"] = "64 M"
+    found["states"]["label"] = "of jdoe@acme"
+    study.write_text(yaml.safe_dump(found))
+    with pytest.raises((CrateError, ValueError)):
         export(plan, study, inventory, tmp_path / "crate", without_names=True)
     assert not (tmp_path / "crate").exists() and not [
         name for name in os.listdir(tmp_path) if name.startswith(".fsage")

@@ -82,7 +82,7 @@ def export(
     """Write the crate to `to`, a new folder or a new .zip; return it. Raises CrateError.
 
     Without `raw` the tools' own output stays behind; the records name it and its SHA-256 all the same. `without_names`:
-    stand-ins take the place of what tells of people and machines (fsage.archive.anonymous), in the report too.
+    nothing leaves but what fsage.archive.anonymous lists, in the report too; raw output never does.
     `credit`: who measured, and what others may do with it.
     """
     credit = credit or Credit()
@@ -93,7 +93,7 @@ def export(
     if credit.author:
         raise CrateError(f"author {credit.author!r}: an anonymous crate names nobody; leave one of the two out")
     with tempfile.TemporaryDirectory(prefix="fsage-anonymous-") as folder:
-        return _export(*anonymous.copy(plan, study_file, inventory, Path(folder)), to, raw, credit)
+        return _export(*anonymous.copy(plan, study_file, inventory, Path(folder)), to, False, credit)
 
 
 def _export(plan: Plan, study_file: Path, inventory: Path, to: Path, raw: bool, credit: Credit) -> Path:

@@ -85,7 +85,9 @@ def export(
     study: StudyName,
     to: Annotated[Path, typer.Argument(help="a folder or .zip that does not exist")],
     raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
-    anonymous: Annotated[bool, typer.Option("--anonymous", help="put stand-ins for hosts, users, paths, ids")] = False,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="only what a report is made from, nothing that names")
+    ] = False,
     author: Annotated[str | None, typer.Option(help="NAME, or 'NAME <https://orcid.org/0000-...>'")] = None,
     affiliation: Annotated[
         str | None, typer.Option(help="the author's organisation: NAME, or 'NAME <https://ror.org/...>'")
@@ -93,15 +95,15 @@ def export(
     license_: Annotated[str | None, typer.Option("--license", help="SPDX identifier, such as CC-BY-4.0")] = None,
 ) -> None:
     """Write a study's results as an RO-Crate, from which anybody can make the report again; say what it discloses."""
-    from fsage.archive.anonymous import disclosed
     from fsage.archive.export import Credit, export
 
     where_: Where = context.obj
     asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
     written = export(*asked, to, raw, anonymous, Credit(author, license_, affiliation))
-    said = disclosed(*asked)
-    say(f"{written} {'holds stand-ins for' if anonymous else 'discloses'}:\n  " + "\n  ".join(said[:-1]))
-    say(f"it holds as they are {said[-1]}" + ("" if anonymous else "; --anonymous puts stand-ins for the others"))
+    if anonymous:
+        say("it holds what is listed (docs/security.md); raw output, hosts, places, ids and free text stay at home")
+    else:
+        say("it discloses hosts, users, addresses, places, ids and command lines; --anonymous leaves them out")
     say(f"wrote {written}; `./run fsage remake {written} FOLDER` makes its report again")
 
 
