@@ -47,8 +47,9 @@ OWN = workflow.resource_settings.default_resources or {}
 
 
 def allocation_of(plan):
-    """What a job that measures asks of Slurm."""
-    return {name: of_job(plan, name) for name in allocation.RESOURCES if name not in OWN}
+    """What a job that measures asks of Slurm: nothing where srun starts no steps in it."""
+    wanted = allocation.RESOURCES if plan.target.launcher == "srun" else ()
+    return {name: of_job(plan, name) for name in wanted if name not in OWN}
 
 
 def on(name):

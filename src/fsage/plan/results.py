@@ -41,7 +41,9 @@ class Results:
 
     def record(self, state: str, cell: str) -> Path:
         """One cell's record."""
-        return self.records(state) / f"{cell}.json"
+        return Path(
+            f"{self.root}/records/{self.target}/{self.study}/{state}/{cell}.json"
+        )  # asked for thousands of times
 
     def raw(self, state: str, cell: str, attempt: int) -> Path:
         """One observation, write-once."""

@@ -56,6 +56,7 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
+@cache
 def load(name: str) -> ModuleType:
     """Return the module of one recipe; `ValueError` with the available names if there is none of that name."""
     if name not in names():

@@ -21,6 +21,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import ModuleType
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ class Outcome:
     metrics: dict[str, float | int] = field(default_factory=dict)
 
 
+@cache
 def names() -> list[str]:
     """Names of the workloads there are."""
     return sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
@@ -48,6 +50,7 @@ def params_of(given: Mapping[str, Any]) -> Any:
     return load(given["workload"]).Params.model_validate(given)
 
 
+@cache
 def load(name: str) -> ModuleType:
     """The module of one workload; `ValueError` with the available names if there is none of that name."""
     if name not in names():
