@@ -1,21 +1,13 @@
-"""The table's schema: what each column holds, in which unit, and since which version.
+"""The table's schema: what each column holds, and in which unit.
 
-`python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files. Versions: 1, the
-first; 2, columns `structure`, `amount_mib` and those of measured extents; 3, `reference`, `axes`, `notes`,
-`measured_extents_of_size` and `images`; 4, `launch` and `metadata`; 5, `capacity_bytes`, `measured_position_sd` and
-`device_costs`; 6, latencies, bytes, and `order_in_state` for `order`, which SQL keeps for itself; 7, `block` and
-`unseen_share`. A new version only adds columns or renames them (RENAMED), so that older tables are still read.
+`python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-SCHEMA_VERSION = 7
-
-
-RENAMED = {"order": "order_in_state"}
-"""What a column was called in tables of an older version."""
+SCHEMA_VERSION = 1
 UNITS = {
     "_mib_s": "MiB/s",
     "_per_s": "1/s",
@@ -46,7 +38,6 @@ class Column(NamedTuple):
 
     type: str
     meaning: str
-    since: int = 1
 
 
 COLUMNS = {
@@ -54,14 +45,14 @@ COLUMNS = {
     "study": Column("str", "name of the study, config/<study>.yaml"),
     "target": Column("str", "name of the target, inventories/<target>"),
     "block": Column(
-        "str", "the target again, where several measured a study and what they measured must not be pooled", 7
+        "str", "the target again, where several measured a study and what they measured must not be pooled"
     ),
     "state": Column("str", "name of the state, e.g. 70.30@264M"),
     "cell": Column("str", "name of the cell, unique within its state"),
     "kind": Column(
         "str", "planned; or sentinel, reference, traced: counted apart, never pooled; unknown: not readable"
     ),
-    "order_in_state": Column("Int64", "place among the cells of its state, from 1; `order` before version 6"),
+    "order_in_state": Column("Int64", "place among the cells of its state, from 1"),
     "attempt": Column("Int64", "1, or more where the cell was measured again"),
     "status": Column("str", "valid, failed, unsupported, skipped (by the stop rule or a budget) or unreadable"),
     "why": Column("str", "the reason, unless valid"),
@@ -73,15 +64,15 @@ COLUMNS = {
     "workload": Column("str", "what was run, e.g. sequential"),
     "transfer_size_bytes": Column("Int64", "bytes of one transfer"),
     "iteration": Column("Int64", "which of the repetitions, from 1"),
-    "structure": Column("Int64", "which of several layouts of the same structure, from 1; missing: there is one", 2),
-    "reference": Column("str", "state that this one is compared with, where its recipe names one", 3),
-    "axes": Column("str", "the state's levels on the axes of its recipe, JSON; paf has columns of its own", 3),
+    "structure": Column("Int64", "which of several layouts of the same structure, from 1; missing: there is one"),
+    "reference": Column("str", "state that this one is compared with, where its recipe names one"),
+    "axes": Column("str", "the state's levels on the axes of its recipe, JSON; paf has columns of its own"),
     "params": Column("str", "all parameters but the iteration, JSON with sorted keys"),
     # in which state it really was taken
     "capacity_percent_achieved": Column("float64", "share of the capacity that was filled, all generations"),
     "deleted_share_files": Column("float64", "share of the files that was deleted, 0 to 1"),
     "deleted_share_bytes": Column("float64", "share of their bytes that was deleted, 0 to 1"),
-    "capacity_bytes": Column("Int64", "what the empty target can hold", 5),
+    "capacity_bytes": Column("Int64", "what the empty target can hold"),
     "real_fullness_percent": Column("float64", "share of the capacity in use when the cell was measured"),
     "layout_digest": Column(
         "str",
@@ -90,7 +81,7 @@ COLUMNS = {
     ),
     "filler_files": Column("Int64", "files that made the target full"),
     "filler_extents": Column("Int64", "their extents"),
-    "notes": Column("str", "what the steps noted that brought the state about, JSON", 3),
+    "notes": Column("str", "what the steps noted that brought the state about, JSON"),
     "state_known": Column(
         "boolean", "false where the file system is not the target's own: nothing is known of its state"
     ),
@@ -99,7 +90,6 @@ COLUMNS = {
         "float64",
         "share of the state's files that the check before the cell did not look at, where the kernel does not tell "
         "what others do; missing: it looked at all, or the kernel told",
-        7,
     ),
     "epoch": Column("Int64", "the target's counter of state changes"),
     # what came out
@@ -107,14 +97,13 @@ COLUMNS = {
     "read_bw_mib_s": Column("float64", "bandwidth of the read phase, MiB/s"),
     "write_seconds": Column("float64", "duration of the write phase by the tool's own clock"),
     "read_seconds": Column("float64", "duration of the read phase by the tool's own clock"),
-    "write_bytes": Column("float64", "bytes that the write phase moved", 6),
-    "read_bytes": Column("float64", "bytes that the read phase moved", 6),
+    "write_bytes": Column("float64", "bytes that the write phase moved"),
+    "read_bytes": Column("float64", "bytes that the read phase moved"),
     **{
         f"{phase}_latency_{name}_ms": Column(
             "float64",
             f"{percent:g}th percentile of a {phase}'s completion latency, as fio gives it; missing where fewer than "
             f"{100 / (100 - percent):.0f} operations or several hosts are",
-            6,
         )
         for phase in ("write", "read")
         for name, percent in (("p50", 50), ("p99", 99), ("p99_9", 99.9))
@@ -126,36 +115,34 @@ COLUMNS = {
     "measured_mean_position": Column(
         "float64", "where their bytes lie on average: 0 the device's first block, 1 the last"
     ),
-    "measured_position_sd": Column("float64", "standard deviation of the places of their bytes, in the same unit", 5),
-    "measured_mean_extent_bytes": Column("float64", "bytes of an extent of theirs, on average", 2),
+    "measured_position_sd": Column("float64", "standard deviation of the places of their bytes, in the same unit"),
+    "measured_mean_extent_bytes": Column("float64", "bytes of an extent of theirs, on average"),
     "measured_layout_score": Column(
         "float64",
         "share of their blocks that follow directly on the block before (Smith and Seltzer 1997): 1 is whole",
-        2,
     ),
     "measured_extents_of_size": Column(
-        "str", "their extents by size, JSON: from so many bytes to below twice that, how many", 3
+        "str", "their extents by size, JSON: from so many bytes to below twice that, how many"
     ),
     # how
-    "began": Column("str", "when, UTC; in Parquet a timestamp, before version 6 a text, in the CSV ISO 8601"),
+    "began": Column("str", "when, UTC; in Parquet a timestamp, in the CSV ISO 8601"),
     "seconds_total": Column("float64", "duration of the cell with all that belongs to it"),
     "host": Column("str", "the host that ran the command"),
     "kernel": Column("str", "its kernel"),
     "device_model": Column("str", "what was laid over the device, or that nothing was"),
-    "device_costs": Column("str", "what a modelled device charges, JSON: the numbers among its parameters", 5),
+    "device_costs": Column("str", "what a modelled device charges, JSON: the numbers among its parameters"),
     "filesystem": Column("str", "ext4, xfs, btrfs, ..."),
     "mount_options": Column("str", "of each store, JSON"),
     "allocator_reset": Column("str", "what started the allocator anew before each phase: remount or none"),
-    "amount_mib": Column("float64", "what each task moves, MiB", 2),
+    "amount_mib": Column("float64", "what each task moves, MiB"),
     "tunables": Column("str", "asked, before and now of each, JSON"),
     "tools": Column("str", "versions, JSON"),
-    "launch": Column("str", "launcher of MPI, its options and tasks on each client, JSON", 4),
+    "launch": Column("str", "launcher of MPI, its options and tasks on each client, JSON"),
     "metadata": Column(
         "str",
         "whether names and inodes of the cell's own files were in memory before its phases that read the device",
-        4,
     ),
-    "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none", 3),
+    "images": Column("str", "container images that they were in, each with its SHA-256, JSON; missing: none"),
     "commands": Column("str", "command lines of the phases, as a shell takes them"),
 }
 """In the order of the files. What a workload measures beside these follows as float64, named with its unit."""
@@ -163,15 +150,13 @@ COLUMNS = {
 
 def page() -> str:
     """The schema as Markdown."""
-    rows = [f"| `{name}` | {one.type} | {one.since} | {one.meaning} |" for name, one in COLUMNS.items()]
+    rows = [f"| `{name}` | {one.type} | {one.meaning} |" for name, one in COLUMNS.items()]
     return "\n".join(
         [
             "# The table of records",
             "",
             "Beside each report lie `records.parquet` and `records.csv`: the same table, a row for each record. The",
-            "Parquet file's metadata has `fsage_schema_version`; this is version "
-            f"{SCHEMA_VERSION}. A new version adds or renames",
-            "columns: older tables are still read (`fsage.dataset.read`, `fsage compare`), with the new columns empty.",
+            f"Parquet file's metadata has `fsage_schema_version`; this is version {SCHEMA_VERSION}, the only one read.",
             "Each field's metadata has `description` and, where there is one, `unit`. What a workload measures beside",
             "these columns follows them, as float64, with the unit in its name; so do rates that a time budget left to",
             "prediction (`<rate>_predicted`, and `_low` and `_high` of its 95% interval). Where several targets share",
@@ -179,8 +164,8 @@ def page() -> str:
             "CSV a text that a spreadsheet would take for a formula (it begins with `=`, `+`, `-`, `@`) has an",
             "apostrophe first.",
             "",
-            "| column | type | since | what |",
-            "|---|---|---|---|",
+            "| column | type | what |",
+            "|---|---|---|",
             *rows,
         ]
     )

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fsage.dataset.columns import COLUMNS, RENAMED, SCHEMA_VERSION, unit_of
+from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION, unit_of
 from fsage.text import untrusted
 
 VERSION = b"fsage_schema_version"
@@ -61,9 +61,9 @@ def _cell(text: str) -> str:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """The table in a Parquet file, or in a report's folder, as `load` gives it: what it lacks is missing in each row.
+    """The table in a Parquet file, or in a report's folder, as `load` gives it.
 
-    Raises DatasetError for what is no such table, and for one of a newer version.
+    Raises DatasetError for what is no such table, and for one of another version.
     """
     path = path / PARQUET if path.is_dir() else path
     try:
@@ -77,13 +77,13 @@ def read(path: Path) -> pd.DataFrame:
     version = (table.schema.metadata or {}).get(VERSION, b"").decode()
     if not version.isdigit():
         raise DatasetError(f"{path} is no table of fsage: its metadata has no {VERSION.decode()}")
-    if int(version) > SCHEMA_VERSION:
+    if int(version) != SCHEMA_VERSION:
         raise DatasetError(
-            f"{path} has schema version {version}, this fsage knows 1 to {SCHEMA_VERSION}: use a newer fsage, or make "
-            "the table again from its records with this one"
+            f"{path} has schema version {version}, this fsage reads {SCHEMA_VERSION}: make the table again from its "
+            "records with this one"
         )
     try:
-        return _typed(_as_ours(table.to_pandas()), path, int(version))
+        return _typed(_as_ours(table.to_pandas()), path)
     except DatasetError:
         raise
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
@@ -106,18 +106,16 @@ def _table(path: Path) -> pa.Table:
 
 
 def _as_ours(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as they are called today, and times as texts again."""
-    frame = frame.rename(columns={old: new for old, new in RENAMED.items() if new not in frame})
+    """Times as texts again."""
     if TIME in frame and pd.api.types.is_datetime64_any_dtype(frame[TIME]):
         texts = frame[TIME].dt.strftime("%Y-%m-%dT%H:%M:%S.%f").str[:-3] + "Z"
         frame = frame.assign(**{TIME: texts.astype("str")})
     return frame
 
 
-def _typed(frame: pd.DataFrame, path: Path, version: int) -> pd.DataFrame:
-    lacking = [name for name, column in COLUMNS.items() if name not in frame and column.since <= version]
-    if lacking:
-        raise DatasetError(f"{path} has schema version {version} but lacks its columns {', '.join(lacking)}")
+def _typed(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    if lacking := [name for name in COLUMNS if name not in frame]:
+        raise DatasetError(f"{path} lacks the columns {', '.join(lacking)}")
     extra = [name for name in frame.columns if name not in COLUMNS]
     frame = frame.reindex(columns=[*COLUMNS, *extra])
     return frame.astype({name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64"))
