@@ -8,16 +8,8 @@ A study is a file in config/; its name is a target here. Paths and order are the
 means is the package's (src/fsage).
 """
 
-import sys
 
-LISTING = {"--list", "-l", "--list-rules", "--list-target-rules", "--lt"} & set(sys.argv[1:])
-if LISTING:
-
-    include: "workflow/rules/names.smk"
-
-else:
-
-    include: "workflow/rules/plan.smk"
-    include: "workflow/rules/claim.smk"
-    include: f"workflow/rules/{HOW}.smk"
-    include: "workflow/rules/report.smk"
+include: "workflow/rules/plan.smk"
+include: "workflow/rules/claim.smk"
+include: f"workflow/rules/{HOW}.smk"
+include: "workflow/rules/report.smk"

@@ -178,8 +178,3 @@ def test_a_dry_run_says_the_plan_and_its_states_in_order_and_nothing_else(tmp_pa
     assert [line.split(":")[0].strip() for line in states] == ["10.00@264M", "40.00@264M", "80.00@264M", "80.50@264M"]
     assert all(re.fullmatch(r"  \S+: [56] cells, about \d+ s", line) for line in states), states
     assert ran.stderr.startswith("Using workflow specific profile") and ran.stderr.count("\n") == 1
-
-
-def test_the_list_has_the_studies_and_their_titles_alone():
-    listed = [line.partition(" (")[0] for line in snakemake("--list").stdout.splitlines()]
-    assert listed == sorted(STUDIES)

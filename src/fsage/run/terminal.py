@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
 HANDLER = "DefaultStreamHandler"
 """As Snakemake calls the one that writes to the screen. Another, of a `--logger`, is left alone."""
-MACHINERY = {
-    "_build_dag",
-    "execute",
-    "execute_workflow",
-    "log_metadata_info",
-    "log_provenance_info",
-    "log_workflow_runtime",
-    "print_reasons",
-    "schedule",
-}
-"""Functions of Snakemake that tell of its own work."""
+OWN = f"{os.sep}snakemake{os.sep}"
+"""Snakemake itself; executors are packages of their own."""
 TELLS = {LogEvent.ERROR, LogEvent.DEBUG_DAG}
-STAYS = ("Nothing to be done", "Shutting down")
+STAYS = ("Nothing to be done", "Shutting down", "Report created", "Unlocking", "Unlocked", "Congratulations")
 
 
 class ForPeople(logging.Filter):
@@ -36,7 +28,7 @@ class ForPeople(logging.Filter):
             return event in TELLS
         if record.levelno > logging.INFO:
             return True
-        return record.funcName not in MACHINERY or record.getMessage().startswith(STAYS)
+        return OWN not in record.pathname or record.getMessage().startswith(STAYS)
 
 
 def for_people(logger: str) -> None:
