@@ -121,7 +121,7 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
         return done.returncode, json.loads(done.stdout)
 
     code, answer = agent("create", {"name": "local", "kind": "loop"})
-    assert code == 1 and "need root" in answer["msg"] and "kind: directory" in answer["msg"]
+    assert code == 1 and "run it as root" in answer["msg"] and "kind: directory" in answer["msg"]
     code, answer = agent("probe", {"name": "local", "kind": "loop"})
     assert code == 0 and not answer["probe"]["able"]
     assert any("root" in word for word in answer["probe"]["missing"])

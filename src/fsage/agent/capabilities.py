@@ -78,7 +78,8 @@ def why_no_loops() -> str | None:
     """Why this process cannot have file systems of its own; None when it can."""
     if not (missing := obstacles(LOOP_TARGET)):
         return None
-    return f"{'; '.join(why.reason for why in missing)}: {missing[0].remedy}; or declare `kind: directory`"
+    reasons = "; ".join(why.reason for why in missing)
+    return f"file systems of its own cannot be had ({reasons}): {missing[0].remedy}; or declare `kind: directory`"
 
 
 def need_loops(name: str) -> None:

@@ -63,7 +63,7 @@ class Target(Strict):
     filesystem: Annotated[str, _among(filesystems.names)] = "ext4"
     stores: Positive = 1
     size_gib: Positive = 16
-    minimum_gib: Positive = 4
+    minimum_gib: Positive = 2
     image_dir: str | None = None
     mount_dir: str = "/run/fsage/mnt"
     directory: str | None = None

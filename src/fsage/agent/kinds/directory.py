@@ -58,6 +58,8 @@ class Directory(Target):
         """As Target.create."""
         known = files.read_json(declaration.home_of(spec) / "claim.json")
         frozen.refuse(known or {}, spec)
+        if known is None:
+            calibrate.room(spec, cls.offer(spec).capacity_bytes)  # too little is refused before anything is made
         return directories.create(spec, check)
 
     @classmethod

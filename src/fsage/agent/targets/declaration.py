@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "filesystem": "ext4",
     "stores": 1,
     "size_gib": 16,
-    "minimum_gib": 4,
+    "minimum_gib": 2,
     "image_dir": None,
     "mount_dir": "/run/fsage/mnt",
     "home": None,
