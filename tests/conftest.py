@@ -22,8 +22,7 @@ from lustre_site import Site, site_in
 from machine import Machine
 from session import PREFIX
 
-from fsage.agent import capabilities
-from fsage.agent.device import cgroups, loops, seek
+from fsage.agent.device import capabilities, cgroups, loops, seek
 from fsage.agent.system import files, journal, mounting, namespace
 from fsage.agent.verbs import claim, create
 from fsage.study.study import Study, StudyError, load_study

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from fsage.agent.claiming import calibrate
-from fsage.agent.device import loops, seek, seekdisk
+from fsage.agent.device import capabilities, loops, seek, seekdisk
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.system import files, journal, mounting
 from fsage.agent.system.library import BOOT, packed, sent
@@ -192,8 +192,9 @@ def images_of(spec: Spec) -> list[dict[str, Any]]:
 
 def test_without_fuse_it_says_so_and_claims_nothing(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seekdisk, "FUSE", "/dev/no-such-fuse")
+    monkeypatch.setattr(capabilities, "_tried", capabilities._tried.__wrapped__)  # not what was tried before
     home = Path(spec["home"]) / spec["name"]
     for check in (True, False):
-        with pytest.raises(Refusal, match=r"needs /dev/no-such-fuse .* cannot be opened \(No such file.*modprobe fuse"):
+        with pytest.raises(Refusal, match=r"needs FUSE on .*: /dev/no-such-fuse: No such file .*modprobe fuse"):
             claim.claim(spec, {}, check)
     assert not (home / "claim.json").exists() and not journal.path_of(home).exists()

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent import capabilities
+from fsage.agent.device import capabilities
 from fsage.agent.errors import Refusal
 from fsage.plan import target
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = str(Path(capabilities.__file__).parents[2])
+SOURCE = str(Path(capabilities.__file__).parents[3])
 ASK = (
-    "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage.agent import capabilities as c; "
+    "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage.agent.device import capabilities as c; "
     "print(json.dumps({name: c.obstacle(name) for name in c.CAPABILITIES}))"
 )
 
@@ -37,7 +37,7 @@ def traces() -> tuple[list[str], str, list[Path]]:
 
 def groups() -> list[Path]:
     """Control groups of attempts."""
-    return list(Path("/sys/fs/cgroup").glob("**/fsage-attempt-*"))
+    return list(Path("/sys/fs/cgroup").glob("**/attempt-fsage-*"))
 
 
 @pytest.mark.root
@@ -78,7 +78,7 @@ def test_where_nothing_can_be_mounted_the_default_is_a_directory_and_a_loop_targ
     monkeypatch.setattr(capabilities, "obstacles", lambda names: [why])
     assert target.default_target() == "directory"
     sentence = target.why_directory()
-    assert "(mounting ext4: Operation not permitted (EPERM))" in sentence and "With more rights" in sentence
+    assert "here: mounting ext4: Operation not permitted (EPERM)." in sentence and "run it as root" in sentence
     with pytest.raises(Refusal, match=r"target t \(kind: loop\) on .*EPERM.*declare `kind: directory`; nothing was"):
         capabilities.need_loops("t")
 

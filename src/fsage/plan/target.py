@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from fsage.agent import capabilities
 from fsage.agent.declared.claim import Claim
 from fsage.agent.declared.spec import Launcher, Spec
+from fsage.agent.device import capabilities
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
 from fsage.agent.targets import kinds
@@ -118,9 +118,9 @@ def why_directory() -> str | None:
     if not (obstacles := capabilities.obstacles(capabilities.LOOP_TARGET)):
         return None
     return (
-        f"no file system can be made and mounted here ({obstacles[0].reason}), so fsage measures in a plain directory, "
-        "whose fullness and fragmentation nobody knows. With more rights it sets both, on a file system of its own: "
-        f"{obstacles[0].remedy}. `fsage doctor` tells what runs here"
+        f"no file system can be mounted here: {obstacles[0].reason}. fsage measures in a plain directory; its fullness "
+        f"and fragmentation are unknown. To have both set and checked: {obstacles[0].remedy}. "
+        "`fsage doctor` tells what runs here"
     )
 
 

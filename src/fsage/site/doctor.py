@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fsage import workloads
-from fsage.agent import capabilities
 from fsage.agent.declared.spec import Spec
-from fsage.agent.device import models
+from fsage.agent.device import capabilities, models
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems
 from fsage.agent.targets import kinds

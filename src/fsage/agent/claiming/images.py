@@ -13,11 +13,10 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.agent import capabilities
 from fsage.agent.declared.claim import Claim, Image, Images, Made
 from fsage.agent.declared.hosts import Asker
 from fsage.agent.declared.spec import Spec
-from fsage.agent.device import loops, seek
+from fsage.agent.device import capabilities, loops, seek
 from fsage.agent.device.loops import CLEAR
 from fsage.agent.errors import Refusal
 from fsage.agent.stores import filesystems

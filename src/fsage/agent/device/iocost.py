@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fsage.agent.device import cgroups
+from fsage.agent.device import capabilities, cgroups
 from fsage.agent.device.cgroups import words, write
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
@@ -81,12 +81,9 @@ def possible(declared: dict[str, Any]) -> str | None:
 
 def grantable(declared: dict[str, Any]) -> str | None:
     """Why no group of cgroup v2 can have the block I/O controller here; None when one can."""
-    if why := cgroups.why_not():
-        return why
-    root = cgroups.root()
-    if root is None:
-        return "the root of cgroup v2 cannot be reached here (not mounted, or hidden by a container)"
-    if "io" in words(root / "cgroup.controllers"):
+    if obstacle := capabilities.obstacle(capabilities.CONTROL_GROUP):
+        return str(obstacle)
+    if "io" in words(cgroups.hierarchy("v2") / "cgroup.controllers"):
         return None
     try:
         _plan_move(declared.get("allow_moving", []))

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import fsage
 from fsage.agent.declared.claim import ClaimedStore, Image
-from fsage.agent.device import loops, seekdisk
+from fsage.agent.device import capabilities, loops, seekdisk
 from fsage.agent.device.model import MIB, Model
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.system import journal, mounting, places
@@ -62,16 +62,9 @@ class Seek(Model):
 
     @staticmethod
     def why_not(declared: dict[str, Any]) -> str | None:
-        """Needs /dev/fuse."""
-        try:
-            os.close(os.open(seekdisk.FUSE, os.O_RDWR))
-        except OSError as error:
-            return (
-                f"device_model seek needs {seekdisk.FUSE} on {os.uname().nodename}, which cannot be opened "
-                f"({error.strerror}); load the kernel's module (modprobe fuse), give the device to the container, or "
-                "declare another device_model"
-            )
-        return None
+        """Needs FUSE."""
+        why = capabilities.obstacle(capabilities.FUSE)
+        return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another" if why else None
 
     @staticmethod
     def label(parameters: dict[str, Any]) -> str:

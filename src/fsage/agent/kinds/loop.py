@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.agent import capabilities
 from fsage.agent.claiming import calibrate, claim, images
 from fsage.agent.declared.claim import Claim, ClaimedStore, Images
 from fsage.agent.declared.hosts import Asker
 from fsage.agent.declared.spec import Spec
-from fsage.agent.device import loops, models, seek
+from fsage.agent.device import capabilities, loops, models, seek
 from fsage.agent.device.model import Model
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.evidence.counting import ONCE, Counting

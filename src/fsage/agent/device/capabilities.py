@@ -154,13 +154,13 @@ def _make_mount_namespace() -> None:
 
 
 def _make_control_group() -> None:
-    """A group of cgroup v2 beside those of targets, removed at once."""
+    """A group of cgroup v2, removed at once. It is not called as those of targets are, which others look for."""
     root = cgroups.root()
     if root is None:
         raise Failure("the root of cgroup v2 is not mounted here, or a container hides it")
     if not {"io", "blkio"} & {*cgroups.words(root / "cgroup.controllers"), *(["blkio"] if cgroups.v1() else [])}:
         raise Failure(f"{root}/cgroup.controllers has no controller io")
-    group = Path(tempfile.mkdtemp(prefix=f"{cgroups.PREFIX}attempt-", dir=root))
+    group = Path(tempfile.mkdtemp(prefix="attempt-fsage-", dir=root))
     group.rmdir()
 
 
