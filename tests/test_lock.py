@@ -13,19 +13,19 @@ from packaging.version import Version
 import fsage
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = [(ROOT / f"envs/{name}.lock").read_text() for name in ("requirements", "development")]
+LOCKS = [(ROOT / f"envs/{name}.lock").read_text() for name in ("build", "requirements", "development")]
 LOCK = "".join(LOCKS)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS = PROJECT["dependency-groups"]
 #: Name to version and hashes, of each lock.
-RUN_TIME, DEVELOPMENT = (
+BUILD, RUN_TIME, DEVELOPMENT = (
     {
         name: (version, re.findall(r"--hash=sha256:[0-9a-f]{64}\b", rest))
         for name, version, rest in re.findall(r"^([a-z0-9-]+)==(\S+)(.*(?:\n[ #].*)*)", lock, re.MULTILINE)
     }
     for lock in LOCKS
 )
-ENTRIES = RUN_TIME | DEVELOPMENT
+ENTRIES = BUILD | RUN_TIME | DEVELOPMENT
 
 
 @pytest.mark.parametrize("text", [*PROJECT["project"]["dependencies"], *GROUPS["dev"], *GROUPS["build"]])
@@ -34,11 +34,11 @@ def test_every_requirement_is_locked_to_a_version_it_allows(text: str) -> None:
     assert Version(ENTRIES[requirement.name][0]) in requirement.specifier
 
 
-def test_what_is_for_development_is_not_installed_for_a_run() -> None:
-    assert not RUN_TIME.keys() & DEVELOPMENT.keys()
-    asked = {Requirement(text).name for text in [*PROJECT["project"]["dependencies"], *GROUPS["build"]]}
-    assert asked <= RUN_TIME.keys()
-    assert {Requirement(text).name for text in GROUPS["dev"]} <= DEVELOPMENT.keys()
+def test_each_package_is_in_the_lock_of_those_who_ask_for_it() -> None:
+    assert len(ENTRIES) == len(BUILD) + len(RUN_TIME) + len(DEVELOPMENT), "a package is in two locks"
+    asked = (GROUPS["build"], BUILD), (PROJECT["project"]["dependencies"], RUN_TIME), (GROUPS["dev"], DEVELOPMENT)
+    for texts, lock in asked:
+        assert {Requirement(text).name for text in texts} <= lock.keys()
 
 
 def test_every_entry_has_a_hash_and_no_line_is_anything_else() -> None:

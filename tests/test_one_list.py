@@ -113,7 +113,8 @@ def test_device_models_are_registered_once():
 
 def test_the_set_up_looks_for_the_programs_of_each_file_system():
     """`./run` is there before Python is, so that its list is a file of its own."""
-    listed = (SOURCE.parents[1] / "envs/system-packages.txt").read_text(encoding="utf-8").splitlines()
+    lists = [SOURCE.parents[1] / f"envs/{name}-packages.txt" for name in ("system", "study")]
+    listed = [line for path in lists for line in path.read_text(encoding="utf-8").splitlines()]
     programs = {line.split()[0]: line.split()[1] for line in listed if line and not line.startswith("#")}
     for found in map(filesystems.of, filesystems.names()):
         assert set(found.programs) <= programs.keys(), found.title

@@ -1,46 +1,45 @@
 """./run and envs/setup: what they install, when, and what they do when they may not or are killed.
 
-The quick tests run the real scripts in a copy of the tree, with programs on PATH in place of Python, apt-get and
-dnf that record how they were called; the last one makes the real environment. dnf is tested in no other way.
+pip and uv are the real ones and install from small locks and a folder of wheels, without a network, as a plain `pip`
+configuration names it. apt-get and dnf are programs that record how they were called; unpacking uses the real apt-get
+with a repository of its own. The clone's path has blanks and umlauts, HOME is not set, and the umask is 077.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import os
+import runpy
 import shutil
 import signal
 import subprocess
+import sys
+import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = """awk bash cat chmod cp date env find flock grep head id ls mkdir mv ps rm sed setpriv setsid sh sha256sum
-sleep sort stat tail true"""
-SYSTEM = [
-    line.split(maxsplit=3)
+PYTHON = os.path.realpath(sys.executable)
+FILES = ("run", "envs/setup", "envs/pip_settings.py", *(str(path) for path in ROOT.glob("envs/*-packages.txt")))
+TOOLS = (
+    *("awk", "bash", "cat", "chmod", "cp", "cut", "date", "dpkg-deb", "env", "find", "flock", "git", "grep", "head"),
+    *("id", "ln", "ls", "mkdir", "mv", "rm", "sed", "setsid", "sh", "sha256sum", "sort", "stat", "tail", "tar", "true"),
+)
+PROGRAMS = [
+    line.split(maxsplit=1)[0]
     for line in (ROOT / "envs/system-packages.txt").read_text().splitlines()
     if not line.startswith("#")
 ]
-
-PYTHON = """#!/bin/bash
-echo "python" ${*//$'\n'/ } >>"$RECORD"
-case "$*" in
-    *"sys.version_info"*) [[ ! -e $STUBS/broken ]] && echo "$0" ;;
-    *"-m venv "*) venv=${@: -1}; mkdir -p "$venv/bin"; cp "$0" "$venv/bin/python" ;;
-    *"-m pip install"*)
-        echo "noise of pip"
-        if [[ -e $STUBS/pip-kills ]]; then
-            mv "$STUBS/pip-kills" "$FSAGE_VENV/half"
-            group=$(ps -o pgid= $$)
-            kill -9 -- "-${group// /}"
-        fi
-        [[ ! -e $STUBS/pip-fails ]] || { echo "no route to host"; exit 1; }
-        [[ ! -e $STUBS/pip-is-slow ]] || sleep 1
-        ;;
-esac
-"""
+AS_NOBODY = ("/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+#: Hides /usr/sbin (mkfs.*, losetup, and policy-rc.d) from what follows, in a mount namespace of its own.
+WITHOUT_SBIN = (
+    "/usr/bin/unshare", "--mount", "--propagation", "private",
+    "/bin/bash", "-c", '/bin/mount -t tmpfs none /usr/sbin && "$@"; rc=$?; /bin/ls /usr/sbin; exit $rc', "-",
+)  # fmt: skip
 
 # Records the call, and brings every program but those whose package is in the file "unavailable".
 MANAGER = """#!/bin/bash
@@ -49,230 +48,260 @@ echo "${0##*/} $*" >>"$RECORD"
 [[ " $* " == *" install "* ]] || exit 0
 if [[ -e $STUBS/manager-is-killed ]]; then
     rm "$STUBS/manager-is-killed"
-    group=$(ps -o pgid= $$)
-    kill -9 -- "-${group// /}"
+    kill -9 -- "-$(cut -d' ' -f5 /proc/self/stat)"
 fi
 for package; do
     if grep -qsx -- "$package" "$STUBS/unavailable"; then echo "Unable to find a match: $package"; exit 1; fi
 done
-while read -r program apt dnf _; do
+cat envs/*-packages.txt | while read -r program apt dnf _; do
     for package; do
         if [[ $package == "$apt" || $package == "$dnf" ]]; then
             printf '#!/bin/sh\\n' >"$STUBS/$program"; chmod +x "$STUBS/$program"
         fi
     done
-done <envs/system-packages.txt
+done
 """
 
 
-class Clone:
-    """A copy of what the wrapper needs, and a PATH on which every program is here, as a stub."""
+def wheel(folder: Path, name: str, version: str, files: dict[str, bytes]) -> str:
+    """Write a wheel of these files into a folder; its line in a lock."""
+    information = f"{name.replace('-', '_')}-{version}.dist-info"
+    metadata = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: fsage\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    files = files | {f"{information}/{file}": text.encode() for file, text in metadata.items()}
+    record = "".join(f"{file},,\n" for file in [*files, f"{information}/RECORD"])
+    path = folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in (files | {f"{information}/RECORD": record.encode()}).items():
+            entry = zipfile.ZipInfo(file)
+            entry.external_attr = 0o100755 << 16
+            archive.writestr(entry, content)
+    return f"{name}=={version} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
-    def __init__(self, home: Path, root: Path) -> None:
-        self.root, self.stubs, self.record = root, home / "stubs", home / "record"
-        self.venv = root / ".venv"
+
+def installed(name: str) -> tuple[str, str, dict[str, bytes]]:
+    """Name, version and files of a package that is installed here, as a wheel has them."""
+    package = importlib.metadata.distribution(name)
+    files = {}
+    for file in package.files or ():
+        if ".dist-info" not in str(file) and file.suffix != ".pyc":
+            to = f"{name}-{package.version}.data/scripts/{file.name}" if ".." in file.parts else str(file)
+            files[to] = Path(str(file.locate())).read_bytes()
+    return name, package.version, files
+
+
+class Wheels:
+    """A folder of wheels, and the locks that ask for them."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+        self.folder = folder
+        script = {"tiny_tests-1.data/scripts/pytest": b"#!/bin/sh\necho pytest of the lock\n"}
+        self.locks = {
+            "build": wheel(folder, *installed("uv")) + wheel(folder, *installed("flit_core")),
+            "requirements": wheel(folder, "tiny", "1", {"tiny.py": b"word = 'tiny'\n"}),
+            "development": wheel(folder, "tiny-tests", "1", script),
+        }
+
+
+class Clone:
+    """What of a clone the wrapper needs, with small locks, and a PATH on which every program is here, as a stub."""
+
+    def __init__(self, home: Path, wheels: Wheels) -> None:
+        self.root, self.stubs, self.record = home / "a clöne", home / "stubs", home / "record"
+        self.venv = self.root / ".venv"
         self.environment = {
-            "HOME": str(home),
             "PATH": str(self.stubs),
             "RECORD": str(self.record),
             "STUBS": str(self.stubs),
-            "CI": "true",
+            "FSAGE_PYTHON": PYTHON,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(wheels.folder),
         }
-        (root / "envs").mkdir(parents=True)
-        for name in (
-            "run",
-            "pyproject.toml",
-            "envs/setup",
-            "envs/stamp.sh",
-            "envs/system-packages.txt",
-            "envs/testbed-packages.txt",
-            "envs/requirements.lock",
-            "envs/development.lock",
-        ):
-            shutil.copy(ROOT / name, root / name)
+        (self.root / "envs").mkdir(parents=True)
+        (self.root / "src/fsage").mkdir(parents=True)
+        (self.root / "src/fsage/__init__.py").write_text('"""Small."""\n__version__ = "1"\n')
+        for name in FILES:
+            shutil.copy(ROOT / name, self.root / Path(ROOT / name).relative_to(ROOT))
+        for name, text in wheels.locks.items():
+            self.lock(name).write_text(text)
+        (self.root / "pyproject.toml").write_text(
+            '[project]\nname = "fsage"\ndynamic = ["version", "description"]\n[build-system]\n'
+            'requires = ["flit-core"]\nbuild-backend = "flit_core.buildapi"\n'
+        )
         self.stubs.mkdir()
-        for name in TOOLS.split():
-            (self.stubs / name).symlink_to(shutil.which(name) or f"/usr/bin/{name}")
-        for program, *_ in SYSTEM:
+        for name in TOOLS:
+            (self.stubs / name).symlink_to(shutil.which(name, path="/usr/bin:/usr/sbin") or f"/usr/bin/{name}")
+        for program in PROGRAMS:
             self.stub(program, "#!/bin/sh\n")
-        self.stub("python3.11", PYTHON)
+
+    def lock(self, name: str) -> Path:
+        return self.root / f"envs/{name}.lock"
 
     def stub(self, name: str, text: str) -> None:
         (self.stubs / name).write_text(text)
         (self.stubs / name).chmod(0o755)
 
-    def argv(self, *command: str) -> list[str]:
-        return [str(self.root / "run"), *command]
-
-    def run(self, *command: str, prefix: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*prefix, *self.argv(*command)],
+    def start(self, *command: str, prefix: tuple[str, ...] = (), **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*prefix, str(self.root / "run"), *command],
             env=self.environment | environment,
             cwd="/",
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
             start_new_session=True,
+            umask=0o077,
         )
 
-    def recorded(self, program: str = "", argument: str = "") -> list[str]:
-        """The calls of a program since the last look, those with the argument in them."""
+    def run(self, *command: str, prefix: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*command, prefix=prefix, **environment)
+        stdout, stderr = process.communicate(timeout=100)
+        return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+    def recorded(self, word: str = "") -> list[str]:
+        """The calls of apt-get, dpkg and dnf since the last look, those with the word in them."""
         lines = self.record.read_text().splitlines() if self.record.exists() else []
         self.record.unlink(missing_ok=True)
-        return [line for line in lines if line.startswith(program) and argument in line]
+        return [line for line in lines if word in line]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wheels]:
+    """Where any user may read them."""
+    home = Path("/var/tmp") / f"fsage-test-wheels-{os.getpid()}"
+    yield Wheels(home)
+    shutil.rmtree(home)
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Clone:
-    return Clone(tmp_path, tmp_path / "a clone")
+def clone(tmp_path: Path, wheels: Wheels) -> Clone:
+    return Clone(tmp_path, wheels)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory, wheels: Wheels) -> Path:
+    """An environment that is there, for tests of programs alone."""
+    made = Clone(tmp_path_factory.mktemp("made"), wheels)
+    assert made.run("true").returncode == 0
+    return made.venv
 
 
 @pytest.fixture
-def bare(clone: Clone) -> Clone:
-    """A clone on a machine without any of the system packages; to be run behind WITHOUT_SBIN."""
-    for program, *_ in SYSTEM:
+def bare(clone: Clone, environment: Path) -> Clone:
+    """A clone on a machine with an environment and without any of the programs; to be run behind WITHOUT_SBIN."""
+    for program in PROGRAMS:
         (clone.stubs / program).unlink()
+    clone.environment["FSAGE_VENV"] = str(environment)
     return clone
 
 
-#: Hides /usr/sbin (mkfs.*, losetup, and policy-rc.d) from what follows, in a mount namespace of its own.
-WITHOUT_SBIN = (
-    "/usr/bin/unshare", "--mount", "--propagation", "private",
-    "/bin/bash", "-c", '/bin/mount -t tmpfs none /usr/sbin && "$@"; rc=$?; /bin/ls /usr/sbin; exit $rc', "-",
-)  # fmt: skip
+@pytest.fixture
+def users_clone(wheels: Wheels) -> Iterator[Clone]:
+    """A clone that is another user's, where that user can get at it, and a Python of all users."""
+    home = Path("/var/tmp") / f"fsage-test-run-{os.getpid()}"
+    try:
+        clone = Clone(home, wheels)
+        clone.environment["FSAGE_PYTHON"] = "/usr/bin/python3"
+        for path in (home, *home.rglob("*")):
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+        yield clone
+    finally:
+        shutil.rmtree(home)
 
 
-def test_first_call_sets_up_and_runs_the_command_in_the_environment(clone: Clone) -> None:
+# --- the environment -----------------------------------------------------------------------------------------------
+
+
+def test_first_call_installs_what_the_locks_hold_and_the_second_does_nothing(clone: Clone) -> None:
     shows = 'echo "$PWD|$VIRTUAL_ENV|$PATH|$ANSIBLE_CONFIG|${PYTHONPATH-unset}|$1"; exit 7'
     done = clone.run("bash", "-c", shows, "-", "two words", PYTHONPATH="/elsewhere")
-    assert done.returncode == 7
-    where, venv, path, ansible, pythonpath, argument = done.stdout.rstrip("\n").split("|")
-    assert (where, venv, ansible) == (str(clone.root), str(clone.venv), f"{clone.root}/ansible.cfg")
-    assert path == f"{clone.venv}/bin:{clone.stubs}:/usr/sbin:/sbin"
+    assert done.returncode == 7, done.stderr
+    root, venv, path, ansible, pythonpath, argument = done.stdout.rstrip("\n").split("|")
+    assert (root, venv, ansible) == (str(clone.root), str(clone.venv), f"{clone.root}/ansible.cfg")
+    assert path == f"{clone.venv}/programs:{clone.venv}/bin:{clone.stubs}:/usr/sbin:/sbin"
     assert (pythonpath, argument) == ("unset", "two words")
-    lines = done.stderr.splitlines()
-    assert any("Python packages into" in line and "once" in line for line in lines)
-    assert all(line.startswith("fsage: ") for line in lines), "pip's noise belongs in the log"
-    assert "noise of pip" in (clone.venv / "setup.log").read_text()
-
-
-def test_packages_come_with_hashes_and_none_chooses_another(clone: Clone) -> None:
-    clone.run("true")
-    first, second, own = clone.recorded("python", "-m pip install")
-    assert "--require-hashes --no-deps" in first and first.endswith("build.txt")
-    assert "--require-hashes --no-deps --no-build-isolation" in second and second.endswith("envs/requirements.lock")
-    assert own.endswith("--no-index --no-deps --no-build-isolation --editable .")
-    tools = {line.split("==")[0] for line in (clone.venv / "build.txt").read_text().splitlines() if "==" in line}
-    assert tools == {"pip", "setuptools", "flit-core"}
+    assert all(line.startswith("fsage: ") for line in done.stderr.splitlines()), "noise of pip and uv is for the log"
+    again = clone.run("python", "-c", "import fsage, tiny; print(fsage.__file__, tiny.word)")
+    assert (again.stdout, again.stderr) == (f"{clone.root}/src/fsage/__init__.py tiny\n", "")
+    assert "Audited" not in (clone.venv / "setup.log").read_text()
 
 
 def test_what_tests_need_comes_when_they_are_asked_for_and_once(clone: Clone) -> None:
     clone.run("true")
-    assert not clone.recorded("python", "development.lock")
-    clone.stub("pytest", "#!/bin/sh\n")
-    assert clone.run("pytest").returncode == 0
-    assert len(clone.recorded("python", "-r envs/development.lock")) == 1
-    for environment in ({"FSAGE_DEVELOP": "1"}, {}):
-        assert clone.run("true", **environment).stderr == ""
-    assert clone.recorded() == []
-    with (clone.root / "envs/development.lock").open("a") as file:
+    assert clone.run("pytest").stdout == "pytest of the lock\n"
+    assert clone.run("true", FSAGE_DEVELOP="1").stderr == clone.run("true").stderr == ""
+    with clone.lock("development").open("a") as file:
         file.write("# another\n")
     assert clone.run("true").stderr == "", "a run does not care"
-    clone.run("pytest")
-    assert len(clone.recorded("python", "pip install")) == 1
+    assert "more Python packages" in clone.run("pytest").stderr
 
 
-def test_second_call_does_nothing(clone: Clone) -> None:
-    clone.run("true")
-    clone.recorded()
-    done = clone.run("true")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert clone.recorded() == []
+@pytest.mark.parametrize("name", ["build", "requirements"])
+def test_package_with_another_hash_is_refused_and_the_next_call_goes_on(clone: Clone, name: str) -> None:
+    right = clone.lock(name).read_text()
+    clone.lock(name).write_text(right.replace("sha256:", "sha256:" + "0" * 8).replace(right[-9:], "\n"))
+    done = clone.run("echo", "not to be run")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "do not match" in done.stderr.lower() or "hash mismatch" in done.stderr.lower(), done.stderr
+    assert f"failed; all it said is in {clone.venv}/setup.log" in done.stderr
+    clone.lock(name).write_text(right)
+    assert clone.run("python", "-c", "import tiny").returncode == 0
 
 
-@pytest.mark.parametrize("name", ["envs/requirements.lock", "pyproject.toml"])
-def test_what_the_environment_is_made_from_has_changed(clone: Clone, name: str) -> None:
-    clone.run("true")
-    clone.recorded()
-    with (clone.root / name).open("a") as file:
-        file.write("# another\n")
-    assert clone.run("true").returncode == 0
-    assert clone.recorded("python", "-m venv")
-
-
-def test_clone_that_was_moved_gets_an_environment_of_its_own(clone: Clone) -> None:
-    clone.run("true")
-    clone.recorded()
-    clone.root = clone.root.rename(clone.root.with_name("moved"))
-    assert clone.run("true").returncode == 0
-    assert clone.recorded("python", "-m venv")[0].endswith("moved/.venv")
-
-
-def test_environment_elsewhere(clone: Clone, tmp_path: Path) -> None:
-    done = clone.run("bash", "-c", 'echo "$VIRTUAL_ENV"', FSAGE_VENV=f"{tmp_path}/other place")
-    assert done.stdout == f"{tmp_path}/other place\n"
-    assert not clone.venv.exists()
-
-
-def test_environment_whose_python_went_away_is_made_again(clone: Clone) -> None:
-    clone.run("true")
-    clone.recorded()
-    (clone.venv / "bin/python").unlink()
-    assert clone.run("true").returncode == 0
-    assert clone.recorded("python", "-m venv")
-
-
-def test_killed_half_way_then_again(clone: Clone) -> None:
-    (clone.stubs / "pip-kills").touch()
-    assert clone.run("true").returncode == -signal.SIGKILL
-    assert (clone.venv / "half").exists()
-    clone.recorded()
-    assert clone.run("true").returncode == 0
-    assert len(clone.recorded("python", "-m pip install")) == 3
-    assert not (clone.venv / "half").exists()
+@pytest.mark.parametrize("moment", ["-m venv", "install --require-hashes", "pip sync", "--editable"])
+def test_killed_at_any_moment_then_again(clone: Clone, moment: str) -> None:
+    process, log = clone.start("true"), clone.venv / "setup.log"
+    while not (log.exists() and moment in log.read_text()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    (clone.venv / "bin").mkdir(exist_ok=True)
+    (clone.venv / "bin/half").touch()
+    done = clone.run("python", "-c", "import fsage, tiny")
+    assert done.returncode == 0, done.stderr
+    assert not (clone.venv / "bin/half").exists()
 
 
 def test_two_at_once_set_up_once(clone: Clone) -> None:
-    (clone.stubs / "pip-is-slow").touch()
-    two = [
-        subprocess.Popen(clone.argv("true"), env=clone.environment, stderr=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    said = [process.communicate(timeout=60)[1] for process in two]
+    two = [clone.start("true") for _ in range(2)]
+    said = [process.communicate(timeout=100)[1] for process in two]
     assert [process.returncode for process in two] == [0, 0]
-    assert len(clone.recorded("python", "-m venv")) == 1
+    assert sum("ready after" in text for text in said) == 1
     assert sum("another ./run is setting up" in text for text in said) == 1
 
 
-def test_failing_pip_stops_with_its_reason_and_is_tried_again(clone: Clone) -> None:
-    (clone.stubs / "pip-fails").touch()
-    done = clone.run("echo", "not to be run")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "no route to host" in done.stderr and f"all it said is in {clone.venv}/setup.log" in done.stderr
-    (clone.stubs / "pip-fails").unlink()
-    assert clone.run("true").returncode == 0
-
-
-def test_python_that_does_not_run_is_passed_over(clone: Clone) -> None:
-    clone.stub("python3.11", "#!/bin/sh\necho 'pyenv: python3.11: command not found' >&2\nexit 127\n")
-    clone.stub("python3", PYTHON)
-    assert clone.run("true").returncode == 0
-    assert clone.recorded("python", "-m venv")
+def test_environment_is_made_again_when_it_is_not_what_is_wanted(clone: Clone, tmp_path: Path) -> None:
+    made = "ready after"
+    assert made in clone.run("true", FSAGE_VENV=f"{tmp_path}/other place").stderr
+    assert not clone.venv.exists()
+    assert made in clone.run("true").stderr
+    clone.lock("requirements").write_text(clone.lock("requirements").read_text() + "# another\n")
+    assert made in clone.run("true").stderr
+    (clone.venv / "bin/python").unlink()
+    assert made in clone.run("true").stderr
+    clone.root = clone.root.rename(clone.root.with_name("moved"))
+    assert made in clone.run("true").stderr
 
 
 def test_no_python(clone: Clone) -> None:
-    (clone.stubs / "broken").touch()
-    done = clone.run("true", FSAGE_INSTALL="no")
-    assert done.returncode == 1
-    assert (
-        "no Python >= 3.11 with the module ensurepip" in done.stderr and "apt-get install python3-venv" in done.stderr
-    )
     done = clone.run("true", FSAGE_PYTHON="/opt/py/bin/python3", FSAGE_INSTALL="no")
     assert "FSAGE_PYTHON (/opt/py/bin/python3) is no Python >= 3.11" in done.stderr
+    clone.stub("python3.11", "#!/bin/sh\necho 'pyenv: python3.11: command not found' >&2\nexit 127\n")
+    done = clone.run("true", FSAGE_PYTHON="", FSAGE_INSTALL="no")
+    assert done.returncode == 1
+    assert "no Python >= 3.11 with" in done.stderr and "apt-get install python3-venv" in done.stderr
+    clone.stub("python3", f'#!/bin/sh\nexec {PYTHON} "$@"\n')
+    assert clone.run("true", FSAGE_PYTHON="").returncode == 0, "one that does not run is passed over"
 
 
-def test_unknown_command_and_none(clone: Clone) -> None:
-    done = clone.run("snakemkae", "quickstart")
+def test_unknown_command_and_none(clone: Clone, environment: Path) -> None:
+    done = clone.run("snakemkae", "quickstart", FSAGE_VENV=str(environment))
     assert done.returncode == 127
     assert "there is no command 'snakemkae'" in done.stderr
     done = clone.run()
@@ -280,18 +309,66 @@ def test_unknown_command_and_none(clone: Clone) -> None:
     assert done.stderr.startswith("./run COMMAND [ARGUMENT ...]") and "FSAGE_VENV" in done.stderr
 
 
-def test_without_fio_it_stops_and_names_what_is_missing(clone: Clone) -> None:
+@pytest.mark.root
+def test_clone_and_environment_of_others(users_clone: Clone) -> None:
+    users_clone.venv.mkdir(mode=0o755)
+    done = users_clone.run("true", prefix=AS_NOBODY)
+    assert done.returncode == 1
+    assert f"cannot write to {users_clone.venv} (it belongs to root" in done.stderr and "FSAGE_VENV=" in done.stderr
+    subprocess.run([*AS_NOBODY, "git", "init", "--quiet", users_clone.root], check=True, cwd="/")
+    done = users_clone.run("bash", "-c", "git status --short && python -c 'import fsage'")
+    assert done.returncode == 0, done.stderr
+    outside = [path for path in users_clone.root.rglob("*") if users_clone.venv not in (path, *path.parents)]
+    assert {path.stat().st_uid for path in outside} == {65534}, "root leaves nothing in a user's clone"
+
+
+def test_uv_is_told_what_pip_is_told() -> None:
+    for_uv = runpy.run_path(str(ROOT / "envs/pip_settings.py"))["for_uv"]
+    lines = """global.index-url='https://mirror/simple'\nglobal.extra-index-url='\\nhttps://a\\nhttps://b'
+        global.timeout='30'\ninstall.timeout='40'\n:env:.timeout='50'\nfreeze.timeout='60'
+        install.trusted-host='mirror other'\nglobal.cert='/my ca.pem'\nglobal.proxy='http://p:1'\n:env:.no-index='0'"""
+    assert for_uv(lines.splitlines(), {"ALL_PROXY": "http://uv:2"}) == {
+        "UV_DEFAULT_INDEX": "https://mirror/simple",
+        "UV_INDEX": "https://a https://b",
+        "UV_HTTP_TIMEOUT": "50",
+        "UV_INSECURE_HOST": "mirror other",
+        "SSL_CERT_FILE": "/my ca.pem",
+    }
+
+
+# --- programs ------------------------------------------------------------------------------------------------------
+
+
+def test_without_fio_it_stops_and_names_the_ways_to_one(clone: Clone, environment: Path) -> None:
     (clone.stubs / "fio").unlink()
     clone.stub("apt-get", MANAGER)
-    done = clone.run("true", FSAGE_INSTALL="no")
+    clone.environment |= {"FSAGE_VENV": str(environment), "FSAGE_INSTALL": "no"}
+    done = clone.run("true")
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "fsage: missing here:",
         "fsage:   fio: without it nothing can be measured",
         "fsage: an administrator brings them with: apt-get install fio",
+        "fsage: without an administrator, one of these brings fio:",
+        "fsage:   an environment module, where there is one: module load fio (with Spack: spack load fio)",
+        "fsage:   a fio that is not on PATH: FSAGE_FIO=/path/to/fio ./run ...",
+        f"fsage:   the distribution's package, unpacked into {environment}: FSAGE_INSTALL=unpack ./run ...",
         "fsage: stopped: nothing can be measured without fio",
     ]
     assert clone.recorded() == []
+    done = clone.run("true", FSAGE_INSTALL="yes")
+    assert (done.returncode, done.stderr) == (1, "fsage: FSAGE_INSTALL is 'yes'; allowed: no, unpack, or nothing\n")
+
+
+def test_fio_of_a_path_is_used_and_remembered(clone: Clone, tmp_path: Path) -> None:
+    mine = tmp_path / "my fio-3.39"
+    done = clone.run("true", FSAGE_FIO=str(mine))
+    assert (done.returncode, done.stderr) == (1, f"fsage: FSAGE_FIO is {mine}, and that is no program\n")
+    mine.write_text("#!/bin/sh\necho mine\n")
+    mine.chmod(0o755)
+    assert clone.run("fio", FSAGE_FIO=str(mine)).stdout == "mine\n", "it goes before the one on PATH"
+    clone.lock("requirements").write_text(clone.lock("requirements").read_text() + "# another\n")
+    assert clone.run("fio").stdout == "mine\n"
 
 
 @pytest.mark.root
@@ -299,19 +376,21 @@ def test_apt_installs_what_is_missing_and_starts_no_service(bare: Clone) -> None
     bare.stub("apt-get", MANAGER)
     bare.stub("dpkg", MANAGER)
     done = bare.run("true", prefix=WITHOUT_SBIN)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "", "policy-rc.d stays behind"
-    assert [line for line in bare.recorded() if not line.startswith("python")] == [
+    assert (done.returncode, done.stdout) == (0, ""), f"policy-rc.d stays behind: {done}"
+    assert bare.recorded() == [
         "dpkg --configure -a",
         "policy: 101",
         "apt-get update",
         "policy: 101",
         "apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends --no-remove"
-        " btrfs-progs e2fsprogs fio mount ncbi-blast+ util-linux xfsprogs",
+        " e2fsprogs fio mount util-linux",
         "policy: 101",
     ]
     bare.run("true", prefix=WITHOUT_SBIN)
     assert bare.recorded() == []
+    bare.run("true", prefix=WITHOUT_SBIN, FSAGE_TESTBED="1")
+    [call] = bare.recorded(" install ")
+    assert {"slurmctld", "openssh-server", "munge", "ncbi-blast+", "xfsprogs"} <= set(call.split())
 
 
 @pytest.mark.root
@@ -322,16 +401,6 @@ def test_policy_of_the_machine_stays(bare: Clone) -> None:
     done = bare.run("true", prefix=(*WITHOUT_SBIN, "/bin/bash", "-c", theirs, "-"))
     assert done.stdout.startswith("#!/bin/sh\nexit 104\n")
     assert set(bare.recorded("policy")) == {"policy: 104"}
-
-
-@pytest.mark.root
-def test_what_brings_up_a_cluster_is_installed_only_when_asked_for(clone: Clone) -> None:
-    clone.stub("apt-get", MANAGER)
-    clone.run("true", prefix=WITHOUT_SBIN)
-    assert not clone.recorded("apt-get")
-    clone.run("true", prefix=WITHOUT_SBIN, FSAGE_TESTBED="1")
-    [installed] = clone.recorded("apt-get", " install ")
-    assert {"slurmctld", "slurmd", "openssh-server", "munge"} <= set(installed.split())
 
 
 @pytest.mark.root
@@ -346,100 +415,54 @@ def test_killed_installation_is_finished_and_its_policy_taken_back(bare: Clone) 
 @pytest.mark.root
 def test_dnf_installs_one_by_one_where_a_package_does_not_exist(bare: Clone) -> None:
     bare.stub("dnf", MANAGER)
-    (bare.stubs / "unavailable").write_text("btrfs-progs\n")
+    (bare.stubs / "unavailable").write_text("e2fsprogs\n")
     done = bare.run("true", prefix=WITHOUT_SBIN)
     assert done.returncode == 0, done.stderr
+    packages = "e2fsprogs", "fio", "util-linux"
     install = "dnf install --assumeyes --setopt=install_weak_deps=False "
-    assert bare.recorded("dnf") == [
-        install + "btrfs-progs e2fsprogs fio ncbi-blast+ util-linux xfsprogs",
-        *(
-            install + package
-            for package in ("btrfs-progs", "e2fsprogs", "fio", "ncbi-blast+", "util-linux", "xfsprogs")
-        ),
-    ]
-    assert "mkfs.btrfs: without it no btrfs targets" in done.stderr
-    assert "mkfs.xfs" not in done.stderr
+    assert bare.recorded() == [install + " ".join(packages), *(install + package for package in packages)]
+    assert "mkfs.ext4: without it no ext4 targets" in done.stderr and "losetup" not in done.stderr
     again = bare.run("true", prefix=WITHOUT_SBIN)
     assert (again.returncode, again.stderr) == (0, ""), "what cannot be had is not asked for again"
     assert bare.recorded() == []
+    bare.run("true", prefix=WITHOUT_SBIN, FSAGE_PYTHON="", FSAGE_VENV=f"{bare.root}/new")
+    assert bare.recorded()[-1] == install + "python3.11"
 
 
 @pytest.mark.root
-def test_dnf_brings_python(bare: Clone) -> None:
-    (bare.stubs / "broken").touch()
-    bare.stub("dnf", MANAGER)
-    done = bare.run("true", prefix=WITHOUT_SBIN)
-    assert done.returncode == 1
-    assert "dnf install --assumeyes --setopt=install_weak_deps=False python3.11" in bare.recorded()
-
-
-@pytest.fixture
-def users_clone() -> Iterator[Clone]:
-    """A clone that is another user's, where that user can get at it."""
-    home = Path("/var/tmp") / f"fsage-test-run-{os.getpid()}"
-    try:
-        clone = Clone(home, home / "clone")
-        for path in (home, *home.rglob("*")):
-            os.chown(path, 65534, 65534, follow_symlinks=False)
-        yield clone
-    finally:
-        shutil.rmtree(home)
-
-
-AS_NOBODY = ("/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-
-
-@pytest.mark.root
-def test_without_root_it_says_what_it_cannot_do_and_goes_on(users_clone: Clone) -> None:
-    users_clone.stub("apt-get", MANAGER)
-    done = users_clone.run("id", "-u", prefix=AS_NOBODY)
-    assert (done.returncode, done.stdout) == (0, "65534\n")
-    assert "without root: no file system can be made, mounted or emptied" in done.stderr
-    assert "plain directory" in done.stderr
-    assert users_clone.recorded("apt-get") == []
-
-
-@pytest.mark.root
-def test_root_in_a_users_clone_leaves_nothing_outside_the_environment(users_clone: Clone) -> None:
-    git = shutil.which("git")
-    assert git
-    subprocess.run([*AS_NOBODY, git, "init", "--quiet", users_clone.root], check=True)
-    done = users_clone.run(git, "status", "--short")
-    assert done.returncode == 0, done.stderr
-    outside = [path for path in users_clone.root.rglob("*") if users_clone.venv not in (path, *path.parents)]
-    assert {path.stat().st_uid for path in outside} == {65534}
-
-
-@pytest.mark.root
-def test_environment_that_cannot_be_written(users_clone: Clone) -> None:
-    users_clone.venv.mkdir(mode=0o755)
-    done = users_clone.run("true", prefix=AS_NOBODY)
-    assert done.returncode == 1
-    assert f"cannot write to {users_clone.venv} (it belongs to root" in done.stderr and "FSAGE_VENV=" in done.stderr
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_real_environment(tmp_path: Path) -> None:
-    """From the lock, in a bare environment: the commands work through ./run and when it is activated."""
-    clone = tmp_path / "clone"
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for name in filter(None, names.split("\0")):
-        (clone / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, clone / name, follow_symlinks=False)
-    bare = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"} | {
-        k: v for k, v in os.environ.items() if k.startswith("PIP_")
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="needs apt-get")
+def test_fio_is_unpacked_for_a_user_without_an_administrator(users_clone: Clone) -> None:
+    """By the real apt-get, out of a repository with a fio and with a library that it needs and that is not here."""
+    home = users_clone.root.parent
+    files = {
+        "fio": ("usr/bin/fio", "#!/bin/sh\necho fio-9.9 $LD_LIBRARY_PATH\n", "Depends: libaio9\n"),
+        "libaio9": ("usr/lib/somewhere/libaio.so.9", "", ""),
     }
-    commands = "snakemake --version && ansible-playbook --version && fsage --help && pytest --version"
-    for shell in (f"./run bash -c '{commands}'", f". .venv/bin/activate && {commands}"):
-        done = subprocess.run(
-            ["bash", "-c", shell],
-            cwd=clone,
-            env=bare,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
+    index = ""
+    for package, (file, text, depends) in files.items():
+        tree, repository = home / package, home / "repository"
+        control = (
+            f"Package: {package}\nVersion: 1\nArchitecture: all\nMaintainer: nobody <n@n>\nDescription: x\n{depends}"
         )
-        assert done.returncode == 0, done.stderr
-        assert f"config file = {clone}/ansible.cfg" in done.stdout
-        assert f"executable location = {clone}/.venv/bin/ansible-playbook" in done.stdout
+        for path, content in ((tree / file, text), (tree / "DEBIAN/control", control)):
+            path.parent.mkdir(parents=True)
+            path.write_text(content)
+            path.chmod(0o755)
+        repository.mkdir(exist_ok=True)
+        subprocess.run(["dpkg-deb", "--build", tree, repository], check=True, capture_output=True)
+        built = (repository / f"{package}_1_all.deb").read_bytes()
+        digest = hashlib.sha256(built).hexdigest()
+        index += f"{control}Filename: ./{package}_1_all.deb\nSize: {len(built)}\nSHA256: {digest}\n\n"
+    (repository / "Packages").write_text(index)
+    (home / "sources.list").write_text(f"deb [trusted=yes] copy:{repository} ./\n")
+    (home / "status").touch()
+    (home / "apt.conf").write_text(
+        f'Dir::Etc::SourceList "{home}/sources.list"; Dir::Etc::SourceParts "-"; Dir::State::status "{home}/status";'
+    )
+    (users_clone.stubs / "fio").unlink()
+    for name in ("apt-get", "dpkg"):
+        (users_clone.stubs / name).symlink_to(f"/usr/bin/{name}")
+    done = users_clone.run("fio", prefix=AS_NOBODY, FSAGE_INSTALL="unpack", APT_CONFIG=f"{home}/apt.conf")
+    assert done.stdout == f"fio-9.9 {users_clone.venv}/unpacked/usr/lib/somewhere\n", done.stderr
+    again = users_clone.run("fio", prefix=AS_NOBODY)
+    assert (again.stdout, again.stderr) == (done.stdout, ""), "it is remembered"
