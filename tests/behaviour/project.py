@@ -7,10 +7,10 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import preloaded
 import yaml
 
 from fsage.plan.plan import load_plan
@@ -22,7 +22,6 @@ TREE = [
     "workflow",
     "roles",
     "profiles",
-    "src",
     *(p.name for p in ROOT.glob("*.yml")),
 ]
 
@@ -83,6 +82,19 @@ class Project:
         (folder / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
         shutil.copy(ROOT / "inventories/local/hosts.yml", folder.parents[1] / "hosts.yml")
 
+    def own_source(self) -> None:
+        """Have a copy of src/ to edit, in place of the link to the one that the preloaded programs have."""
+        (self.root / "src").unlink()
+        shutil.copytree(ROOT / "src", self.root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        self.env |= {"PYTHONPATH": str(self.root / "src"), "ANSIBLE_CONFIG": str(self.root / "ansible.cfg")}
+
+    def shared_source(self) -> None:
+        """Have the link again."""
+        shutil.rmtree(self.root / "src")
+        (self.root / "src").symlink_to(ROOT / "src")
+        del self.env["PYTHONPATH"]
+        self.env["ANSIBLE_CONFIG"] = str(ROOT / "ansible.cfg")
+
     def run(self, *argv: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             argv,
@@ -95,12 +107,13 @@ class Project:
         )
 
     def start(self, *argv: str) -> subprocess.Popen:
-        """Start in a process group of its own, output to a file."""
+        """Start the program itself in a process group of its own, output to a file."""
+        really = {**self.env, "PATH": self.env["PATH"].replace(f"{preloaded.shims()}:", "")}
         with open(self.root / "started.log", "w") as out:
             return subprocess.Popen(
                 argv,
                 cwd=self.root,
-                env=self.env,
+                env=really,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -173,7 +186,7 @@ def kill_group(process: subprocess.Popen, number: int = signal.SIGKILL) -> int:
 
 
 def make_project(root: Path, spec: dict) -> Project:
-    """Copy the tree to `root` and declare target and study."""
+    """Copy the tree to `root`, but for src/, which is linked to, and declare target and study."""
     root.mkdir()
     for name in TREE:
         source = ROOT / name
@@ -181,14 +194,11 @@ def make_project(root: Path, spec: dict) -> Project:
             shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, root / name)
+    (root / "src").symlink_to(ROOT / "src")
     env = {key: value for key, value in os.environ.items() if not key.startswith(("FSAGE_", "ANSIBLE_"))}
-    env.update(
-        PATH=f"{Path(sys.executable).parent}:{env['PATH']}",
-        PYTHONPATH=str(root / "src"),
-        ANSIBLE_CONFIG=str(root / "ansible.cfg"),
-        FSAGE_TARGET=spec["name"],
-        HOME=str(root.parent),
-    )
+    # One of both for all projects: what is preloaded has read them.
+    env.update(ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"), HOME=str(preloaded.home()))
+    env.update(PATH=preloaded.path(), FSAGE_TARGET=spec["name"])
     made = Project(root, dict(spec), env)
     made.write_target()
     made.write_study()

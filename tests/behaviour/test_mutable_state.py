@@ -69,6 +69,7 @@ def test_one_more_iteration_and_one_more_transfer_size_run_only_the_new_cells(fi
 
 def test_what_was_asked_for_again_is_measured_alone_whatever_code_was_edited(finished: Project) -> None:
     """A state by one command, and a record that was deleted."""
+    finished.own_source()
     before = finished.taken()
     deleted = "30.50@8M/transfer_size-1M_i1"
     again = {name for name in before if name.startswith("30.00@8M/")}
@@ -88,18 +89,21 @@ def test_what_was_asked_for_again_is_measured_alone_whatever_code_was_edited(fin
         "the target was brought back"
     )
     assert records[deleted]["attempt"] == 2, "the first attempt's raw output is kept beside it"
+    finished.shared_source()
 
 
 def test_editing_report_code_makes_only_the_report_again(finished: Project) -> None:
     before = finished.taken()
     page = finished.root / "results/report" / finished.spec["name"] / "small/index.html"
     made = page.stat().st_mtime_ns
+    finished.own_source()
     drawing = finished.root / "src/fsage/figures/style.py"
     drawing.write_text(drawing.read_text() + "# edited\n")
     ran = finished.snakemake()
     assert ran.returncode == 0, ran.stderr
     assert page.stat().st_mtime_ns > made
     assert not measured_again(before, finished)
+    finished.shared_source()
 
 
 def test_a_target_altered_by_hand_is_noticed_and_rebuilt(finished: Project) -> None:

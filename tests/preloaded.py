@@ -1,0 +1,383 @@
+"""`snakemake`, `ansible-playbook` and `fsage` without their imports, which cost more than most calls of a test.
+
+`shims()` is a folder to put first on PATH. A shim hands its call (words, environment, working directory, umask, open
+files) to a server, where a process that has the program loaded forks and runs the program's own entry point. Signals go
+to it, its exit code or signal comes back, and it is killed with its shim. The real program runs instead wherever a fork
+would not be the same: another namespace, control group, user or limit, more open files, another PYTHONPATH. A program
+is loaded once for each environment that it may have read while it was loaded.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import marshal
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PROGRAMS = {
+    "snakemake": ("snakemake.cli", "snakemake.report", "fsage.run.invocation", "fsage.run.allocation"),
+    "ansible-playbook": (
+        "ansible.cli.playbook",
+        *("ansible.plugins.strategy.linear", "ansible.plugins.connection.local", "ansible.plugins.filter.core"),
+        *("ansible.plugins.test.core", "ansible.plugins.inventory.yaml", "ansible.plugins.vars.host_group_vars"),
+        *("ansible.plugins.callback.default", "ansible.plugins.shell.sh", "fsage.records.messages"),
+    ),
+    "fsage": ("fsage.cli", "fsage.run.conclusion", "fsage.report.page"),
+}
+"""What each loads before a call comes; the first has the entry point, `main`, and others may not be there."""
+
+READ_LATER = {"PATH", "PWD", "OLDPWD", "SHLVL", "_", "PYTEST_CURRENT_TEST", "COLUMNS", "LINES", "PYTHONUNBUFFERED"}
+"""Variables that no program reads while it is loaded; nor those of fsage but FSAGE_EXTENSIONS."""
+LOADED_AT_MOST = 8  # processes that have a program loaded; the one that waited longest goes
+CALL_BYTES = 1 << 20
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+SHIM = """\
+#!{python} -IS
+# Built-in modules alone: this starts in 10 ms.
+import _signal, _socket, marshal, posix, sys
+
+def really():
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+    posix.execve({program!r}, [{program!r}, *sys.argv[1:]], posix.environ)
+
+if sorted(map(int, posix.listdir("/proc/self/fd"))) != [0, 1, 2, 3]:  # 3 was the folder itself
+    really()
+call = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+here = posix.open(".", posix.O_PATH)
+try:
+    call.connect({address!r})
+    umask = posix.umask(0o77)
+    posix.umask(umask)
+    asked = marshal.dumps(({program!r}, sys.argv[1:], posix.environ, umask))
+    files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2, here))
+    call.sendmsg([asked], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+except OSError:
+    really()
+for number in {forwarded!r}:
+    if _signal.getsignal(number) != _signal.SIG_IGN:
+        _signal.signal(number, lambda number, frame: call.send(bytes([number])))
+answer = call.recv(64)
+if not answer:
+    posix.write(2, b"{program}: the server of preloaded programs ended\\n")
+    posix._exit(70)
+how, number = marshal.loads(answer)
+if how == "real":
+    for forwarded in {forwarded!r}:
+        if _signal.getsignal(forwarded) != _signal.SIG_IGN:
+            _signal.signal(forwarded, _signal.SIG_DFL)
+    really()
+if how == "signal":
+    if number not in (_signal.SIGKILL, _signal.SIGSTOP):
+        _signal.signal(number, _signal.SIG_DFL)
+    posix.kill(posix.getpid(), number)
+posix._exit(number)
+"""
+
+
+class Call(NamedTuple):
+    """A program's call, by its path; `files` are standard input, output and error, and the working directory."""
+
+    program: str
+    words: list[str]
+    environment: dict[bytes, bytes]
+    umask: int
+    files: list[int]
+
+    def loaded_with(self) -> tuple[str, frozenset[tuple[bytes, bytes]]]:
+        """The program and what it may have read of its environment while it was loaded."""
+        read = {name: value for name, value in self.environment.items() if not _read_later(os.fsdecode(name))}
+        return self.program, frozenset(read.items())
+
+
+def _read_later(name: str) -> bool:
+    return name in READ_LATER or (name.startswith("FSAGE_") and name != "FSAGE_EXTENSIONS")
+
+
+BIN = Path(sys.executable).parent
+
+
+@functools.cache
+def shims() -> Path:
+    """The folder of the shims; their server starts with the first call of this and ends with this process."""
+    folder, end = serve({str(BIN / name): modules for name, modules in PROGRAMS.items()})
+    atexit.register(end)
+    return folder
+
+
+def home() -> Path:
+    """A home directory for them."""
+    folder = shims() / "home"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def path() -> str:
+    """PATH with the shims first."""
+    return f"{shims()}:{BIN}:{os.environ['PATH']}"
+
+
+def serve(programs: dict[str, tuple[str, ...]]) -> tuple[Path, Callable[[], None]]:
+    """Start a server for programs, by their paths; the folder of their shims, and what ends it."""
+    folder = Path(tempfile.mkdtemp(prefix="fsage-preloaded-", dir="/tmp"))  # a short path, and closed to others
+    argv = [sys.executable, __file__, str(folder), json.dumps(programs)]
+    server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert server.stdin and server.stdout and server.stdout.readline() == b"ready\n"
+    for program in programs:
+        shim = folder / Path(program).name
+        text = SHIM.format(
+            python=sys.executable, program=program, address=str(folder / "socket"), forwarded=tuple(map(int, FORWARDED))
+        )
+        shim.write_text(text)
+        shim.chmod(0o700)
+
+    def end() -> None:
+        server.communicate(timeout=30)
+        shutil.rmtree(folder)
+
+    return folder, end
+
+
+# What follows is the server's.
+
+
+def surroundings(pid: int) -> tuple[object, ...]:
+    """What a process has from its parents beside what a call names."""
+    of = Path(f"/proc/{pid}")
+    status = dict(line.split(":", 1) for line in (of / "status").read_text().splitlines())
+    kept = ("Uid", "Gid", "Groups", "SigBlk", "SigIgn", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs")
+    return (
+        [os.readlink(space) for space in sorted(of.glob("ns/*"))],
+        os.readlink(of / "root"),
+        [status.get(name) for name in (*kept, "Seccomp", "Cpus_allowed")],
+        (of / "cgroup").read_text(),
+        (of / "limits").read_text(),
+        os.getpriority(os.PRIO_PROCESS, pid),
+    )
+
+
+def _received(channel: socket.socket) -> tuple[Call, list[int]] | None:
+    """A call and the descriptors that came with it; None where the other end is closed."""
+    data, files, _, _ = socket.recv_fds(channel, CALL_BYTES, 8)
+    if not data:
+        return None
+    program, words, environment, umask = marshal.loads(data)
+    return Call(program, words, environment, umask, files[:4]), files
+
+
+def _answer(caller: socket.socket, how: str, number: int) -> None:
+    with contextlib.suppress(OSError):  # the shim is gone
+        caller.send(marshal.dumps((how, number)))
+    caller.close()
+
+
+def front(folder: Path, programs: dict[str, list[str]]) -> Callable[[], Any]:
+    """Take calls, pass each on to who has its program loaded. In a process that runs a call, return what it runs."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listening.bind(str(folder / "socket"))
+    listening.listen(64)
+    os.chdir("/")
+    own, python = surroundings(os.getpid()), _of_python(os.environb)
+    loaded: dict[tuple[str, frozenset[tuple[bytes, bytes]]], socket.socket] = {}
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    print("ready", flush=True)
+    with open("/dev/null", "w") as nothing:
+        os.dup2(nothing.fileno(), 1)
+    waiting = select.poll()
+    waiting.register(listening, select.POLLIN)
+    waiting.register(0, select.POLLHUP)  # the tests' end
+    while True:
+        if 0 in (number for number, _ in waiting.poll()):
+            sys.exit(0)
+        caller, _ = listening.accept()
+        pid = int.from_bytes(caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
+        got = _received(caller)
+        if not got:
+            caller.close()
+            continue
+        call, files = got
+        try:
+            same = len(call.files) == 4 and _of_python(call.environment) == python and surroundings(pid) == own
+        except OSError:  # it is gone
+            same = False
+        if not same:
+            _answer(caller, "real", 0)
+        else:
+            key = call.loaded_with()
+            if key not in loaded:
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                if not _forked():
+                    for other in (listening, ours, *loaded.values()):
+                        other.close()
+                    return loader(call, programs[call.program], theirs, [caller.detach(), *files])
+                theirs.close()
+                loaded[key] = ours
+                if len(loaded) > LOADED_AT_MOST:
+                    loaded.pop(next(iter(loaded))).close()
+            loaded[key] = loaded.pop(key)  # the one used last stands last
+            data = marshal.dumps((call.program, call.words, call.environment, call.umask))
+            try:
+                socket.send_fds(loaded[key], [data], [*call.files, caller.fileno()])
+                caller.close()
+            except OSError:  # it could not be loaded; the program itself says why
+                loaded.pop(key).close()
+                _answer(caller, "real", 0)
+        for number in files:
+            os.close(number)
+
+
+def _of_python(environment: Any) -> dict[bytes, bytes]:
+    return {
+        key: value for key, value in environment.items() if key.startswith(b"PYTHON") and key != b"PYTHONUNBUFFERED"
+    }
+
+
+def loader(first: Call, modules: list[str], channel: socket.socket, files: list[int]) -> Callable[[], Any]:
+    """Load a program, then fork for each call. Returns in the forks, with what they are to run."""
+    for number in files:
+        os.close(number)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with open("/dev/null") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    _set_environment(first.environment)
+    sys.path[0] = str(Path(first.program).parent)
+    sys.argv = [first.program]
+    module, *others = modules
+    entry = importlib.import_module(module)
+    for name in others:
+        with contextlib.suppress(ImportError):  # it is loaded when it is needed, if it is
+            importlib.import_module(name)
+    if first.program.endswith("ansible-playbook"):
+        shutil.rmtree(sys.modules["ansible.constants"].DEFAULT_LOCAL_TMP)  # each call has one of its own
+    gc.collect()
+    gc.freeze()
+    running: dict[int, tuple[int, int, int]] = {}  # by the descriptors of process and caller
+    waiting = select.poll()
+    waiting.register(channel, select.POLLIN)
+    over = False
+    while not over or running:
+        number = waiting.poll()[0][0]  # one: what it ends may be among the others
+        if number == channel.fileno():
+            got = _received(channel)
+            if not got:  # nothing more will come
+                over = True
+                waiting.unregister(channel)
+                continue
+            call, files = got
+            pid = _forked()
+            if not pid:
+                for known in (*running, channel.detach(), files[4]):
+                    os.close(known)
+                return functools.partial(run, call, entry.main)
+            for received in call.files:
+                os.close(received)
+            for known in (process := os.pidfd_open(pid), files[4]):
+                running[known] = (pid, process, files[4])
+                waiting.register(known, select.POLLIN)
+            continue
+        pid, process, caller = running[number]
+        if number == process:
+            _, status = os.waitpid(pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+            for known in (process, caller):
+                with contextlib.suppress(KeyError):  # a shim that is gone
+                    waiting.unregister(known)
+                del running[known]
+            os.close(process)
+            _answer(socket.socket(fileno=caller), "exit" if code >= 0 else "signal", abs(code))
+        elif sent := _signal_of(caller):
+            os.kill(pid, sent)
+        else:  # the shim is gone
+            waiting.unregister(caller)
+            _kill(pid)
+    os._exit(0)
+
+
+def _forked() -> int:
+    with (
+        warnings.catch_warnings()
+    ):  # of the threads that numerical libraries keep for themselves, and have ready in a fork
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _signal_of(caller: int) -> int | None:
+    """The signal that a shim got; None where it is gone."""
+    try:
+        return next(iter(os.read(caller, 1)), None)
+    except OSError:
+        return None
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:  # it has no group yet
+        os.kill(pid, signal.SIGKILL)
+
+
+def _set_environment(environment: dict[bytes, bytes]) -> None:
+    os.environb.clear()
+    os.environb.update(environment)
+
+
+def run(call: Call, entry: Callable[[], Any]) -> Any:
+    """Be that call: what a process is started with, then the program."""
+    os.setsid()
+    *standard, folder = call.files
+    os.fchdir(folder)
+    for number, came in enumerate(standard):
+        os.dup2(came, number)
+    for came in call.files:
+        os.close(came)
+    os.umask(call.umask)
+    _set_environment(call.environment)
+    sys.argv = [call.program, *call.words]
+    sys.orig_argv = [sys.executable, *sys.argv]
+    sys.modules["__main__"].__file__ = call.program
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    sys.stdout.reconfigure(line_buffering=unbuffered or os.isatty(1), write_through=unbuffered)  # type: ignore[union-attr]
+    sys.stderr.reconfigure(write_through=unbuffered)  # type: ignore[union-attr]
+    if call.program.endswith("ansible-playbook"):
+        constants = sys.modules["ansible.constants"]
+        constants.DEFAULT_LOCAL_TMP = constants.config.get_config_value(
+            "DEFAULT_LOCAL_TMP"
+        )  # made, and removed at the end
+    return entry()
+
+
+def leave(code: Any) -> None:
+    """End as `sys.exit` does, but without taking apart what was loaded: that would copy all of it."""
+    if code is None or isinstance(code, int):
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit((code or 0) & 0xFF)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    called = front(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    try:
+        code = called()
+    except SystemExit as exit:
+        code = exit.code
+    leave(code)

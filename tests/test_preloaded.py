@@ -1,0 +1,139 @@
+"""A call of a preloaded program arrives, runs and ends as one of the program itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import preloaded
+import pytest
+
+LOADED = """\
+import json, os, signal, sys, time
+
+EARLY = os.environ.get("READ_EARLY")
+
+def main():
+    how, *_ = sys.argv[1:]
+    if how == "wait":
+        if "handled" in sys.argv:
+            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
+        with open("pid.part", "w") as note:
+            note.write(str(os.getpid()))
+        os.rename("pid.part", "pid")
+        time.sleep(60)
+    print("to the error output", file=sys.stderr)
+    said = {"argv": sys.argv, "input": sys.stdin.read(), "early": EARLY, "folder": os.getcwd(), "path": sys.path}
+    said |= {"umask": os.umask(0), "environment": dict(os.environ), "file": sys.modules["__main__"].__file__}
+    said |= {"files": sorted(os.listdir("/proc/self/fd")), "stop": str(signal.getsignal(signal.SIGINT))}
+    print(json.dumps(said, sort_keys=True))
+    if "pid" in sys.argv:
+        print(os.getpid())
+    if how == "raise":
+        raise RuntimeError("why it failed")
+    if how == "die":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return int(how) if how.isdigit() else None if how == "nothing" else how
+"""
+SCRIPT = "#!{python}\nimport sys\nfrom loaded import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """A program, and the shim that stands for it."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "loaded.py").write_text(LOADED)
+    (folder / "program").write_text(SCRIPT.format(python=sys.executable))
+    (folder / "program").chmod(0o755)
+    shims, end = preloaded.serve({str(folder / "program"): ("loaded",)})
+    yield folder / "program", shims / "program"
+    end()
+    assert not shims.exists()
+
+
+def ended(argv: list[Any], **how: Any) -> tuple[int, str, str]:
+    """Exit code, output, and the last line on the error output: above it, a traceback names other files."""
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, **how)
+    return ran.returncode, ran.stdout, ran.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("how", ["0", "3", "256", "nothing", "a sentence", "raise", "die"])
+def test_a_call_is_what_it_is_of_the_program_itself(programs: tuple[Path, Path], how: str, tmp_path: Path) -> None:
+    (folder := tmp_path / "one two ü").mkdir()
+    given = {
+        "cwd": folder,
+        "input": "what\nis read",
+        "umask": 0o027,
+        "env": {**os.environ, "ONE": "a b\n", "HOME": "/h"},
+    }
+    itself, served = (ended([program, how, "", "two words", "ü\n"], **given) for program in programs)
+    assert served == itself and itself[1]
+
+
+def test_what_is_read_while_it_is_loaded_is_read_of_each_environment(programs: tuple[Path, Path]) -> None:
+    for early in ("first", "second", "first"):
+        env = {**os.environ, "READ_EARLY": early}
+        itself, served = (ended([program, "0"], env=env, input="") for program in programs)
+        assert served == itself and json.loads(served[1])["early"] == early
+
+
+def waiting(program: Path, folder: Path, *words: str) -> tuple[subprocess.Popen[bytes], int]:
+    """The program at work, and its process, which is not the shim's."""
+    (folder / "pid").unlink(missing_ok=True)
+    started = subprocess.Popen([program, "wait", *words], cwd=folder)
+    until(lambda: (folder / "pid").exists())
+    return started, int((folder / "pid").read_text())
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "code"),
+    [(signal.SIGTERM, (), -15), (signal.SIGTERM, ("handled",), 7), (signal.SIGINT, (), -2), (signal.SIGHUP, (), -1)],
+)
+def test_a_signal_reaches_it_and_its_end_is_the_callers(
+    programs: tuple[Path, Path], number: int, words: tuple[str, ...], code: int, tmp_path: Path
+) -> None:
+    for program in programs:
+        started, pid = waiting(program, tmp_path, *words)
+        assert (pid == started.pid) == (program == programs[0])
+        started.send_signal(number)
+        assert started.wait(timeout=30) == code
+
+
+def test_it_does_not_outlive_its_caller(programs: tuple[Path, Path], tmp_path: Path) -> None:
+    started, pid = waiting(programs[1], tmp_path)
+    started.kill()
+    assert started.wait(timeout=30) == -9
+    until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        ["nice"],
+        ["prlimit", "--nofile=100"],
+        ["env", "PYTHONPATH=/elsewhere"],
+        ["sh", "-c", 'exec "$@" 7</dev/null', "sh"],
+        pytest.param(["unshare", "--mount"], marks=pytest.mark.root),
+    ],
+)
+def test_where_a_fork_would_differ_the_program_itself_is_run(programs: tuple[Path, Path], front: list[str]) -> None:
+    for words, same in (([], False), (front, True)):
+        argv = [*words, programs[1], "0", "pid"]
+        started = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert started.stdout
+        pid = int(started.communicate(timeout=60)[0].splitlines()[-1])
+        assert (pid == started.pid) == same and started.returncode == 0
