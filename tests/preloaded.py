@@ -112,6 +112,7 @@ def _read_later(name: str) -> bool:
 
 
 BIN = Path(sys.executable).parent
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @functools.cache
@@ -122,16 +123,21 @@ def shims() -> Path:
     return folder
 
 
-def home() -> Path:
-    """A home directory for them."""
-    folder = shims() / "home"
-    folder.mkdir(exist_ok=True)
-    return folder
+def environment() -> dict[str, str]:
+    """PATH with the shims first, and the same for all calls of what the programs read while they are loaded."""
+    (home := shims() / "home").mkdir(exist_ok=True)
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("FSAGE_", "ANSIBLE_"))},
+        **{"PATH": f"{shims()}:{os.environ['PATH']}:{BIN}", "HOME": str(home)},
+        **{"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1"},
+    }
 
 
-def path() -> str:
-    """PATH with the shims first."""
-    return f"{shims()}:{BIN}:{os.environ['PATH']}"
+def call(program: str, *words: str | Path, **environ: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in the project's root."""
+    env = environment() | {name: str(value) for name, value in environ.items()}
+    argv = [shims() / program, *words]
+    return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
 def serve(programs: dict[str, tuple[str, ...]]) -> tuple[Path, Callable[[], None]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
+import preloaded
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,9 +19,7 @@ STUDIES = sorted((path.stem for path in (ROOT / "config").glob("*.yaml")), key=l
 
 def snakemake(*words: str) -> subprocess.CompletedProcess[str]:
     """Snakemake as it is, without ./run."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
-    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
-    return subprocess.run(["snakemake", *words], cwd=ROOT, env=env, capture_output=True, text=True, timeout=240)
+    return preloaded.call("snakemake", *words)
 
 
 def dry_run(tmp_path: Path, *words: str, options: tuple[str, ...] = (), **settings: object) -> tuple[str, Counter]:

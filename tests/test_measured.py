@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from fsage import dataset, report
@@ -37,9 +35,7 @@ def test_the_page_says_what_the_table_says(name: str) -> None:
 @pytest.mark.parametrize("name", [pytest.param("series1", marks=pytest.mark.long), "series2"])
 def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> None:
     words = ["figures", name, "--table", f"docs/data/{name}.parquet", "--columns", "2", "--to", str(tmp_path / "f")]
-    env = {**os.environ, "FSAGE_TARGET": "local", "FSAGE_RESULTS": str(tmp_path / "results")}
-    command = [str(Path(sys.executable).with_name("fsage")), *words]
-    made = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    made = preloaded.call("fsage", *words, FSAGE_TARGET="local", FSAGE_RESULTS=tmp_path / "results")
     assert made.returncode == 0, made.stderr
     folder = ROOT / "docs" / name
     shown = set(re.findall(rf"{name}/([\w-]+\.svg)", folder.with_suffix(".md").read_text(encoding="utf-8")))
@@ -49,18 +45,11 @@ def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> 
 
 
 def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:
-    env = {**os.environ, "FSAGE_TARGET": "local", "FSAGE_RESULTS": str(tmp_path / "results")}
-    command = [
-        str(Path(sys.executable).with_name("fsage")),
-        "figures",
-        "series2",
-        "--table",
-        "docs/data/series1.parquet",
-    ]
-    other = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    places = {"FSAGE_TARGET": "local", "FSAGE_RESULTS": tmp_path / "results"}
+    table = ("--table", "docs/data/series1.parquet")
+    other = preloaded.call("fsage", "figures", "series2", *table, **places)
     assert other.returncode == 1 and "holds records of series1, not of series2" in other.stderr
     (tmp_path / "mine.txt").write_text("kept")
-    command = [command[0], "figures", "series1", "--table", "docs/data/series1.parquet", "--to", str(tmp_path)]
-    kept = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    kept = preloaded.call("fsage", "figures", "series1", *table, "--to", tmp_path, **places)
     assert kept.returncode == 1 and "is no folder of figures alone: name another" in kept.stderr
     assert (tmp_path / "mine.txt").read_text() == "kept"

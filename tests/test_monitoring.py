@@ -8,10 +8,10 @@ import re
 import shutil
 import stat
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import yaml
 from prometheus_client.openmetrics import parser as openmetrics
@@ -45,8 +45,7 @@ def samples(text: str) -> dict[str, list[Any]]:
 
 
 def fsage(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-c", "from fsage.cli import main; main()", *map(str, words)]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    return preloaded.call("fsage", *words)
 
 
 def test_what_is_printed_is_what_evidence_counts() -> None:

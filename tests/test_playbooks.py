@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import yaml
 
@@ -81,9 +82,8 @@ def test_the_page_of_the_role_names_every_kind_of_step() -> None:
 def ansible(inventory: Path, *words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
     """`ansible-playbook` with `words`, as typed in the project's root; `more` are extra variables."""
     extra = ["-e", json.dumps(more)] if more else []
-    argv = [str(BIN / "ansible-playbook"), "-i", str(inventory), *map(str, words), *extra]
-    env = {**os.environ, "ANSIBLE_NOCOLOR": "1", "FSAGE_RESULTS": str(inventory.parent / "results")}
-    return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    results = inventory.parent / "results"
+    return preloaded.call("ansible-playbook", "-i", inventory, *words, *extra, FSAGE_RESULTS=results)
 
 
 def done(ran: subprocess.CompletedProcess[str]) -> int:

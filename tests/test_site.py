@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
+import preloaded
 import pytest
 import yaml
 
@@ -182,12 +181,5 @@ def test_the_command_fails_where_something_stands_in_the_way(tmp_path):
     inventory.mkdir(parents=True)
     (inventory / "target.yml").write_text("fsage_target: {name: bare, kind: directory, directory: /var/tmp/none}\n")
     (inventory.parents[1] / "hosts.yml").write_text("all: {children: {clients: {hosts: {}}}}\n")
-    fsage = [
-        str(Path(sys.executable).parent / "fsage"),
-        "--inventories",
-        str(tmp_path / "inventories"),
-        "--target",
-        "bare",
-    ]
-    ran = subprocess.run([*fsage, "site", "quickstart"], cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = preloaded.call("fsage", "--inventories", tmp_path / "inventories", "--target", "bare", "site", "quickstart")
     assert ran.returncode == 1 and "To mend: group clients has no host" in ran.stdout.replace("\n", " ")

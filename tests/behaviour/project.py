@@ -195,11 +195,7 @@ def make_project(root: Path, spec: dict) -> Project:
         else:
             shutil.copy(source, root / name)
     (root / "src").symlink_to(ROOT / "src")
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("FSAGE_", "ANSIBLE_"))}
-    # One of both for all projects: what is preloaded has read them.
-    env.update(ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"), HOME=str(preloaded.home()))
-    env.update(PATH=preloaded.path(), FSAGE_TARGET=spec["name"])
-    made = Project(root, dict(spec), env)
+    made = Project(root, dict(spec), {**preloaded.environment(), "FSAGE_TARGET": spec["name"]})
     made.write_target()
     made.write_study()
     return made
