@@ -38,6 +38,7 @@ import hashlib
 import importlib
 import itertools
 import json
+import math
 import os
 import re
 import select
@@ -363,7 +364,10 @@ def ran(data: Path, copy: Path) -> dict[str, dict[str, list[int]]]:
 
 
 def watchers(mutant: Mutant, source: str, tests: dict[str, Any]) -> list[str]:
-    """The tests that see a mutant, fastest first; at the end those that start processes nobody can look into."""
+    """The tests that see a mutant, fastest first; at the end those that start processes nobody can look into.
+
+    Tests of about the same length stay together by their files, which may share a target.
+    """
     lines, inside = statement(source, mutant.line)
     if not inside:
         lines = in_functions(source)
@@ -372,8 +376,12 @@ def watchers(mutant: Mutant, source: str, tests: dict[str, Any]) -> list[str]:
     if not seeing:  # constants of a package, that others use
         seeing = [name for name, test in passing.items() if any(mutant.package in at for at in test.get("lines", ()))]
     starting = [name for name, test in passing.items() if test["starts"] and name not in set(seeing)]
-    order = [sorted(names, key=lambda name: passing[name]["seconds"]) for names in (seeing, starting)]
-    return order[0] + order[1]
+
+    def order(name: str) -> tuple[int, str, float]:
+        seconds = passing[name]["seconds"]
+        return max(0, round(math.log2(10 * seconds + 1))), name.partition("::")[0], seconds
+
+    return sorted(seeing, key=order) + sorted(starting, key=order)
 
 
 def statement(source: str, line: int) -> tuple[set[int], bool]:
@@ -422,6 +430,17 @@ def words(tests: Iterable[str], limit_s: float = 0) -> list[str]:
     return ["-n", "0", "-q", "--no-header", "-rfE", "--tb=short", *limit, *tests]
 
 
+class Order:
+    """The plugin of pytest that runs tests in the order in which they are named."""
+
+    def __init__(self, tests: list[str]) -> None:
+        self.places = {test: place for place, test in enumerate(tests)}
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        """Sort what was collected."""
+        session.items.sort(key=lambda item: self.places.get(item.nodeid, -1))
+
+
 class Run(NamedTuple):
     """How one run of tests ended."""
 
@@ -446,7 +465,7 @@ def run(work: Path, tests: list[str], each_s: float, all_s: float) -> Run:
             os.dup2(1, 2)
             import pytest
 
-            code = int(pytest.main(["-x", *words(tests, each_s)]))
+            code = int(pytest.main(["-x", *words(tests, each_s)], plugins=[Order(tests)]))
             sys.stdout.flush()
         finally:
             os._exit(code)
