@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import numpy as np
+import pytest
+from scipy import stats
 from simulated import holds
 
 from fsage.agent.device.seekdisk import Costs
@@ -59,6 +63,58 @@ def test_what_is_planted_lies_in_its_interval_as_often_as_is_claimed(row) -> Non
     for name, hits in inside.items():
         row(f"planted {name}", "6 cells a state, 6 states", "95%", hits, SEEDS)
         assert holds(hits, SEEDS, 0.95), (name, hits)
+
+
+def exact(**changed: np.ndarray) -> Reads:
+    """The same reads as `taken` has, without noise, by the model itself."""
+    reads = replace(taken(1), **changed)
+    at = 1 - 0.5 * reads.position
+    transfer = (1 / at + 0.5**2 * reads.position_sd**2 / at**3) / COSTS.bytes_per_s
+    elapsed = 1 + COSTS.drift_percent_per_hour / 100 * reads.hours
+    return replace(reads, s_per_byte=(transfer + COSTS.seek_s * reads.seeks_per_byte) * 1.2**reads.fullness / elapsed)
+
+
+def test_reads_without_noise_give_back_every_cost() -> None:
+    found = recover(exact())
+    for name, value in {**PLANTED, "fullness": 1.2, "noise_cov": 0.0}.items():
+        assert found[name].value == pytest.approx(value, rel=1e-6, abs=1e-6), name
+        assert found[name].low <= found[name].value <= found[name].high
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_noise_is_what_the_model_leaves_and_its_interval_is_by_chi_squared(level) -> None:
+    reads = taken(3)
+    found = recover(reads, level)["noise_cov"]
+    free = len(reads.hours) - 5
+    squares = np.log1p(np.array([found.value, found.low, found.high]) ** 2)
+    assert squares[0] * free / squares[1:] == pytest.approx(stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], free))
+    assert found.value == pytest.approx(COSTS.noise_cov, rel=0.3)
+
+
+def test_an_interval_is_as_wide_as_its_level_asks() -> None:
+    half, most = (recover(taken(3), level)["seek_s"] for level in (0.5, 0.95))
+    free = len(taken(3).hours) - 5
+    assert most.value == pytest.approx((most.low + most.high) / 2)
+    assert (most.high - most.low) / (half.high - half.low) == pytest.approx(
+        stats.t.ppf(0.975, free) / stats.t.ppf(0.75, free)
+    )
+
+
+def test_five_reads_are_too_few_for_five_costs() -> None:
+    some = exact()
+
+    def few(count: int) -> Reads:
+        return Reads(*(getattr(some, field.name)[::7][:count] for field in fields(Reads)))
+
+    with pytest.raises(Inseparable, match="5 reads are too few for 5 values"):
+        recover(few(5))
+    assert recover(few(6))["bytes_per_s"].value == pytest.approx(COSTS.bytes_per_s, rel=1e-3)
+
+
+def test_the_two_costs_that_cannot_be_told_apart_are_named() -> None:
+    places = np.full_like(exact().hours, 0.5)
+    with pytest.raises(Inseparable, match=r"^rate and position move together in these samples"):
+        recover(exact(position=places, position_sd=0 * places))
 
 
 def test_fullness_and_position_that_move_together_are_not_told_apart() -> None:

@@ -36,6 +36,8 @@ def test_cov_is_sample_deviation_over_mean():
     assert coefficient_of_variation([90, 100, 110]) == pytest.approx(0.1)
     assert coefficient_of_variation([100]) is None
     assert coefficient_of_variation([]) is None
+    assert coefficient_of_variation([-1.0, 1.0]) is None, "no share of a mean of 0"
+    assert coefficient_of_variation([0.5, 1.5]) == pytest.approx(math.sqrt(0.5))
 
 
 @pytest.mark.parametrize(
@@ -151,6 +153,10 @@ def test_p_of_many_tied_samples_is_drawn_alike_each_time():
     assert found.p == pytest.approx(usual, abs=0.005)
 
 
+def test_p_of_drawn_orders_is_never_below_two_of_all_that_are_drawn():
+    assert compare([1.0, 1.0] * 8, [2.0, 2.0] * 8).p == pytest.approx(2 / 10_000, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("m", "n", "why"),
     [
@@ -219,6 +225,29 @@ def test_a_sample_far_off_is_flagged_with_its_reason_and_nothing_else_is():
     assert outliers([100.0, 101.0, 99.0, 100.5, 103.0]) == []
     assert outliers([360.0, 341.0, 20.0]) == [], "three samples say too little of their scatter"
     assert [index for index, _ in outliers([360.0, 359.0, 20.0])] == [2]
+
+
+@pytest.mark.parametrize(
+    ("n", "cut"),
+    [
+        *((3, 120), (4, 18.5), (5, 18.5), (6, 11), (7, 11), (8, 8.5), (9, 8.5), (10, 7.2), (14, 7.2)),
+        *((15, 6.2), (19, 6.2), (20, 5.5), (29, 5.5), (30, 5), (100, 5)),
+    ],
+)
+def test_the_cut_depends_on_the_number_of_samples(n, cut):
+    """The last sample lies just within and just beyond the cut; the others are even steps, and scatter is theirs."""
+    values = [float(step) for step in range(n - 1)]
+
+    def score(far):
+        deviations = sorted(abs(value - np.median([*values, far])) for value in [*values, far])
+        return 0.6745 * (far - np.median([*values, far])) / np.median(deviations)
+
+    unit = (score(2e6) - score(1e6)) / 1e6  # far off, the score grows evenly
+    edge = 1e6 + (cut - score(1e6)) / unit
+    assert score(edge) == pytest.approx(cut)
+    assert outliers([*values, edge - 0.01 / unit]) == []
+    ((index, why),) = outliers([*values, edge + 0.01 / unit])
+    assert index == n - 1 and why.endswith(f"above the median, {cut + 0.01:.0f} times the usual scatter (cut: {cut:g})")
 
 
 @pytest.mark.parametrize("values", [[], [1.0, 50.0], [1.0, 1.0, 50.0], [5.0, 5.0, 5.0, 5.1, 90.0]])
