@@ -6,7 +6,6 @@ Exit code 0: done; 1: refused, nothing was touched; 2: failed. The object then h
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -27,7 +26,7 @@ from fsage.agent.messages.request import Request
 from fsage.agent.outside import of_cells
 from fsage.agent.states import state
 from fsage.agent.structure.step import Shard
-from fsage.agent.system import namespace
+from fsage.agent.system import libc, namespace
 from fsage.agent.system.shell import find_administrators
 from fsage.agent.targets import kinds, lease
 from fsage.agent.targets.declaration import DEFAULTS, complete, home_of
@@ -111,7 +110,6 @@ VERBS: dict[str, Verb] = {
     "acknowledge": outbox.acknowledge,
 }
 QUESTION_BYTES = 128 * message.MIB
-PR_SET_PDEATHSIG = 1  # prctl(2)
 ON_STEPS = ("begin_step", "work_on_step", "end_step")
 
 
@@ -133,7 +131,7 @@ def end_with_parent() -> None:
     is sshd that started us, and lives on: then nobody is left to read our answer.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGTERM)
     threading.Thread(target=end_unread, daemon=True).start()
 
 

@@ -17,7 +17,6 @@ ten kinds of request need no library.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
@@ -33,7 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsage.agent.system import namespace
+from fsage.agent.system import libc, namespace
 from fsage.agent.system.mounting import mount_call
 
 MAJOR, MINOR = 7, 31
@@ -44,7 +43,6 @@ NAME = b"disk"
 FUSE = "/dev/fuse"
 SOURCE = "fsage-seekdisk-"  # of the mount; the number of the process follows
 PAUSE_S = 0.05  # longer than a program at work leaves between two requests, shorter than between two phases
-PR_SET_TIMERSLACK, PR_SET_IO_FLUSHER = 29, 57  # prctl(2)
 
 LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC = 1, 2, 3, 4, 14, 15, 16, 17, 18, 20
 FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, DESTROY, BATCH_FORGET = 25, 26, 27, 28, 29, 36, 38, 42
@@ -236,10 +234,10 @@ def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None]) -
     mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
     with contextlib.suppress(PermissionError):  # a container may keep it from us
         os.setpriority(os.PRIO_PROCESS, 0, -20)  # a disk does not wait for a processor, whoever started it
-    prctl = ctypes.CDLL(None).prctl
     # Timers of the kernel may be late by 50 us otherwise: as long as a small request takes.
-    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
-    prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0)  # memory that we need must not be made free by writing to ourselves
+    libc.library.prctl(libc.PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
+    # Memory that we need must not be made free by writing to ourselves.
+    libc.library.prctl(libc.PR_SET_IO_FLUSHER, 1, 0, 0, 0)
     mounted()
     leave_namespace()
     disk.serve(device)
@@ -251,11 +249,10 @@ def leave_namespace() -> None:
     A file system on this disk is mounted in fsage's namespace. Were we the last one there, the kernel would unmount it
     as we end, when we answer no more and before it closes what we have open (do_exit): it would wait for ever.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
     with contextlib.suppress(OSError):
         first = os.open("/proc/1/ns/mnt", os.O_RDONLY)
-        libc.unshare(namespace.CLONE_FS)
-        libc.setns(first, namespace.CLONE_NEWNS)
+        libc.library.unshare(namespace.CLONE_FS)
+        libc.library.setns(first, namespace.CLONE_NEWNS)
         os.close(first)
 
 

@@ -6,7 +6,6 @@ Where that cannot be had, blktrace, which notes the same event. Some kernels ref
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import shutil
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.agent.errors import Failure
-from fsage.agent.system import journal, mounting, places
+from fsage.agent.system import journal, libc, mounting, places
 from fsage.agent.targets.target import Target
 
 EVENT = "block:block_rq_issue"
@@ -27,7 +26,6 @@ PLACE = Path("/run/fsage/tracing")  # where tracefs is mounted for the time of a
 BUFFER_KIB = 16384  # a CPU; some 150 000 requests
 SECTOR_BYTES = 512
 BLKTRACE_PATIENCE_S = 10.0
-PR_SET_PDEATHSIG = 1  # prctl(2)
 
 # fio-9 [001] ..... 97.103581: block_rq_issue: 7,0 WS 524288 () 8192 + 1024 none,0,0 [fio]; older kernels lack a word
 LINE = re.compile(r" (\d+\.\d+): block_rq_issue: \d+,\d+ (\w+) \d+ \(.*?\) (\d+) \+ (\d+) ")
@@ -203,7 +201,7 @@ def end(entry: journal.Entry) -> str:
 
 def _interrupted_with_parent() -> None:
     """Have blktrace end by itself when the agent is killed: it leaves the device's tracing on otherwise."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+    libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGINT)
 
 
 UNDO = {"trace": end}

@@ -7,14 +7,13 @@ import hashlib
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import CDLL, c_int64, get_errno
+from ctypes import c_int64
 from pathlib import Path
 from typing import Literal
 
-from fsage.agent.system import places
+from fsage.agent.system import libc, places
 
 Method = Literal["fallocate", "write", "buffered"]
-LIBC = CDLL(None, use_errno=True)
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
 SHARD = 100_000
@@ -93,8 +92,8 @@ def append(path: Path, content: memoryview, flush: bool) -> None:
 
 def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:
     """fallocate(2), which Python has without modes only. Raises OSError."""
-    if LIBC.fallocate(descriptor, mode, c_int64(offset), c_int64(size)):
-        raise OSError(get_errno(), os.strerror(get_errno()))
+    if libc.library.fallocate(descriptor, mode, c_int64(offset), c_int64(size)):
+        raise libc.error()
 
 
 def in_turns(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from fsage.agent.errors import Failure
-from fsage.agent.system import privilege
+from fsage.agent.system import libc, privilege
 
 if TYPE_CHECKING:
     from typing import NotRequired  # since Python 3.11, and hosts may have 3.9
@@ -35,7 +35,6 @@ COLD, WARM, KEPT, UNASKED = "cold", "warm", "kept: without root they cannot be d
 """What is known of names and inodes of the files that are measured."""
 DROP = Path("/proc/sys/vm/drop_caches")
 COUNTERS = Path("/proc/vmstat")
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Range(ctypes.Structure):
@@ -57,7 +56,7 @@ def flush(mount: Path) -> None:
     """Write out all that is dirty on one file system (syncfs(2)). Raises OSError."""
     fd = os.open(mount, os.O_RDONLY)
     try:
-        if _libc.syncfs(fd):
+        if libc.library.syncfs(fd):
             raise OSError(ctypes.get_errno(), "syncfs failed", str(mount))
     finally:
         os.close(fd)
@@ -158,7 +157,9 @@ def known(files: list[Path]) -> list[Path] | None:
     how = _How(os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, RESOLVE_CACHED)
     found = []
     for path in files:
-        descriptor = _libc.syscall(SYS_OPENAT2, AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        descriptor = libc.library.syscall(
+            SYS_OPENAT2, AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
+        )
         if descriptor >= 0:
             os.close(descriptor)
             found.append(path)
@@ -237,7 +238,7 @@ def _cached_pages(path: Path) -> int:
             return 0
         stat = _Stat()
         whole = _Range(0, 0)
-        if _libc.syscall(SYS_CACHESTAT, fd, ctypes.byref(whole), ctypes.byref(stat), 0) == 0:
+        if libc.library.syscall(SYS_CACHESTAT, fd, ctypes.byref(whole), ctypes.byref(stat), 0) == 0:
             return stat.nr_cache
         return _mincore(fd, size)
     finally:
@@ -249,7 +250,7 @@ def _mincore(fd: int, size: int) -> int:
     vector = (ctypes.c_ubyte * pages)()
     with mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as view:
         anchor = ctypes.c_char.from_buffer(view)
-        failed = _libc.mincore(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(size), vector)
+        failed = libc.library.mincore(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(size), vector)
         del anchor
     if failed:
         raise OSError(ctypes.get_errno(), "mincore failed")

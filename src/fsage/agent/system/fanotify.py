@@ -15,6 +15,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from fsage.agent.system import libc
+
 CLOEXEC, NONBLOCK, REPORT_FID, REPORT_DIR_NAME = 0x1, 0x2, 0x200, 0x400 | 0x800  # linux/fanotify.h
 ADD, OF_FILE_SYSTEM, IGNORE_FOR_GOOD, EVICTABLE = 0x1, 0x100, 0x400 | 0x40, 0x200
 MODIFY, ATTRIB, CLOSE_WRITE, OPEN, MOVED, MADE, DELETED = 0x2, 0x4, 0x8, 0x20, 0x40 | 0x80, 0x100, 0x200
@@ -25,8 +27,6 @@ INFO_HEADER = struct.Struct("=BBH")  # type, padding, length
 IN_DIRECTORY = 2  # type of the information that names the directory
 AT_FDCWD = -100
 CHUNK_BYTES = 1 << 16
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileWatch:
@@ -91,8 +91,8 @@ class FileWatch:
         self._call(ADD | IGNORE_FOR_GOOD | EVICTABLE, TOLD | ON_CHILD, mount / self.own)
 
     def _call(self, flags: int, mask: int, path: Path) -> None:
-        if _libc.fanotify_mark(self.descriptor, flags, ctypes.c_uint64(mask), AT_FDCWD, os.fsencode(path)):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+        if libc.library.fanotify_mark(self.descriptor, flags, ctypes.c_uint64(mask), AT_FDCWD, os.fsencode(path)):
+            raise libc.error(str(path))
 
     def _marks(self) -> int:
         """File systems with a mark: it goes where somebody unmounts one."""
@@ -115,9 +115,9 @@ class FileWatch:
 
 
 def _group() -> int:
-    descriptor: int = _libc.fanotify_init(CLOEXEC | NONBLOCK | REPORT_FID | REPORT_DIR_NAME, os.O_RDONLY)
+    descriptor: int = libc.library.fanotify_init(CLOEXEC | NONBLOCK | REPORT_FID | REPORT_DIR_NAME, os.O_RDONLY)
     if descriptor < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        raise libc.error()
     return descriptor
 
 

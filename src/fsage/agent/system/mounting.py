@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.agent.errors import Failure, Refusal
+from fsage.agent.system import libc
 from fsage.agent.system.shell import run
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
@@ -20,8 +21,6 @@ MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME = 2, 4, 8, 1024
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Mount(NamedTuple):
@@ -69,7 +68,10 @@ def mount_of(path: Path) -> Mount:
 
 def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
     """mount(2): the options as they stand. mount(8) would merge in what fstab and the kernel say."""
-    if _libc.mount(source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode()) != 0:
+    if (
+        libc.library.mount(source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode())
+        != 0
+    ):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), point)
 
@@ -115,7 +117,7 @@ def refuse_occupied(point: Path, device: str) -> None:
 def unmount(point: Path) -> None:
     """Unmount whatever is at `point`; `Failure` names who holds it."""
     deadline = time.monotonic() + PATIENCE_S
-    while _libc.umount2(os.fsencode(os.path.realpath(point)), 0) != 0:
+    while libc.library.umount2(os.fsencode(os.path.realpath(point)), 0) != 0:
         code = ctypes.get_errno()
         if code == errno.EINVAL:  # not a mount point
             return

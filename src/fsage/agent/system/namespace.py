@@ -10,14 +10,13 @@ It is made by the first command of any target, and goes with the last target's m
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from fsage.agent.errors import Failure, Refusal
-from fsage.agent.system import files, mounting
+from fsage.agent.system import files, libc, mounting
 
 PLACE = Path("/run/fsage/namespace")  # a tmpfs of its own: what is mounted in a shared mount would be copied
 KEPT = PLACE / "mnt"
@@ -27,8 +26,6 @@ OWN = "/proc/self/ns/mnt"
 CLONE_NEWNS, CLONE_FS = 0x20000, 0x200
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND = 2, 4, 8, 4096
 MS_REC, MS_PRIVATE, MS_SLAVE = 1 << 14, 1 << 18, 1 << 19
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def inside() -> bool:
@@ -142,7 +139,7 @@ def unshare(propagation: int | None = None) -> None:
 
     Raises OSError.
     """
-    _called(_libc.unshare(CLONE_NEWNS))
+    _called(libc.library.unshare(CLONE_NEWNS))
     if propagation is not None:
         with _opened(OWN) as own, _at_top_of(own):
             mounting.mount_call("none", "/", "none", MS_REC | propagation, "")
@@ -161,8 +158,8 @@ def _at_top_of(namespace: int) -> Iterator[None]:
     """
     place = os.getcwd()
     with _opened("/", os.O_PATH) as root:
-        _called(_libc.unshare(CLONE_FS))  # threads share what setns(2) changes, and it refuses those that do
-        _called(_libc.setns(namespace, CLONE_NEWNS))
+        _called(libc.library.unshare(CLONE_FS))  # threads share what setns(2) changes, and it refuses those that do
+        _called(libc.library.setns(namespace, CLONE_NEWNS))
         try:
             yield
         finally:
@@ -183,7 +180,7 @@ def _opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
 
 def _called(code: int) -> None:
     if code:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        raise libc.error()
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
 CODE = (
     *("errors", "helper", "message", "lustre/granted", "lustre/params"),
-    *(f"system/{name}" for name in ("caches", "privilege", "shell")),
+    *(f"system/{name}" for name in ("caches", "libc", "privilege", "shell")),
 )
 """Modules of the agent that the helper is made of; root runs no others of them."""
 ANSWER_BYTES = 16 * message.MIB
