@@ -32,7 +32,7 @@ OWN_BYTES = 1 << 20  # of each OST: its logs and directories grow by less while 
 MIB = 1 << 20
 
 
-Sync = Callable[[], Optional[int]]  # noqa: UP045 (hosts: Python 3.9)
+Sync = Callable[[], Optional[int]]
 
 
 def parse(text: str) -> list[Ost]:

@@ -19,7 +19,7 @@ CHECKED_FROM = 8  # what the checksum covers begins after it
 CHECKSUMS = 2**48
 """Checksums are below that."""
 
-Data = Union[bytes, memoryview]  # noqa: UP007  # hosts: Python 3.9
+Data = Union[bytes, memoryview]  # hosts: Python 3.9
 
 
 class Corrupt(Failure):

@@ -47,7 +47,7 @@ def read_json(path: Path | str) -> Any:
         raise Failure(f"{path}: not JSON ({error}); it is written atomically, so somebody edited it") from error
 
 
-Stamp = Optional[tuple[int, int, int, int]]  # noqa: UP045 (hosts: Python 3.9)
+Stamp = Optional[tuple[int, int, int, int]]
 
 
 def stamp(path: Path | str) -> Stamp:
