@@ -8,10 +8,11 @@ import subprocess
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_state import bring, fragment, populate
 
-from fsage.agent.evidence import ext4
+from fsage.agent.evidence import ext4, fiemap
 from fsage.agent.evidence.btrfs import RESERVED
 from fsage.agent.states import state
 from fsage.agent.states.fingerprint import layout_of
@@ -67,6 +68,21 @@ def aged(request, local_target) -> Target:
     return open_target(local_target)
 
 
+def block_places(path: str) -> np.ndarray:
+    """The middle of each block of a file, in bytes from the first one of its device."""
+    return np.concatenate(
+        [np.arange(piece.physical, piece.physical + piece.length, 4096) + 2048 for piece in fiemap.extents(path)]
+    )
+
+
+def device_bytes(target: Target) -> int:
+    """Of the block device; btrfs has addresses of its own."""
+    if target.filesystem == "btrfs":
+        space = os.statvfs(target.mounts[0])
+        return space.f_blocks * space.f_frsize
+    return int(said("blockdev", "--getsize64", target.devices[0]))
+
+
 def sectors_written(device: str) -> int:
     return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[6])
 
@@ -89,6 +105,8 @@ def test_evidence_is_what_the_tools_say(aged):
     assert by_filefrag == files
     by_layout_of = layout_of([Path(path) for path in paths], aged.mounts)
     assert {key: by_layout_of[key] for key in files} == files
+    places = np.concatenate([block_places(path) for path in paths]) / device_bytes(aged)
+    assert (by_layout_of["mean_position"], by_layout_of["position_sd"]) == pytest.approx((places.mean(), places.std()))
 
     if aged.filesystem == "ext4":
         space = os.statvfs(mount)
