@@ -37,8 +37,8 @@ def for_uv(lines: Iterable[str], environment: Mapping[str, str]) -> dict[str, st
 
     >>> for_uv(["global.timeout='30'", "freeze.timeout='1'", ":env:.timeout='60'"], {})
     {'UV_HTTP_TIMEOUT': '60'}
-    >>> for_uv([r"install.find-links='/a\\n/b'", "global.index-url='https://m/simple'"], {"UV_DEFAULT_INDEX": "x"})
-    {'UV_FIND_LINKS': '/a,/b'}
+    >>> for_uv(["install.find-links='/usr /nowhere https://m/wheels'", "global.no-index='false'"], {})
+    {'UV_FIND_LINKS': '/usr,https://m/wheels'}
     """
     values: dict[tuple[str, str], str] = {}
     for line in lines:
@@ -50,10 +50,13 @@ def for_uv(lines: Iterable[str], environment: Mapping[str, str]) -> dict[str, st
     for section in SECTIONS:
         for name, variable, separator in NAMES:
             if (section, name) in values and variable not in environment:
-                variables[variable] = separator.join(values[section, name].split())
+                words = values[section, name].split()
+                if name == "find-links":  # pip passes over a folder that is not there, uv stops
+                    words = [word for word in words if "://" in word or os.path.exists(os.path.expanduser(word))]
+                variables[variable] = separator.join(words)
     if variables.get("no_index", "").lower() in NO:
-        variables.pop("no_index", None)
-    return variables
+        variables["no_index"] = ""
+    return {name: value for name, value in variables.items() if value}
 
 
 if __name__ == "__main__":
