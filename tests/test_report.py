@@ -50,7 +50,7 @@ def series1(tmp_path_factory):
     paths = store([record for record in records if record["state"] != "70.60@264M"], root / "records")
     frame = dataset.load(paths)
     known = {"plan_cells": planned(study), "states": {}, "claim": CLAIM}
-    page = report.build(study, TARGET, frame, root / "report", **known).read_text()
+    page = report.build(report.contents(study, TARGET, frame, **known), frame, root / "report").read_text()
     return SimpleNamespace(study=study, frame=frame, page=page, folder=root / "report")
 
 

@@ -9,20 +9,19 @@ from snakemake.settings.types import DeploymentMethod
 from fsage.agent import containers
 from fsage.agent.errors import Refusal
 
-REPORT_CODE = sorted(
-    str(path)
-    for pattern in (
-        "report/**/*.py",
-        "report/templates/*",
-        "analysis/*.py",
-        "figures/*.py",
-        "dataset/*.py",
-        "statistics/*.py",
-    )
-    for path in Path("src/fsage").glob(pattern)
-) + ["src/fsage/run/conclusion.py"]
+
+def code_of_reports(wildcards):
+    """What a report may depend on: all of the package, looked for only where a report is asked for."""
+    return sorted(str(path) for path in Path("src/fsage").rglob("*") if path.suffix in (".py", ".j2", ".css", ".js"))
+
 
 # One setting of the target, `containers`, switches measuring and reports: as if --sdm apptainer were given here.
+DECLARED = sorted({plan.target.images or "none" for plan in PLANS})
+if len(DECLARED) > 1:
+    raise WorkflowError(
+        f"targets {', '.join(TARGETS)} declare {' and '.join(DECLARED)} as folder of images, and one report is made of "
+        "all: declare the same fsage_target.containers in their inventories"
+    )
 IMAGES = PLANS[0].target.images
 IMAGE = f"{IMAGES}/{containers.ANALYSIS}.sif" if IMAGES else None
 DEPLOYED = workflow.deployment_settings
@@ -55,7 +54,7 @@ for pool in POOLS.values():
         input:
             records_of(pool),
             pool.compared_records,
-            REPORT_CODE,
+            code_of_reports,
             f"{os.environ['FSAGE_STUDIES']}/{pool.study.name}.yaml",
         output:
             report(

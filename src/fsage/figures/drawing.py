@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 from fsage.figures.bars import draw_bars
@@ -27,9 +28,6 @@ DRAWN_BY: dict[type, Callable[[Any, str, Size], Panel]] = {
     Trace: draw_trace,
 }
 
-_given: Sequence[Figure] = ()
-_stamp, _size = "", PAGE
-
 
 def draw(figure: Figure, stamp: str, size: Size = PAGE) -> Panel:
     """One figure with its stamp inside."""
@@ -37,16 +35,7 @@ def draw(figure: Figure, stamp: str, size: Size = PAGE) -> Panel:
 
 
 def draw_all(figures: Sequence[Figure], stamp: str, size: Size = PAGE) -> list[Panel]:
-    """Each figure drawn, in their order. Raises what drawing one raises.
-
-    The processes are forked and so have the figures; only what is drawn travels back.
-    """
-    global _given, _stamp, _size
-    _given, _stamp, _size = figures, stamp, size
+    """Each figure drawn, in their order. Raises what drawing one raises."""
     processes = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
-        return list(pool.map(_draw, range(len(figures))))
-
-
-def _draw(number: int) -> Panel:
-    return draw(_given[number], _stamp, _size)
+        return list(pool.map(partial(draw, stamp=stamp, size=size), figures))

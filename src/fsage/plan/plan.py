@@ -35,6 +35,13 @@ class _Samples(NamedTuple):
     rates: int
 
 
+class Noted(NamedTuple):
+    """What a run decided once to measure: names of cells by state, and the states that are to be reached."""
+
+    missing: Mapping[str, Sequence[str]]
+    unreached: Sequence[str]
+
+
 @dataclass(frozen=True)
 class Plan:
     """One study on one target."""
@@ -48,6 +55,8 @@ class Plan:
     """Names of the states that are measured here, where several targets measure a study; None: all."""
     lost: bool = False
     """Whether nothing more is measured here: the target was said to be lost."""
+    noted: Noted | None = None
+    """What the run that a job belongs to decided; None: what is missing now."""
 
     @property
     def title(self) -> str:
@@ -71,6 +80,11 @@ class Plan:
     @cached_property
     def missing(self) -> dict[str, tuple[Cell, ...]]:
         """State -> cells without a record; only states that have any."""
+        if self.noted:
+            return {
+                state: tuple(cell for cell in self.cells[state] if cell.name in set(names))
+                for state, names in self.noted.missing.items()
+            }
         if self.lost:
             return {}
         there = self.results.existing_records()
@@ -83,6 +97,8 @@ class Plan:
     @cached_property
     def unreached(self) -> set[str]:
         """States with missing cells that have no evidence yet."""
+        if self.noted:
+            return set(self.noted.unreached)
         return {state for state in self.missing if not self.results.state(state).exists()}
 
     def check_state(self, name: str) -> None:

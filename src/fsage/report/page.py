@@ -49,12 +49,11 @@ class Page:
         return template("page.html.j2").render(shown)
 
 
-def build(study: Any, target: Any, frame: pd.DataFrame, out_dir: Path, **more: Any) -> Path:
+def build(page: Page, frame: pd.DataFrame, out_dir: Path) -> Path:
     """Write `index.html`, the tables and figures it links to into `out_dir`; return the page's path.
 
-    `more`: as of `contents`.
+    `page`: the `contents` of the report of these records.
     """
-    page = contents(study, target, frame, **more)
     dataset.write(frame, out_dir)
     path = out_dir / "index.html"
     path.write_text(page.html(draw(page.figures, page.stamp, out_dir / "figures")), encoding="utf-8")

@@ -69,7 +69,9 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
 
 def write_report(pool: Pool, study_file: Path) -> Path:
     """Make report and tables from the records; return the page."""
-    return report.build(pool.study, pool.target, _frame(pool), pool.results.report, **_more(pool), config=study_file)
+    frame = _frame(pool)
+    page = report.contents(pool.study, pool.target, frame, **_more(pool), config=study_file)
+    return report.build(page, frame, pool.results.report)
 
 
 def write_figures(pool: Pool, columns: int, table: Path | None = None, to: Path | None = None) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,7 @@ def join() -> Invocation:
     """The run that this process, a job, belongs to. Raises Superseded when it has lost its licence."""
     run = runs.current()
     found = _lay_out(run, runs.studies(), datetime.now().astimezone())
-    runs.as_noted(found.pools, Path(os.environ[runs.NOTE]))
-    return found
+    return replace(found, pools=runs.as_noted(found.pools, Path(os.environ[runs.NOTE])))
 
 
 def _lay_out(run: runs.Run, names: Sequence[str], now: datetime) -> Invocation:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from fsage.agent.errors import Refusal
 from fsage.agent.targets.lease import machine, start_of
 from fsage.plan import results
 from fsage.plan.dealing import Parts
-from fsage.plan.plan import Plan
+from fsage.plan.plan import Noted, Plan
 from fsage.plan.pool import Pool
 from fsage.plan.results import Results
 
@@ -125,15 +125,14 @@ def _of_plans(pools: Mapping[str, Pool], found: Callable[[Plan], Any]) -> dict[s
 def as_noted(pools: dict[str, Pool], path: Path) -> dict[str, Pool]:
     """The plans with what was missing when `path` was written, whatever has come about since. Raises Superseded."""
     noted = _noted(path)
-    for study, pool in pools.items():
-        for plan in pool.plans:
-            missing = noted["missing"].get(study, {}).get(plan.target.name, {})
-            vars(plan)["missing"] = {
-                state: tuple(cell for cell in plan.cells[state] if cell.name in set(names))
-                for state, names in missing.items()
-            }
-            vars(plan)["unreached"] = set(noted["unreached"].get(study, {}).get(plan.target.name, ()))
-    return pools
+
+    def of_plan(plan: Plan) -> Plan:
+        missing, unreached = (
+            noted[key].get(plan.study.name, {}).get(plan.target.name, ()) for key in ("missing", "unreached")
+        )
+        return replace(plan, noted=Noted(missing or {}, unreached))
+
+    return {study: replace(pool, plans=tuple(map(of_plan, pool.plans))) for study, pool in pools.items()}
 
 
 def check() -> None:

@@ -7,6 +7,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from fsage.agent import message
+from fsage.agent.errors import Refusal
 from fsage.agent.messages.observation import Observation
 from fsage.agent.messages.request import Cell, Request
 from fsage.agent.system import places
@@ -17,9 +19,11 @@ from fsage.agent.targets.target import Target
 
 
 def place(target: Target, request: Request, cell: Cell) -> Path:
-    """The file of one cell's observation; what was taken under another claim lies elsewhere."""
-    folder = target.home / "outbox" / target.claim["id"] / request["study"] / request["state"]
-    return folder / f"{cell['name']}.{cell['attempt']}.json"
+    """The file of one cell's observation; what was taken under another claim lies elsewhere. Raises Refusal."""
+    parts = (target.claim["id"], request["study"], request["state"], cell["name"])
+    if wrong := [part for part in parts if not message.is_name(part)]:
+        raise Refusal(f"{message.shown(wrong[0])} is no name, and would become part of a path; nothing was touched")
+    return target.home.joinpath("outbox", *parts[:-1], f"{cell['name']}.{cell['attempt']}.json")
 
 
 def keep(path: Path, observation: Observation) -> None:
