@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+import zlib
 
 import pandas as pd
 import pytest
+from fontTools.ttLib import TTFont
 
 from fsage.cli import main
 from fsage.figures import (
@@ -68,6 +71,13 @@ def test_each_kind_is_drawn_with_its_stamp_and_the_same_bytes_each_time():
     assert all(STAMP in one.svg and one.pdf.startswith(b"%PDF-") for one in drawn)
     assert f"{STAMP} \u00b7 charged" in drawn[0].svg, "what is of one figure only stands after it"
     assert "reads &lt;b&gt; at 40: 280, n = 4" in drawn[0].svg and "<b>" not in drawn[0].svg
+
+
+def test_a_pdf_embeds_letters_and_no_tables_that_set_them():
+    streams = re.findall(rb"stream\n(.*?)\nendstream", draw(FIGURES[0], STAMP).pdf, re.DOTALL)
+    content = [zlib.decompress(stream) for stream in streams]
+    fonts = [set(TTFont(io.BytesIO(text)).keys()) for text in content if text.startswith(b"\0\1\0\0")]
+    assert fonts and all("glyf" in tables and not tables & {"GDEF", "GPOS", "GSUB"} for tables in fonts)
 
 
 @pytest.mark.parametrize(("columns", "points"), [(1, "252 "), (2, "515.52 ")])
