@@ -1,0 +1,240 @@
+"""What each recipe makes of its block `states:`, written out: names, what is compared with what, steps, notation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fsage import recipes
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+FILLER = {"method": "fallocate", "request_bytes": 4 * MIB, "files_at_once": 16}
+CONTENDED = {
+    "kind": "contended_files",
+    "generation": 1,
+    "percent": 6,
+    "piece_bytes": 64 * KIB,
+    "hot_bytes": MIB,
+    "every_bytes": 5 * MIB,
+}
+SQLITE = {"kind": "sqlite", "generation": 2, "percent": 6, "seed": 3}
+FRAGMENTED = {"kind": "fragmented_file", "generation": 1, "percent": 4, "extents": 7}
+OTHERS = {"kind": "populate", "generation": 2, "percent": 82, "file_bytes": [MIB], "seed": 5, **FILLER}
+RUN = {"kind": "free_reserved_run", "generation": 1}
+INTERLEAVE = {
+    "kind": "interleave",
+    "generation": 1,
+    "files": 20,
+    "granularity_bytes": 1 * MIB,
+    "method": "together",
+}
+DEFRAGMENT = {"kind": "defragment", "generation": 1, "time_limit_s": 60}
+AGE = {"kind": "age", "generation": 1, "way": "churn", "percent": 60, "written_percent": 120, "seed": 2}
+RESTORE = {"kind": "restore", "generation": 1, "image": "old.qcow2"}
+KEEP = [{"kind": "keep_free_space", "generation": 2 + joined, "joined": bool(joined)} for joined in (0, 1)]
+
+
+def replica(draw: int, joined: bool) -> dict[str, Any]:
+    step = {"kind": "replica", "generation": 1, "layout": "ost.b.gz", "joined": joined}
+    return {**step, "draw": draw, "window_groups": 8, "seed": 4}
+
+
+def of_replica(draw: int, holes: str) -> dict[str, Any]:
+    return {"axes": {"layout": "ost", "holes": holes}, "reference": "ost.joined@8", "structure": draw}
+
+
+def of_defrag(scope: str) -> dict[str, Any]:
+    axes = {"extents": 7, "scope": scope}
+    return {"capacity_percent": 90, "fullness_percent": 90, "reference": "7.before", "axes": axes}
+
+
+def of_iocontrol(stage: str) -> dict[str, Any]:
+    axes = {"piece_bytes": 64 * KIB, "stage": stage}
+    return {"fullness_percent": 30, "reference": "64K.before", "axes": axes}
+
+
+def of_prealloc(deleted: int, fullness_percent: float) -> dict[str, Any]:
+    axes = {"preallocation_bytes": MIB, "deleted": deleted, "files": 20}
+    return {"reference": "1M.clean", "axes": axes, "fullness_percent": fullness_percent}
+
+
+def of_aged(way: str, holes: str) -> dict[str, Any]:
+    return {"axes": {"way": way, "holes": holes}, "reference": f"{way}.joined"}
+
+
+#: Of each recipe a block, and of each of its states: name, population, nominal values, steps, notation.
+BLOCKS: dict[str, tuple[dict[str, Any], list[tuple[str, str, dict[str, Any], list[dict[str, Any]], str]]]] = {
+    "defrag": (
+        {
+            **{"extents": [7], "scope": ["file", "filesystem"], "capacity": 90, "file_percent": 4},
+            **{"file_size": "1M", "time_limit_s": 60, "seed": 5},
+        },
+        [
+            (
+                "7.before",
+                "7",
+                of_defrag("before"),
+                [FRAGMENTED, OTHERS, RUN],
+                "a file of 4% in 7 extents, 82% of others",
+            ),
+            *(
+                (
+                    f"7.{scope}",
+                    "7",
+                    of_defrag(scope),
+                    [FRAGMENTED, OTHERS, RUN, {**DEFRAGMENT, "scope": scope}],
+                    f"a file of 4% in 7 extents, 82% of others, {scope} defragmented",
+                )
+                for scope in ("file", "filesystem")
+            ),
+        ],
+    ),
+    "iocontrol": (
+        {
+            **{"piece_size": ["64K"], "stage": ["after", "hot", "before"], "file_percent": 6, "hot_size": "1M"},
+            **{"hot_percent": 20, "sqlite": True, "seed": 3, "time_limit_s": 60},
+        },
+        [
+            (
+                "64K.before",
+                "64K",
+                of_iocontrol("before"),
+                [CONTENDED, SQLITE],
+                "files of 6%, one in pieces of 64K, an SQLite database of 6% (3)",
+            ),
+            (
+                "64K.hot",
+                "64K",
+                of_iocontrol("hot"),
+                [CONTENDED, SQLITE, {**DEFRAGMENT, "scope": "hot", "hot_bytes": MIB, "every_bytes": 5 * MIB}],
+                "files of 6%, one in pieces of 64K, an SQLite database of 6% (3), hot ranges defragmented",
+            ),
+            (
+                "64K.after",
+                "64K",
+                of_iocontrol("after"),
+                [CONTENDED, SQLITE, {**DEFRAGMENT, "scope": "file"}],
+                "files of 6%, one in pieces of 64K, an SQLite database of 6% (3), file defragmented",
+            ),
+        ],
+    ),
+    "prealloc": (
+        {"preallocation_size": ["1M"], "deleted": [3, 1], "files": 20, "seed": 9, "filler": "together"},
+        [
+            ("1M.clean", "1M.clean", of_prealloc(0, 0), [], "clean"),
+            *(
+                (
+                    f"1M.{deleted:02d}",
+                    "1M",
+                    of_prealloc(deleted, full),
+                    [INTERLEAVE, {"kind": "delete_files", "generation": 1, "deleted": deleted, "seed": 9}],
+                    f"20 files in turns of 1M, {deleted} deleted (seed 9)",
+                )
+                for deleted, full in ((1, 95), (3, 85))
+            ),
+        ],
+    ),
+    "replica": (
+        {"layouts": ["ost.b.gz"], "structures": 2, "window_groups": 8, "seed": 4},
+        [
+            ("empty", "empty", {"fullness_percent": 0, "axes": {"layout": "empty", "holes": "empty"}}, [], "empty"),
+            *(
+                (
+                    f"ost.{holes}+{draw}@8",
+                    f"ost.{holes}+{draw}@8",
+                    of_replica(draw, holes),
+                    [replica(draw, holes == "joined")],
+                    "free space of ost.b.gz ()" + ", in one run" * (holes == "joined"),
+                )
+                for draw in (1, 2)
+                for holes in ("joined", "copied")
+            ),
+        ],
+    ),
+    "aged": (
+        {
+            **{"ways": ["churn"], "images": ["old.qcow2"], "trusted": True, "fullness_percent": 60},
+            **{"written_percent": 120, "seed": 2},
+        },
+        [
+            (f"{way}.{holes}", way, of_aged(way, holes), [first, *KEEP[:kept]], ", ".join([text, *texts[:kept]]))
+            for way, first, text in (
+                ("churn", AGE, "aged by churn to 60%"),
+                ("old", RESTORE, "restored from old.qcow2"),
+            )
+            for texts in [["free space kept", "free space in one run"]]
+            for kept, holes in enumerate(("original", "copied", "joined"))
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_states_are_those_that_are_written_out(name: str) -> None:
+    block, wanted = BLOCKS[name]
+    recipe = recipes.load(name)
+    states = recipe.expand(recipe.States.model_validate(block))
+    assert [state.name for state in states] == [row[0] for row in wanted]
+    for state, (_, population, nominal, steps, notation) in zip(states, wanted, strict=True):
+        assert (state.population, state.nominal) == (population, {"recipe": name, **nominal})
+        made = state.steps(1, 0)
+        assert [step.to_json() for step in made] == steps
+        assert state.last_step == (steps[-1]["kind"] if steps else "scrub")
+        assert recipe.built(made, GIB) == notation
+
+
+def test_one_sample_of_a_layout_needs_no_number() -> None:
+    recipe = recipes.load("replica")
+    states = recipe.expand(recipe.States.model_validate({"layouts": ["ost.txt"], "empty": False, "seed": 4}))
+    assert [(state.name, state.nominal["reference"], "structure" in state.nominal) for state in states] == [
+        ("ost.joined", "ost.joined", False),
+        ("ost.copied", "ost.joined", False),
+    ]
+
+
+def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot() -> None:
+    recipe = recipes.load("iocontrol")
+    [state] = recipe.expand(recipe.States.model_validate({"piece_size": ["4K"], "stage": ["before"]}))
+    assert state.nominal["fullness_percent"] == 20
+    assert [step.to_json() for step in state.steps(1, 0)] == [
+        {"kind": "contended_files", "generation": 1, "percent": 5, "piece_bytes": 4 * KIB}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "why"),
+    [
+        ("aged", {}, "no way and no image"),
+        ("aged", {"images": ["a.qcow2"]}, "an image is mounted"),
+        ("aged", {"ways": ["churn"], "images": ["churn.gz"], "trusted": True}, "two are called churn"),
+        ("aged", {"ways": ["churn"], "fullness_percent": 70, "written_percent": 69}, "69% written cannot fill 70%"),
+        ("defrag", {"extents": [2], "file_size": "1M", "capacity": 80, "file_percent": 40}, "twice 40% must be below"),
+        ("defrag", {"extents": [2], "file_size": "1M", "capacity": 90, "file_percent": 10}, "fit into no free run"),
+        ("iocontrol", {"piece_size": ["6K"]}, "6K is no multiple of 4K"),
+        ("iocontrol", {"piece_size": ["4K"], "stage": ["hot"]}, "is wanted for stage hot"),
+        ("iocontrol", {"piece_size": ["4K"], "hot_size": "4K", "hot_percent": 30}, "4K is not 30% of whole blocks"),
+        ("iocontrol", {"piece_size": ["4K"], "hot_size": "6K", "hot_percent": 50}, "6K is not 50% of whole blocks"),
+        ("prealloc", {"preallocation_size": ["1M"], "deleted": [5], "files": 4}, "5 is more than the 4 files"),
+        ("replica", {"layouts": ["a.txt", "a.gz"]}, "it is another layout's name"),
+        ("replica", {"layouts": ["empty.txt"]}, "it is another layout's name, or 'empty'"),
+    ],
+)
+def test_states_that_cannot_be_are_refused(name: str, block: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        recipes.load(name).States.model_validate(block)
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        ("aged", {"ways": ["churn"], "fullness_percent": 70, "written_percent": 70}),
+        ("defrag", {"extents": [2], "file_size": "1M", "capacity": 81, "file_percent": 18}),
+        ("iocontrol", {"piece_size": ["4K"], "hot_size": "4K", "hot_percent": 50}),
+        ("prealloc", {"preallocation_size": ["1M"], "deleted": [4], "files": 4}),
+        ("replica", {"layouts": ["a.txt", "b.txt"]}),
+    ],
+)
+def test_states_just_within_the_limits_are_taken(name: str, block: dict[str, Any]) -> None:
+    recipe = recipes.load(name)
+    assert recipe.expand(recipe.States.model_validate(block))
