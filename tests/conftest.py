@@ -222,6 +222,16 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site_in(tmp_path, monkeypatch, "lfs", "lctl", "findmnt", "ssh")
 
 
+@pytest.fixture(scope="module")
+def figures_undrawn() -> Iterator[None]:
+    """Reports have the titles of their figures in place of drawings, in modules about something else."""
+    from records import title_alone
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fsage.figures.drawing.draw_all", lambda figures, *_: [*map(title_alone, figures)])
+        yield
+
+
 @pytest.fixture
 def directory_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The declaration of a plain-directory target of at most 1 GiB, removed afterwards."""

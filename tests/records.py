@@ -166,10 +166,17 @@ def contents(study, records, tmp_path, evidence=None, **more):
     return report.contents(study, TARGET, frame, **known, **more)
 
 
-def undrawn(page):
-    """A page's HTML with the titles of its figures in place of drawings, which take most of a report's time."""
-    titles = {one.name: f'<svg role="img" aria-label="{escape(one.title)}"></svg>' for one in page.figures}
-    return page.html({one.name: Panel(one.title, one.name, titles[one.name], b"") for one in page.figures})
+def title_alone(figure):
+    """A figure's title in place of its drawing."""
+    return Panel(figure.title, figure.name, f'<svg role="img" aria-label="{escape(figure.title)}"></svg>', b"")
+
+
+def undrawn(page, drawn=None):
+    """A page's HTML with the titles of figures in place of drawings, which take most of a report's time.
+
+    `drawn`: panels of those that are drawn all the same.
+    """
+    return page.html({figure.name: title_alone(figure) for figure in page.figures} | (drawn or {}))
 
 
 def build(study, records, tmp_path, evidence=None, **more):

@@ -17,6 +17,7 @@ from fsage.archive.export import export, remake
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 
+pytestmark = pytest.mark.usefixtures("figures_undrawn")
 ROOT = CONFIG.parent
 SECRETS = (
     "n17.acme.example",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from states import MIB, bring, populate
+from tiers import first_of
 
 from fsage import workloads
 from fsage.agent import structure
@@ -33,7 +34,7 @@ def cell(claimed: dict, cache: str, reads: int) -> dict:
     return {"name": cache, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
 
 
-@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+@pytest.mark.parametrize("filesystem", first_of("ext4", "xfs"))
 def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, filesystem, monkeypatch):
     local_target["filesystem"] = filesystem
     create.create(local_target, {}, False)

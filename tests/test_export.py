@@ -13,12 +13,13 @@ from fsage.archive.crate import CrateError
 from fsage.archive.export import Credit, export, remake
 from fsage.plan.plan import load_plan
 
+pytestmark = pytest.mark.usefixtures("figures_undrawn")
 STUDY = CONFIG / "quickstart.yaml"
 INVENTORY = CONFIG.parent / "inventories" / "local"
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory):
+def plan(figures_undrawn, tmp_path_factory):
     """A study that was measured, with raw output and evidence."""
     root = tmp_path_factory.mktemp("results")
     found = load_plan(STUDY, INVENTORY, root)

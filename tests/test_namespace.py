@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from machine import LIBRARY, PLACE, Machine
+from tiers import first_of
 
 pytestmark = pytest.mark.root
 Spec = dict[str, Any]
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
-@pytest.mark.parametrize("device_model", [None, {"kind": "seek"}], ids=["no model", "seek"])
+@pytest.mark.parametrize("device_model", first_of(None, {"kind": "seek"}), ids=["no model", "seek"])
 def test_a_program_with_mounts_of_its_own_does_not_hold_a_target(
     machine: Machine, local_target: Spec, device_model: dict | None
 ) -> None:

@@ -40,9 +40,12 @@ def quickstart():
     return load_study(CONFIG / "quickstart.yaml")
 
 
-@pytest.fixture(scope="module")
-def series1(tmp_path_factory):
-    """The whole of Series 1 with three failed cells and one state missing, and its page."""
+PLANE = "Write bandwidth in MiB/s, 64 MiB transfers"
+
+
+@pytest.fixture(scope="module", params=["plane", pytest.param("all", marks=pytest.mark.long)])
+def series1(request, tmp_path_factory):
+    """The whole of Series 1 with three failed cells and one state missing, and its page; a plane or all are drawn."""
     study, root = load_study(CONFIG / "series1.yaml"), tmp_path_factory.mktemp("series1")
     records = make_records(study)
     for record in [record for record in records if record["kind"] == "planned"][40:43]:
@@ -50,8 +53,21 @@ def series1(tmp_path_factory):
     paths = store([record for record in records if record["state"] != "70.60@264M"], root / "records")
     frame = dataset.load(paths)
     known = {"plan_cells": planned(study), "states": {}, "claim": CLAIM}
-    page = report.build(report.contents(study, TARGET, frame, **known), frame, root / "report").read_text()
-    return SimpleNamespace(study=study, frame=frame, page=page, folder=root / "report")
+    page = report.contents(study, TARGET, frame, **known)
+    figures = [figure for figure in page.figures if request.param == "all" or figure.title == PLANE]
+    text = undrawn(page, draw(figures, page.stamp, root / "report" / "figures"))
+    return SimpleNamespace(study=study, frame=frame, page=text, folder=root / "report")
+
+
+@pytest.fixture(scope="module")
+def built(quickstart, tmp_path_factory):
+    """The report of a quickstart with all that it can have, built: its folder."""
+    root, records = tmp_path_factory.mktemp("built"), make_records(quickstart)
+    known = {"plan_cells": planned(quickstart), "states": make_evidence(quickstart, root / "evidence"), "claim": CLAIM}
+    requests = store([traced(dict(records[-1]), requests=800)], root / "traces")
+    frame = dataset.load(store(records, root / "records"))
+    page = report.contents(quickstart, TARGET, frame, traced=requests, **known)
+    return report.build(page, frame, root / "report").parent
 
 
 # dataset
@@ -166,34 +182,37 @@ def test_page_is_one_file_that_fetches_nothing(series1):
     assert not re.search(r"url\((?!#)", series1.page)
 
 
-def test_every_figure_is_a_file_too(series1):
-    linked = {one for one in Page(series1.page).fetched if one.startswith("figures/")}
-    there = {str(path.relative_to(series1.folder)) for path in (series1.folder / "figures").iterdir()}
-    assert linked == there and len(there) == 3 * series1.page.count("<svg ")
-    for path in (series1.folder / "figures").glob("*.svg"):
-        assert ElementTree.parse(path).getroot().get("aria-label") in html.unescape(series1.page)
-    for path in (series1.folder / "figures").glob("*.pdf"):
+def test_every_figure_is_a_file_too(built):
+    page = (built / "index.html").read_text()
+    linked = {address for address in Page(page).fetched if address.startswith("figures/")}
+    files = {str(path.relative_to(built)) for path in (built / "figures").iterdir()}
+    assert linked == files and len(files) == 3 * page.count("<svg ")
+    for path in (built / "figures").glob("*.svg"):
+        assert ElementTree.parse(path).getroot().get("aria-label") in html.unescape(page)
+    for path in (built / "figures").glob("*.pdf"):
         assert path.read_bytes().startswith(b"%PDF-") and b"CreationDate" not in path.read_bytes()
 
 
-def test_pages_weigh_little_and_their_figures_name_everything_once(series1, quickstart, tmp_path):
+def test_a_page_weighs_little(series1):
     assert len(series1.page.encode()) < 4e6
-    records = make_records(quickstart)
-    requests = store([traced(dict(records[-1]), requests=800)], tmp_path / "traces")
-    page = contents(quickstart, records, tmp_path, make_evidence(quickstart, tmp_path / "evidence"), traced=requests)
-    text = page.html(draw(page.figures, page.stamp, tmp_path / "figures"))
+
+
+def test_figures_of_a_page_name_everything_once_and_have_the_device_in_them(built):
+    text = (built / "index.html").read_text()
     assert len(text.encode()) < 1e6
+    # Text is drawn as paths; the text itself stands in a comment before them.
+    assert all("modelled device (IOCost, 362 MiB/s" in svg for svg in re.findall(r"<svg.*?</svg>", text, flags=re.S))
     asked = set(re.findall(r'(?:url\(|xlink:href=")#([^)"]+)', text))
     assert asked and asked < set(Page(text).ids)
 
 
-def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
+def test_page_of_series1_has_every_figure(series1):
     titles = re.findall(r'aria-label="([^"]+)"', series1.page)
     for title in (
         "Write bandwidth over capacity",
         "Read bandwidth over capacity",
         "Coefficient of variation over capacity",
-        "Write bandwidth in MiB/s, 64 MiB transfers",
+        PLANE,
         "Read bandwidth in MiB/s, 64 MiB transfers",
         "Write bandwidth over fragmentation at AA = 80",
         "Write bandwidth over real fullness",
@@ -201,9 +220,6 @@ def test_page_of_series1_has_every_figure_with_the_device_in_it(series1):
         "Drift of writes",
     ):
         assert title in titles
-    figures = re.findall(r"<svg.*?</svg>", series1.page, flags=re.S)
-    # Text is drawn as paths; the text itself stands in a comment before them.
-    assert all("modelled device (IOCost, 362 MiB/s" in figure for figure in figures)
 
 
 def test_page_says_what_is_not_there_and_how_to_measure_it(series1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 SYSTEM_FOLDERS = ("behaviour", "cluster", "real")
@@ -16,6 +18,11 @@ TIERS = {
     "filesystem": "loop devices, mounts and control groups: as root",
     "unit": "Python and files, nothing else",
 }
+
+
+def first_of(*values: Any) -> list[Any]:
+    """Parameters of a test, of which the first is of its own tier and the others are long."""
+    return [values[0], *(pytest.param(value, marks=pytest.mark.long) for value in values[1:])]
 
 
 def pytest_configure(config: pytest.Config) -> None:
