@@ -114,7 +114,7 @@ def test_page_of_a_search_has_its_volumes_and_says_that_all_found_the_same(tmp_p
     (row,) = (found for found in re.findall(r"<tr>(<t[hd]>blast\.10<.*?)</tr>", page) if "; " in found)
     cells = re.findall(r"<t[hd]>(.*?)</t[hd]>", row)
     assert cells[1].startswith("1 \u00d7 1 MiB: 26; 1 \u00d7 2 MiB: 26; 1 \u00d7 4 MiB: 27 volumes")
-    assert cells[2:5] == ["222.188 MiB", "3 of 16", "79"] and cells[-1] == "5 of 5 cells"
+    assert cells[2:5] == ["222 MiB", "3 of 16", "79"] and cells[-1] == "5 of 5 cells"
     assert re.match(r"2\.\d+x \(", cells[6])
     assert "Search speed-up over blast.1" in page and "A database searched by blastn" in page
     assert re.search(r"Fastest here, searches: .*blast\.10 \(dynamic, 2\.", page)

@@ -18,9 +18,8 @@ from studies import blocks
 
 from fsage import cli, dataset, recipes
 from fsage.agent import structure
-from fsage.agent.message import Unacceptable
+from fsage.agent.message import Unacceptable, lines, printable
 from fsage.plan.plan import load_plan
-from fsage.text.printable import lines, printable
 from fsage.text.terminal import Terminal
 
 ROOT = CONFIG.parent

@@ -112,7 +112,7 @@ class ActionModule(ActionBase):
         if not answer["failed"]:
             host = task_vars["inventory_hostname"]
             for line in (answer["msg"], *answer.get("proof", ())):
-                self._display.display(f"{host}: {message.line(line)}")
+                self._display.display(f"{host}: {message.printable(line)}")
             if not self._task.check_mode:
                 self._keep(given, answer, question, task_vars)
         return {**result, **answer}
@@ -210,7 +210,7 @@ class ActionModule(ActionBase):
             ran = self._execute(f"exec {shlex.join(words)}", None)
             if ran["rc"] != 0:
                 said = ran["stderr"].strip().rpartition("\n")[2]
-                raise AnsibleActionFail(f"{path} could not be fetched: {message.line(said)}")
+                raise AnsibleActionFail(f"{path} could not be fetched: {message.printable(said)}")
             try:
                 part = base64.b64decode(ran["stdout"])
             except ValueError as error:

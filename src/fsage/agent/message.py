@@ -84,9 +84,18 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def line(text: Any) -> str:
-    """What a host said, for a terminal: characters that it would obey are shown as escapes."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(text))
+def printable(text: str, keep: str = "") -> str:
+    """The text with whatever is no printable character written as in Python: '\\x1b[2J', '\\n', '\\udcff'.
+
+    That is what steers a terminal: control characters, those that change the direction of writing, and bytes that are
+    no UTF-8.
+    """
+    return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)
+
+
+def lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return printable(text, keep="\n")
 
 
 def below(folder: Path, path: Path) -> bool:

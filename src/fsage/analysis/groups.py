@@ -9,6 +9,7 @@ import pandas as pd
 
 from fsage import statistics
 from fsage.analysis.conditions import AXES, labelled, values
+from fsage.text.sizes import round_size
 
 REFERENCE = ["file_size_bytes", "params", "measure", "setting"]
 """What a group and the clean one that it is compared with have in common."""
@@ -148,14 +149,6 @@ def counts(rows: pd.DataFrame) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def size_label(size_bytes: int) -> str:
-    """67108864 -> '64 MiB'."""
-    size, unit = float(size_bytes), 0
-    while size >= 1024 and unit < 4:
-        size, unit = size / 1024, unit + 1
-    return f"{size:g} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
-
-
 def measure_label(measure: str) -> tuple[str, str]:
     """What a measure's name says, and its unit: 'write_bw_mib_s' -> ('write', 'MiB/s')."""
     for ending, unit in (("_bw_mib_s", "MiB/s"), ("_per_s", "1/s")):
@@ -179,7 +172,7 @@ def params_labels(params: pd.Series) -> dict[str, str]:
     labels = {}
     for text, one in distinct.items():
         sized = one.get("transfer_size") and differing != ["amount_percent"]
-        words = [size_label(one["transfer_size"])] if sized else []
+        words = [round_size(one["transfer_size"])] if sized else []
         words += [_in_words(key, one.get(key)) for key in differing if key != "transfer_size"]
         labels[text] = ", ".join(words) or one.get("workload", text)
     return labels

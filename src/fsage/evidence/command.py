@@ -6,10 +6,10 @@ import json
 import sys
 from pathlib import Path
 
+from fsage.agent.message import printable
 from fsage.evidence.arrays import InArrays
 from fsage.evidence.inspect import inspect
 from fsage.evidence.terminal import show
-from fsage.text.printable import printable
 from fsage.text.terminal import Terminal
 
 

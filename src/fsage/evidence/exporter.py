@@ -21,10 +21,10 @@ from typing import Any
 
 from fsage.agent.errors import Failure
 from fsage.agent.evidence.counting import Counting
+from fsage.agent.message import printable
 from fsage.agent.system import mounting
 from fsage.evidence import metrics
 from fsage.evidence.inspect import inspect
-from fsage.text.printable import printable
 
 NICEST = 19
 

@@ -16,12 +16,12 @@ from fsage.agent.evidence import fiemap
 from fsage.agent.evidence.counting import ONCE, Counting
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
+from fsage.agent.message import printable
 from fsage.agent.stores import filesystems, free_space
 from fsage.agent.system import mounting
 from fsage.agent.system.shell import run
 from fsage.agent.system.walk import regular_files
 from fsage.evidence import texts
-from fsage.text.printable import printable
 from fsage.text.untrusted import NotTaken, open_file
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"

@@ -11,7 +11,7 @@ from pathlib import Path
 from fsage.agent.system.library import packed
 
 PACKAGE = Path(__file__).absolute().parents[1]
-MODULES = ("evidence/*.py", "text/__init__.py", "text/printable.py", "text/untrusted.py")
+MODULES = ("evidence/*.py", "text/__init__.py", "text/untrusted.py")
 NOT_OURS = "prometheus_client"
 START = "import sys\nfrom fsage.evidence.exporter import main\nsys.exit(main())\n"
 

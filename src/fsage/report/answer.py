@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fsage.analysis.conditions import values
-from fsage.analysis.groups import size_label
 from fsage.analysis.headline import Comparison, at_largest_transfer, comparisons, of_state
 from fsage.figures import Axis, Figure, Lines, Point, Series, limits
 from fsage.report.section import Data
 from fsage.report.words import Finding, doing, joined, pieces
 from fsage.statistics import summarise
+from fsage.text.sizes import round_size
 
 MOST_CARDS = 4
 SENTENCES = 2
@@ -103,7 +103,7 @@ def _sentence(mine: Sequence[Comparison], named: Callable[[str], Named], rows: p
         if one.several:
             what += f" ({one.params})"
         elif not parts and one.measure.endswith("_bw_mib_s") and len(sizes) == 1:
-            what += f" {size_label(sizes[0])} at a time"
+            what += f" {round_size(sizes[0])} at a time"
         parts.append(
             f"{what} {it.brief()}" if parts and it.direction else f"{what} is {it.text('' if parts else against)}"
         )

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from fsage.analysis.groups import counts, medians, params_labels, size_label
+from fsage.analysis.groups import counts, medians, params_labels
 from fsage.figures import Axis, Lines, Point, Series
 from fsage.report.section import Section
+from fsage.text.sizes import round_size
 
 PERCENTILES = {"p50": "p50", "p99": "p99", "p99_9": "p99.9"}
 MOST_STATES = 6
@@ -73,7 +74,7 @@ def _figure(phase: str, rows: pd.DataFrame, states: Sequence[str]) -> Lines | No
     ends = [end for one in series for point in one.points for end in point.samples if end > 0]
     if not ends:
         return None
-    size = size_label(rows["transfer_size_bytes"].iloc[0])
+    size = round_size(rows["transfer_size_bytes"].iloc[0])
     return Lines(
         f"Latency of {phase}s of {size}",
         tuple(series),

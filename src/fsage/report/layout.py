@@ -10,12 +10,13 @@ from itertools import groupby
 import pandas as pd
 
 from fsage.analysis import wholeness
-from fsage.analysis.groups import samples, size_label
+from fsage.analysis.groups import samples
 from fsage.figures import Axis, Bars, Figure, Lines, Point, Series, Strips
 from fsage.records.messages import StoreLayout as Store
 from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.section import Section
+from fsage.text.sizes import round_size
 
 TOGETHER = 12
 """At most so many strips in one figure, where the states of one capacity leave a choice."""
@@ -114,7 +115,7 @@ def _free_extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
     sizes = [1 << power for power in range(min(seen).bit_length() - 1, max(seen).bit_length())]
     yield Bars(
         "Free space by size of its extents",
-        tuple(size_label(size) for size in sizes),
+        tuple(round_size(size) for size in sizes),
         {short(state): tuple(100 * one[size] / one.total() for size in sizes) for state, one in found.items()},
         Axis("size of a free extent, from (each class up to twice that)"),
         Axis("share of free bytes, %"),
@@ -137,7 +138,7 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
             percent = [100 * inside[size] / free_bytes for size in sizes]
             drawn.append(Series(short(state), _points([math.log2(size) for size in sizes], percent)))
     if drawn:
-        ticks = {point.x: size_label(1 << round(point.x)) for one in drawn for point in one.points}
+        ticks = {point.x: round_size(1 << round(point.x)) for one in drawn for point in one.points}
         yield Lines(
             "Free space in aligned chunks",
             tuple(drawn),

@@ -8,9 +8,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from fsage.analysis.groups import size_label
 from fsage.report.tables import known
 from fsage.text.numbers import ratio_text
+from fsage.text.sizes import round_size
 
 
 def template(name: str) -> jinja2.Template:
@@ -22,7 +22,7 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=size_label, ratio=_ratio, code=_code)
+    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=round_size, ratio=_ratio, code=_code)
     return environment.get_template(name)
 
 

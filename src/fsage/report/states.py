@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.analysis.groups import samples, size_label
+from fsage.analysis.groups import samples
 from fsage.records.messages import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.tables import known
 from fsage.report.view import view_of
+from fsage.text.sizes import round_size
 
 MIB = 1 << 20
 NONE = "\u2013"
@@ -61,7 +62,7 @@ def _percent(value: float) -> str:
 OF_RECORDS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("nominal", "fullness, %", "capacity_percent", _number(0)),
     ("nominal", "deleted, %", "fragmentation_percent", _number(0)),
-    ("nominal", "files of", "file_size_bytes", size_label),
+    ("nominal", "files of", "file_size_bytes", round_size),
     ("achieved", "filled, %", "capacity_percent_achieved", _number(2)),
     ("achieved", "deleted, % of files", "deleted_share_files", _percent),
     ("achieved", "deleted, % of bytes", "deleted_share_bytes", _percent),
@@ -131,7 +132,7 @@ def level_text(name: str, level: Any) -> str:
     """A level in words."""
     if level is None:
         return NONE
-    return size_label(level) if name.endswith("_bytes") else str(level)
+    return round_size(level) if name.endswith("_bytes") else str(level)
 
 
 def _cells(values: list[Any], text: Callable[[Any], str]) -> list[str]:

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from fsage import workloads
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.surface import Belief, Points, Samples
+from fsage.agent.message import lines
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.run import job, request, runs, stopping
 from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.study import Cell, StudyError, means
-from fsage.text.printable import lines
 
 STATE_AXES = ("capacity", "fragmentation", "file_size")
 OF_SIZE = ("file_size", "transfer_size")

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from fsage.agent.message import lines
 from fsage.plan import results, settings
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool, load_pools, names_of
@@ -17,7 +18,6 @@ from fsage.plan.target import DIRECTORY, target_of, why_directory
 from fsage.run import runs, sharing, window
 from fsage.study.study import StudyError
 from fsage.study.targets import SHARE
-from fsage.text.printable import lines
 
 NOTES = Path(".snakemake/fsage")
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fsage.agent.message import lines
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
@@ -14,7 +15,6 @@ from fsage.run import request, runs, stopping, window
 from fsage.run.play import PlayFailed, play
 from fsage.run.progress import Progress
 from fsage.study.study import Cell
-from fsage.text.printable import lines
 
 SHOWN = 5
 

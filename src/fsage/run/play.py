@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from fsage.agent.errors import Failure
+from fsage.agent.message import printable
 from fsage.text import yaml_text
-from fsage.text.printable import printable
 from fsage.text.terminal import Terminal
 
 LOOK_EVERY_S = 0.5

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from fsage.text.printable import lines
+from fsage.agent.message import lines
 
 
 class Terminal(Console):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fsage.agent.message import MIB, Unacceptable, line, read, shown
+from fsage.agent.message import MIB, Unacceptable, printable, read, shown
 
 ANSWER_BYTES = 4 * MIB
 LARGEST = 2**63 - 1
@@ -80,7 +80,7 @@ def checked(text: bytes, told: str, role: str) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise Unacceptable(f"is {shown(answer)} and no JSON object")
     if "failed" in answer:
-        return {"failed": line(answer["failed"])[:2000]}
+        return {"failed": printable(str(answer["failed"]))[:2000]}
     needed = (*NEEDED.get(told, ()), *(("cached_pages",) if (told, role) == ("drop", "client") else ()))
     for key in needed:
         if key not in answer:

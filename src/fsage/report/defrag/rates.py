@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.analysis.groups import counts, params_labels, size_label
+from fsage.analysis.groups import counts, params_labels
 from fsage.figures import Axis, Figure, Lines, limits, series
 from fsage.report.section import Data, Section
+from fsage.text.sizes import round_size
 
 COLD = "cold"
 NONE = "\u2013"
@@ -89,7 +90,7 @@ def _row(state: str, notes: dict[str, Any], rows: pd.DataFrame) -> list[str]:
         state,
         NONE if extents is None else f"{extents:,}",
         NONE if factor is None else f"{factor:.4f}",
-        size_label(done["moved_bytes"]) if done else NONE,
+        round_size(done["moved_bytes"]) if done else NONE,
         f"{done['seconds']:.1f} s ({done['tool']})" if done else NONE,
         *medians,
         *(NONE if one is None or one.value is None else f"{one.value:.3g}x{_interval(one)}" for one in ratios),

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fsage.analysis.groups import size_label
 from fsage.report.iocontrol.rows import (
     AFTER,
     ALONE,
@@ -21,6 +20,7 @@ from fsage.report.iocontrol.rows import (
 )
 from fsage.report.section import Data, Section
 from fsage.statistics import Ratio, ratio
+from fsage.text.sizes import round_size
 
 NONE = "\u2013"
 GAINS = ((ALONE["1"], "1"), ("P4", "1"), ("P4", "2"))
@@ -38,14 +38,14 @@ def hot(data: Data) -> Section | None:
     table = [["scheduler", "pieces", "defragmented", "moved", "its extents", "took", *gains]]
     words, warnings = [], []
     for piece_bytes in dict.fromkeys(piece for piece, _ in notes):
-        piece = size_label(piece_bytes)
+        piece = round_size(piece_bytes)
         done = _done(notes, piece_bytes)
         if why := done[HOT].get("unsupported"):
             warnings.append(f"Pieces of {piece}: what is hot could not be defragmented alone: {why}.")
         elif (share := _share(done)) is not None:
             words.append(
-                f"Pieces of {piece}: {size_label(done[HOT]['moved_bytes'])} were moved for what is hot, "
-                f"{size_label(done[AFTER]['moved_bytes'])} for the whole file: {share:.0%}."
+                f"Pieces of {piece}: {round_size(done[HOT]['moved_bytes'])} were moved for what is hot, "
+                f"{round_size(done[AFTER]['moved_bytes'])} for the whole file: {share:.0%}."
             )
         for scheduler in dict.fromkeys(one.scheduler for one in everything):
             mine = {
@@ -73,7 +73,7 @@ def hot(data: Data) -> Section | None:
 def moved_share(data: Data, piece: str) -> float | None:
     """What was moved for what is hot in a file in pieces of a size, of what was for the whole file; None: not known."""
     notes = _notes(data)
-    found = (_share(_done(notes, piece_bytes)) for piece_bytes, _ in notes if size_label(piece_bytes) == piece)
+    found = (_share(_done(notes, piece_bytes)) for piece_bytes, _ in notes if round_size(piece_bytes) == piece)
     return next(found, None)
 
 
@@ -102,7 +102,7 @@ def _row(scheduler: str, piece: str, stage: str, done: Mapping[str, Any], gains:
         scheduler_label(scheduler),
         piece,
         "what is hot" if stage == HOT else "the whole file",
-        size_label(done["moved_bytes"]),
+        round_size(done["moved_bytes"]),
         extents,
         f"{done['seconds']:.1f} s ({done['tool']})",
         *(interval_text(gain) for gain in gains),

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fsage.analysis.groups import samples, size_label
+from fsage.analysis.groups import samples
 from fsage.parse import MIB
 from fsage.report.section import Data
 from fsage.statistics import MARGIN, Ratio, ratio, summarise
 from fsage.text.numbers import ratio_text
+from fsage.text.sizes import round_size
 from fsage.workloads._groups import PATTERNS
 
 WEIGHTS, SQLITE = "weights", "sqlite"
@@ -70,7 +71,7 @@ def shared(data: Data, workload: str) -> list[Shared]:
         scheduler=[_scheduler(one, odd) for one in params],
         pattern=[one["pattern"] for one in params],
         charged=[_charged(one) for one in params],
-        piece=[size_label(one["piece_bytes"]) for one in axes],
+        piece=[round_size(one["piece_bytes"]) for one in axes],
         stage=[one["stage"] for one in axes],
         place=mine["state"].map({state: place for place, state in enumerate(data.planned)}),
     ).sort_values(["scheduler", "place", "pattern", "iteration"], kind="stable")

@@ -7,12 +7,12 @@ from statistics import median
 
 import pandas as pd
 
-from fsage.analysis.groups import size_label
 from fsage.figures import Axis, Figure, Lines, limits
 from fsage.report.paf.rows import FRAGMENTATION, axes_of, by_measure, levels, lines, note
 from fsage.report.section import Data, Section
 from fsage.report.words import Finding, doing, joined
 from fsage.statistics import Ratio, median_interval
+from fsage.text.sizes import round_size
 
 STATE = ["capacity_percent", "fragmentation_percent"]
 
@@ -30,10 +30,10 @@ def file_sizes(data: Data) -> Section | None:
     sizes = sorted({*both["file_size_bytes"].dropna(), *data.compared_sizes}, reverse=True)
     if len(sizes) < 2 or both.empty:
         return None
-    labels = {size: f"{size_label(size)} files" for size in sizes}
+    labels = {size: f"{round_size(size)} files" for size in sizes}
     figures: list[Figure] = [
         Lines(
-            f"{name.capitalize()} bandwidth by file size, {size_label(transfer)} transfers, AA = {level:g}",
+            f"{name.capitalize()} bandwidth by file size, {round_size(transfer)} transfers, AA = {level:g}",
             lines(at, "fragmentation_percent", labels, "file_size_bytes"),
             Axis(FRAGMENTATION, ticks=levels(at, "fragmentation_percent")),
             Axis(f"{name} bandwidth, {unit}", limits(both)),
@@ -54,13 +54,13 @@ def sizes_told(data: Data) -> str | None:
     both = both[both["fragmentation_percent"] > 0]
     if both.empty or both["file_size_bytes"].nunique() != 1 or both["file_size_bytes_there"].nunique() != 1:
         return None
-    size, other = (size_label(both[name].iloc[0]) for name in ("file_size_bytes", "file_size_bytes_there"))
+    size, other = (round_size(both[name].iloc[0]) for name in ("file_size_bytes", "file_size_bytes_there"))
     parts: list[str] = []
     for measure, rows in both.groupby("measure", sort=False):
         ratios = (rows["median"] / rows["median_there"]).tolist()
         found = Finding(_over_states(ratios), tested=False)
         parts.append(f"{doing(str(measure))} is {found.text('' if parts else f'where they are of {other} files')}")
-    transfer = size_label(both["transfer_size_bytes"].iloc[0])
+    transfer = round_size(both["transfer_size_bytes"].iloc[0])
     states = len(both[STATE].drop_duplicates())
     return f"Over {states} states, {transfer} at a time, where holes are of {size} files {joined(parts)}."
 
@@ -91,7 +91,7 @@ def _gaps(rows: pd.DataFrame, axes: list[tuple[float, float]], sizes: list[int])
         for transfer in sorted(rows["transfer_size_bytes"].dropna().unique()):
             lacking = [f"{aa:02.0f}.{bb:02.0f}" for aa, bb in axes if (size, transfer, aa, bb) not in have]
             if lacking:
-                gaps.append(f"{size_label(size)} files with {size_label(transfer)} transfers at {', '.join(lacking)}")
+                gaps.append(f"{round_size(size)} files with {round_size(transfer)} transfers at {', '.join(lacking)}")
     return gaps
 
 

@@ -7,10 +7,10 @@ import math
 
 import pandas as pd
 
-from fsage.analysis.groups import size_label
 from fsage.figures import Axis, Figure, Level, Lines, series
 from fsage.report.paf.rows import by_measure, factor_axis, factors, largest_transfer, main_rows
 from fsage.report.section import Data, Section
+from fsage.text.sizes import round_size
 
 NAMES = {"fallocate": "fallocate", "write": "written past the cache", "buffered": "written through the cache"}
 
@@ -44,7 +44,7 @@ def filler(data: Data) -> Section | None:
 
 
 def _figure(name: str, part: pd.DataFrame, rows: pd.DataFrame) -> Lines:
-    ticks = {math.log2(size): size_label(size) for size in sorted(rows["request"].unique())}
+    ticks = {math.log2(size): round_size(size) for size in sorted(rows["request"].unique())}
     return Lines(
         f"{name.capitalize()}s, fragmented over equally full",
         tuple(series(way, part[part["way"] == way]) for way in sorted(part["way"].unique())),
@@ -62,7 +62,7 @@ def _table(rows: pd.DataFrame, frame: pd.DataFrame) -> list[list[str]]:
         here, there = extents.loc[row.state], extents.loc[row.clean]
         each = there["filler_extents"] / there["filler_files"]
         measured = [_count(one["measured_extents"]) for one in (here, there)]
-        table.append([row.way, size_label(row.request), f"{each:.1f}", *measured])
+        table.append([row.way, round_size(row.request), f"{each:.1f}", *measured])
     return table
 
 

@@ -6,10 +6,11 @@ import math
 
 import pandas as pd
 
-from fsage.analysis.groups import compared, params_labels, size_label
+from fsage.analysis.groups import compared, params_labels
 from fsage.figures import Axis, Figure, Level, Lines, Series, limits_with_zero
 from fsage.report.paf.rows import CAPACITY, by_measure, choose_transfers, levels, lines, main_rows, spread
 from fsage.report.section import Data, Section
+from fsage.text.sizes import round_size
 
 LEAST_POINTS = 10.0
 """The loss axis spans at least this many percentage points."""
@@ -31,7 +32,7 @@ def loss(data: Data) -> Section | None:
         mine = aged[aged["measure"].isin(part["measure"]) & aged["x"].notna()]
         if mine["x"].nunique() > 1:
             drawn = lines(mine, "x", {state: state.split("@")[0] for state in mine["state"].unique()}, "state")
-            ticks = {math.log2(size): size_label(size) for size in sorted(mine["transfer_size_bytes"].unique())}
+            ticks = {math.log2(size): round_size(size) for size in sorted(mine["transfer_size_bytes"].unique())}
             title = f"Loss of {name}s over transfer size"
             figures.append(_figure(title, drawn, Axis("transfer size", ticks=ticks), aged))
     if not figures:

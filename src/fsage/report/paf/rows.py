@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.analysis.groups import compared, counts, measure_label, size_label
+from fsage.analysis.groups import compared, counts, measure_label
 from fsage.figures import Axis, Series, limits, series
 from fsage.report.section import Data
+from fsage.text.sizes import round_size
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
 FRAGMENTATION = "fragmentation BB, % of files deleted (nominal)"
@@ -87,7 +88,7 @@ def axes_of(state: str) -> tuple[float, float] | None:
 
 
 def transfers(rows: pd.DataFrame) -> str:
-    return " and ".join(size_label(size) for size in sorted(rows["transfer_size_bytes"].dropna().unique()))
+    return " and ".join(round_size(size) for size in sorted(rows["transfer_size_bytes"].dropna().unique()))
 
 
 def note(rows: pd.DataFrame) -> str:

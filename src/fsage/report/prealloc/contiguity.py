@@ -10,10 +10,11 @@ from collections.abc import Iterable
 import pandas as pd
 
 from fsage.analysis.conditions import labelled
-from fsage.analysis.groups import samples, size_label
+from fsage.analysis.groups import samples
 from fsage.figures import Axis, Bars, Figure, Lines, series
 from fsage.report.prealloc.rows import FULLNESS, aged, rows_of
 from fsage.report.section import Data, Section
+from fsage.text.sizes import round_size
 
 
 def contiguity(data: Data) -> Section | None:
@@ -82,7 +83,7 @@ def _histogram(size: str, found: dict[str, Counter[int]]) -> Bars:
     weights = {state: {one: one * classes[one] for one in sizes} for state, classes in found.items()}
     return Bars(
         f"Extents of the measured files, preallocation of {size}",
-        tuple(size_label(one) for one in sizes),
+        tuple(round_size(one) for one in sizes),
         {state: tuple(100 * by[one] / sum(by.values()) for one in sizes) for state, by in weights.items()},
         Axis("size of an extent, from (each class up to twice that)"),
         Axis("share of the measured bytes, %"),

@@ -6,8 +6,8 @@ import json
 
 import pandas as pd
 
-from fsage.analysis.groups import size_label
 from fsage.report.section import Data
+from fsage.text.sizes import round_size
 
 FULLNESS = "files that are left, % of those that filled the target"
 
@@ -18,7 +18,7 @@ def rows_of(data: Data) -> pd.DataFrame:
     columns = ["preallocation_bytes", "deleted", "files"]
     rows = data.table.join(axes.reindex(columns=columns))
     return rows.assign(
-        size=[size_label(size) for size in rows["preallocation_bytes"]],
+        size=[round_size(size) for size in rows["preallocation_bytes"]],
         x=[100 * (files - deleted) / files for files, deleted in zip(rows["files"], rows["deleted"], strict=True)],
     ).sort_values(["preallocation_bytes", "x"], kind="stable")
 

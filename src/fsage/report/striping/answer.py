@@ -8,13 +8,14 @@ from typing import Any
 import pandas as pd
 
 from fsage.agent.structure.striping import Segment
-from fsage.analysis.groups import compared, measure_label, size_label
+from fsage.analysis.groups import compared, measure_label
 from fsage.analysis.headline import comparisons
 from fsage.figures import Axis, Level, Lines, series
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data
 from fsage.report.striping.rows import layouts_axis, rows_of, stripes_of
 from fsage.report.words import DOING, TWICE, Finding, doing
+from fsage.text.sizes import round_size
 
 MARGIN = 0.08
 
@@ -43,11 +44,11 @@ def _in_words(segments: Sequence[Segment]) -> str:
     first, *rest = segments
     begins = [one.end_bytes for one in segments]
     grown = [
-        f"from {size_label(begin)} on {one.stripes} of {size_label(one.stripe_bytes)}"
+        f"from {round_size(begin)} on {one.stripes} of {round_size(one.stripe_bytes)}"
         for begin, one in zip(begins, rest, strict=False)
     ]
     plural = "stripe" if first.stripes == 1 else "stripes"
-    return ", ".join([f"{first.stripes} {plural} of {size_label(first.stripe_bytes)}", *grown])
+    return ", ".join([f"{first.stripes} {plural} of {round_size(first.stripe_bytes)}", *grown])
 
 
 def _order(measure: str) -> int:

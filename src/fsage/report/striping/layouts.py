@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 
 from fsage.agent.structure.striping import Segment, object_bytes
-from fsage.analysis.groups import measure_label, size_label
+from fsage.analysis.groups import measure_label
 from fsage.report.section import Data, Section
 from fsage.report.striping.rows import rows_of
+from fsage.text.sizes import round_size
 
 NONE = "\u2013"
 VERIFIED = {
@@ -57,19 +58,19 @@ def _layout(noted: dict[str, Any]) -> list[str]:
     segments = [Segment(*one) for one in noted["segments"]]
     if "volumes" in noted:
         return _volumes(noted, segments)
-    said = [f"{one.stripes} \u00d7 {size_label(one.stripe_bytes)} to {size_label(one.end_bytes)}" for one in segments]
+    said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)} to {round_size(one.end_bytes)}" for one in segments]
     used = {number % noted["osts"] for number, size in enumerate(object_bytes(segments)) if size}
     objects = sum(1 for size in object_bytes(segments) if size)
-    return ["; ".join(said), size_label(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]
+    return ["; ".join(said), round_size(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]
 
 
 def _volumes(noted: dict[str, Any], segments: list[Segment]) -> list[str]:
     """The same of a database's volumes."""
     of = Counter(number for number, _ in noted["volumes"])
-    said = [f"{one.stripes} \u00d7 {size_label(one.stripe_bytes)}: {of[number]}" for number, one in enumerate(segments)]
+    said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)}: {of[number]}" for number, one in enumerate(segments)]
     osts = {ost for _, ost in noted["volumes"] if ost is not None}  # Lustre's servers choose them, and say nothing
     where = f"{len(osts)} of {noted['osts']}" if osts else NONE
-    return ["; ".join(said) + " volumes", size_label(noted["bytes"]), where, str(len(noted["volumes"]))]
+    return ["; ".join(said) + " volumes", round_size(noted["bytes"]), where, str(len(noted["volumes"]))]
 
 
 def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
