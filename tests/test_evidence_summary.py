@@ -11,7 +11,6 @@ from fsage.agent.evidence.fiemap import Extent
 from fsage.agent.evidence.files import FileLayouts
 from fsage.agent.evidence.freespace import ALIGNED_POWERS
 from fsage.agent.evidence.groups import BUCKETS
-from fsage.evidence.arrays import InArrays
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 
@@ -32,11 +31,10 @@ bitmaps = st.lists(st.tuples(st.booleans(), st.integers(1, 400)), min_size=1, ma
 )
 
 
-@pytest.mark.parametrize("how", [Counting, InArrays])
 @given(bits=bitmaps, unit=st.sampled_from([1, 4096, BLOCK]), bins=st.integers(1, 64), data=st.data())
-def test_free_space_is_that_of_the_bitmap(how, unit, bits, bins, data):
+def test_free_space_is_that_of_the_bitmap(unit, bits, bins, data):
     kept = []
-    free = how(bins, lambda *ends: kept.extend(zip(*ends, strict=True))).free_space(len(bits) * BLOCK, BLOCK, unit)
+    free = Counting(bins, lambda *ends: kept.extend(zip(*ends, strict=True))).free_space(len(bits) * BLOCK, BLOCK, unit)
     whole = runs(bits)
     for start, length in whole:
         cut = data.draw(st.integers(1, length))  # neighbours that come apart, or in calls apart, are one extent
@@ -78,18 +76,16 @@ def test_free_space_is_that_of_the_bitmap(how, unit, bits, bins, data):
         ([(BLOCK << 60, BLOCK)], "on a device of"),
     ],
 )
-@pytest.mark.parametrize("how", [Counting, InArrays])
-def test_extents_that_cannot_be_are_refused(how, extents, wrong):
-    free = how().free_space(8 * BLOCK, BLOCK)
+def test_extents_that_cannot_be_are_refused(extents, wrong):
+    free = Counting().free_space(8 * BLOCK, BLOCK)
     with pytest.raises(ValueError, match=wrong):
         free.add(extents)
         free.summary()  # many are looked at together
 
 
-@pytest.mark.parametrize("how", [Counting, InArrays])
 @given(free=st.lists(st.integers(0, 64)))
-def test_every_group_is_in_one_bucket(how, free):
-    groups = how().groups("block group")
+def test_every_group_is_in_one_bucket(free):
+    groups = Counting().groups("block group")
     groups.add_all([64] * len(free), free)
     buckets = groups.summary()["buckets"]
     assert sum(bucket["groups"] for bucket in buckets) == groups.count == len(free)

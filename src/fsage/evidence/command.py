@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from fsage.agent.message import printable
-from fsage.evidence.arrays import InArrays
 from fsage.evidence.inspect import inspect
 from fsage.evidence.terminal import show
 from fsage.text.terminal import Terminal
@@ -21,7 +20,7 @@ def run(what: str, as_json: bool, html: Path | None, files_at_most: int, save: P
         free.save(what, save)
         print(printable(f"fsage: free extents {save}"), file=sys.stderr)
         what = str(save) if what == "-" else what  # it is read once
-    layout = inspect(what, files_at_most, InArrays())
+    layout = inspect(what, files_at_most)
     if html:
         from fsage.evidence.page import page  # what draws takes a second to load
 

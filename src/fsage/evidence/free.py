@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fsage.agent.evidence import extents
+from fsage.agent.evidence.counting import Counting
 from fsage.agent.evidence.extents import Head
-from fsage.evidence.arrays import Counts, InArrays
 from fsage.evidence.inspect import inspect
 
 BUFFERED = 1 << 16
@@ -28,9 +28,9 @@ class _Spool:
 
     file: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
-    def keep(self, starts: Sequence[int] | Counts, ends: Sequence[int] | Counts) -> None:
+    def keep(self, starts: Sequence[int], ends: Sequence[int]) -> None:
         """Take many."""
-        self.file.write(np.column_stack((starts, ends)).tobytes())
+        self.file.write(np.array((starts, ends), dtype=np.int64).T.tobytes())
 
     def places(self) -> Places:
         """All of them, a row each: start and end."""
@@ -57,7 +57,7 @@ class Free:
 def read(what: str) -> Free:
     """The free extents of a device, an image, a mount or a saved text. Raises ValueError, one sentence."""
     spool = _Spool()
-    layout = inspect(what, 0, InArrays(keep=spool.keep))
+    layout = inspect(what, 0, Counting(keep=spool.keep))
     (store,) = layout["stores"]
     if not store["free_extents"] or not store["bitmap"]:
         why = store["absent"].get("free_extents") or store["absent"].get("bitmap")
