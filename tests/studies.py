@@ -23,3 +23,9 @@ def generations(*notation, **changes):
 def names(study):
     """(state, cell) of all of a study."""
     return [(state.name, cell.name) for state in recipes.expand(study) for cell in study.cells_of(state)]
+
+
+def state_named(study, text):
+    """The one state that 'AA.BB' or a whole name means."""
+    [found] = [state for state in recipes.expand(study) if text in (state.name, state.name.partition("@")[0])]
+    return found

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 from pydantic import ValidationError
-from studies import CONFIG, MIB, blocks, generations, names
+from studies import CONFIG, MIB, blocks, generations, names, state_named
 
 from fsage import recipes
 from fsage.study.cells import level_text
@@ -15,7 +15,7 @@ def test_lists_are_axes_and_name_the_cells(load):
     study = blocks()
     study["cells"] |= {"direct": [True, False], "transfer_size": ["64M"], "iterations": 1}
     study = load(study)
-    cells = study.cells_of(study.state_named("10.00"))
+    cells = study.cells_of(state_named(study, "10.00"))
     assert {cell.name: cell.params["direct"] for cell in cells} == {
         "direct-true_transfer_size-64M_i1": True,
         "direct-false_transfer_size-64M_i1": False,
@@ -26,7 +26,7 @@ def test_values_are_parameters_and_name_nothing(load):
     study = blocks()
     study["cells"] |= {"transfer_size": "64M"}
     study = load(study)
-    cells = study.cells_of(study.state_named("10.00"))
+    cells = study.cells_of(state_named(study, "10.00"))
     assert sorted(cell.name for cell in cells) == ["i1", "i2"]
     assert {cell.params["transfer_size"] for cell in cells} == {64 * MIB}
 
@@ -67,7 +67,7 @@ def test_added_levels_leave_the_others_their_names_and_order(load, block, more):
 )
 def test_sentinels_come_first_and_after_every_few(load, every, places):
     study = load(blocks(sentinels={"every": every, "transfer_size": "64M"}))
-    cells = study.cells_of(study.state_named("10.00"))
+    cells = study.cells_of(state_named(study, "10.00"))
     watch = [cell for cell in cells if cell.kind == "sentinel"]
     assert [cell.order for cell in watch] == places
     assert [cell.name for cell in watch] == [f"sentinel_{k}" for k in range(1, len(places) + 1)]
@@ -109,10 +109,10 @@ def test_more_cells_of_another_workload_stand_beside_the_studys_own(load):
     study, plain = load(blocks(also=[more])), load(blocks())
     added = set(names(study)) - set(names(plain))
     assert added == {("80.00@264M", f"metadata_i{number}") for number in (1, 2, 3)}
-    cells = study.cells_of(study.state_named("80.00"))
+    cells = study.cells_of(state_named(study, "80.00"))
     assert [cell.order for cell in cells] == list(range(1, len(cells) + 1))
     assert {cell.params["files_per_task"] for cell in cells if cell.params["workload"] == "metadata"} == {500}
-    assert len(load(blocks(also=[{**more, "states": []}])).cells_of(study.state_named("10.00"))) == 4 + 3
+    assert len(load(blocks(also=[{**more, "states": []}])).cells_of(state_named(study, "10.00"))) == 4 + 3
 
 
 @pytest.mark.parametrize(

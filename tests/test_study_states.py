@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from studies import MIB, blocks, generations
+from studies import MIB, blocks, generations, state_named
 
 from fsage import recipes
 from fsage.agent import structure
@@ -16,7 +16,7 @@ from fsage.recipes import paf
 def test_steps_are_scaled_and_seeded(load):
     study = blocks()
     study["states"]["filler"] = "write"
-    state = load(study).state_named("80.30")
+    state = state_named(load(study), "80.30")
     assert state.steps(0.125, 7) == [
         Populate(
             generation=1,
@@ -43,14 +43,14 @@ def test_steps_are_scaled_and_seeded(load):
 
 
 def test_nothing_is_fragmented_where_nothing_is_deleted(load):
-    state = load(blocks()).state_named("80.00")
+    state = state_named(load(blocks()), "80.00")
     assert [step.kind for step in state.steps(1, 1)] == ["populate"]
     assert state.playbooks == ("tune_clients.yml", "scrub.yml", "populate.yml")
 
 
 @pytest.mark.parametrize(("scale", "file_bytes"), [(1, 264 * MIB), (0.1, 27_680_768), (1e-9, 4096)])
 def test_scaled_files_are_whole_blocks(load, scale, file_bytes):
-    [step, *_] = load(blocks()).state_named("10.00").steps(scale, 1)
+    [step, *_] = state_named(load(blocks()), "10.00").steps(scale, 1)
     assert step.file_bytes == (file_bytes,)
 
 
@@ -125,5 +125,5 @@ def test_ways_of_laying_filler_are_axes_and_name_their_states(load):
     study = load(blocks(states=states, only=[{"fragmentation": 30, "capacity": 80, "request_size": "4M"}]))
     names = [state.name for state in recipes.expand(study)]
     assert names == ["80.30@264M-fallocate.4Mx16", "80.30@264M-write.4Mx16"]
-    steps = study.state_named(names[1]).steps(1, 7)
+    steps = state_named(study, names[1]).steps(1, 7)
     assert [(step.method, step.request_bytes) for step in steps if step.kind == "populate"] == [("write", 4 * MIB)]

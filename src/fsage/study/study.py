@@ -241,27 +241,6 @@ class Study(Strict):
         traced = bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
         return extras.among(self.combinations(state), self.order_seed, state.name, traced)
 
-    def state_named(self, text: str) -> State:
-        """Return the state that 'AA.BB' or a whole name means; ValueError if there is none, or several."""
-        states = {state.name: state for state in recipes.expand(self)}
-        return states[_find(text, list(states))]
-
-    def counterparts(self, other: Study) -> dict[tuple[str, str], tuple[str, str] | None]:
-        """Return for each planned (state, cell) that of `other`, the study in `compare`; None: not planned.
-
-        It is the cell of the same name in the state on the same levels, except those that `compare` names.
-        """
-        theirs = [(state, {cell.name for cell in other.combinations(state)}) for state in recipes.expand(other)]
-        pairs: dict[tuple[str, str], tuple[str, str] | None] = {}
-        for state in recipes.expand(self):
-            levels = {key: level for key, level in state.axes.items() if key != "notation"} or state.axes
-            wanted = (levels | self.compare.levels).items() if self.compare else levels.items()
-            beside = [(there.name, names) for there, names in theirs if wanted <= there.axes.items()]
-            for cell in self.combinations(state):
-                found = next((name for name, names in beside if cell.name in names), None)
-                pairs[state.name, cell.name] = (found, cell.name) if found else None
-        return pairs
-
 
 def load_study(path: Path | str) -> Study:
     """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed."""
