@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import preloaded
 import pytest
+
+from fsage.plan.pool import Pool
+from fsage.run import invocation
+from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -36,43 +44,57 @@ def dry_run(tmp_path: Path, *words: str, options: tuple[str, ...] = (), **settin
     return ran.stdout, jobs
 
 
-@pytest.mark.parametrize(
-    ("study", "line", "states", "populates"),
-    [
-        ("series1", "2240 cells, 64 states, 8 populates, 258 extra cells, 2498 cells to measure, ", 64, 8),
-        ("series2", "70 cells, 7 states, 1 populates, 30 extra cells, 100 cells to measure, ", 7, 0),
-        ("quickstart", "20 cells, 4 states, 3 populates, 2 extra cells, 22 cells to measure, ", 4, 3),
-    ],
-)
-def test_counts(tmp_path, study, line, states, populates):
-    said, jobs = dry_run(tmp_path, study)
-    assert f"plan {study}: {line}" in said
+@pytest.fixture
+def laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Pool]]:
+    """What a call of Snakemake lays out for words and settings: its pools, by study."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(invocation, "NOTES", tmp_path / "notes")
+
+    def begun(*words: str, **settings: object) -> dict[str, Pool]:
+        given = {"results": str(tmp_path / "results"), "target": "local", **settings}
+        without = {key: value for key, value in os.environ.items() if not key.startswith("FSAGE_")}
+        with mock.patch.dict(os.environ, without, clear=True):
+            config = {key: value for key, value in given.items() if value is not None}
+            return invocation.begin(config, words).pools
+
+    return begun
+
+
+def last_steps(pool: Pool) -> Counter:
+    """How many states are reached by each step, which is what their rule is called after."""
+    return Counter(plan.states[name].last_step for plan in pool.plans for name in plan.missing)
+
+
+def test_counts(tmp_path: Path) -> None:
+    said, jobs = dry_run(tmp_path, "series1")
+    assert "plan series1: 2240 cells, 64 states, 8 populates, 258 extra cells, 2498 cells to measure, " in said
     assert said.count("plan ") == 1, "only of the study that was asked for"
-    assert jobs["measure"] == states and jobs["populate"] == populates and jobs["fragment"] == states - populates
-    assert jobs["report"] == jobs[study] == jobs["claim"] == 1
+    assert jobs["measure"] == 64 and jobs["populate"] == 8 and jobs["fragment"] == 56
+    assert jobs["report"] == jobs["series1"] == jobs["claim"] == 1
     assert not (tmp_path / "results").exists(), "a dry run writes nothing"
 
 
-def test_a_job_visits_several_states(tmp_path):
-    said, jobs = dry_run(tmp_path, "series1", batch_states=10)
-    assert "plan series1: 2240 cells, 64 states, 8 populates, 258 extra cells, 2498 cells to measure, " in said
-    assert jobs == {"claim": 1, "visit": 7, "report": 1, "series1": 1, "total": 10}
-
-
-def test_no_states_a_job_is_refused(tmp_path):
-    with pytest.raises(AssertionError, match="batch_states is 0; a job visits 1 state or more"):
-        dry_run(tmp_path, "quickstart", batch_states=0)
-
-
-def test_a_misspelt_study_names_the_nearest(tmp_path):
-    with pytest.raises(AssertionError, match=r"(?s)no study is called 'quikstart'; did you mean 'quickstart'\?"):
-        dry_run(tmp_path, "quikstart")
-
-
-def test_two_studies_at_once_are_both_planned(tmp_path):
+def test_two_studies_at_once_are_both_planned(tmp_path: Path) -> None:
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
+    assert "plan series2: 70 cells, 7 states, 1 populates, 30 extra cells, 100 cells to measure, " in said
+    assert "plan quickstart: 20 cells, 4 states, 3 populates, 2 extra cells, 22 cells to measure, " in said
     assert set(re.findall(r"^plan (\w+):", said, re.MULTILINE)) == {"series2", "quickstart"}
-    assert jobs["measure"] == 11
+    assert jobs["measure"] == 11 and jobs["populate"] == 3
+    assert jobs["report"] == 2 and jobs["series2"] == jobs["quickstart"] == jobs["claim"] == 1
+
+
+def test_a_part_of_a_study_by_a_file_of_it_in_jobs_of_several_states(tmp_path: Path) -> None:
+    page = tmp_path / "results/report/local/series1/index.html"
+    part = "{capacity: 80, fragmentation: [0, 30, 70]}"
+    said, jobs = dry_run(tmp_path, str(page), only=part, batch_states=2)
+    assert "plan series1: 105 cells, 3 states, 1 populates" in said
+    assert jobs == {"claim": 1, "visit": 2, "report": 1, "total": 4}
+
+
+def test_a_job_visits_several_states(laid_out: Callable[..., dict[str, Pool]]) -> None:
+    [plan] = laid_out("series1")["series1"].plans
+    assert [len(states) for states in plan.batches(10)] == [10, 10, 10, 10, 10, 10, 4]
+    assert [name for states in plan.batches(10) for name in states] == list(plan.missing)
 
 
 def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:
@@ -89,30 +111,46 @@ def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:
     return tmp_path / "inventories"
 
 
-def test_several_targets_share_a_study(tmp_path):
+def test_several_targets_share_a_study_and_its_budget(tmp_path: Path, laid_out: Callable[..., dict[str, Pool]]) -> None:
     folder = inventories(tmp_path, "a", "b", "c", "d", apart=True)
-    said, jobs = dry_run(tmp_path, "series1", target="a,b,c,d", inventories=folder)
+    pool = laid_out("series1", target="a,b,c,d", inventories=str(folder))["series1"]
+    said = "\n".join(pool.lines())
     assert re.findall(r"^plan series1 on (\w): (\d+) cells, (\d+) states", said, re.MULTILINE) == [
         (name, str(35 * 19), "19") for name in "abcd"
     ], "80.00, 10.00, 80.50 and 40.00 are measured on each"
     assert "together series1: 4 targets, which share the states; " in said
-    assert "note series1: 4 targets, and at most 2 jobs at once: --cores 4 allows all" in said
-    assert jobs["claim"] == 4 and jobs["measure"] == 64 + 3 * 4 and jobs["report"] == jobs["series1"] == 1
+    assert sum(last_steps(pool).values()) == 64 + 3 * 4
+
+    part = {"only": "{capacity: [10, 40, 80], fragmentation: [0, 50]}", "inventories": folder}
+    said, jobs = dry_run(tmp_path, "series1", target="a,b,c", **part)
+    assert "note series1: 3 targets, and at most 2 jobs at once: --cores 3 allows all" in said
+    assert jobs["claim"] == 3 and jobs["measure"] == 6 + 2 * 4 and jobs["report"] == jobs["series1"] == 1
+    said, jobs = dry_run(tmp_path, "series1", target="a,b", budget="45m", **part)
+    assert "budget series1 on a: about " in said and "budget series1 on b: about " in said and jobs["adaptive"] == 2
+    with pytest.raises(StudyError, match="a budget is of one target, or of several that share the states"):
+        laid_out("quickstart", target="a,b", inventories=str(folder), budget="45m")
 
 
-def test_preallocations_side_by_side(tmp_path):
+def test_preallocations_side_by_side_and_defragmentation(
+    tmp_path: Path, laid_out: Callable[..., dict[str, Pool]]
+) -> None:
+    """Their counts, on the targets that they name themselves too."""
     folder = inventories(tmp_path, "a", "b", "c", "d")
     said, jobs = dry_run(tmp_path, "prealloc", target="a,b,c,d", inventories=folder)
     assert "note prealloc: the targets take turns, for all have this machine" in said
     assert said.count(": 105 cells, 21 states, ") == 4 and jobs["measure"] == 84
+    pool = laid_out("prealloc", target=None)["prealloc"]
+    assert pool.plans[0].line().startswith("plan prealloc: 420 cells, 84 states, 4 populates, 0 extra cells")
+    assert last_steps(pool)["delete_files"] == 80 and sum(last_steps(pool).values()) == 84
+    said, jobs = dry_run(tmp_path, "defrag", target=None)
+    assert (
+        "plan defrag: 20 cells, 2 states, 1 populates" in said and jobs["defragment"] == jobs["free_reserved_run"] == 1
+    )
 
 
-def test_targets_that_share_a_study_share_its_budget(tmp_path):
-    folder = inventories(tmp_path, "a", "b", apart=True)
-    said, jobs = dry_run(tmp_path, "series1", target="a,b", inventories=folder, budget="45m")
-    assert "budget series1 on a: about " in said and "budget series1 on b: about " in said and jobs["adaptive"] == 2
-    with pytest.raises(AssertionError, match="a budget is of one target, or of several that share the states"):
-        dry_run(tmp_path, "quickstart", target="a,b", inventories=folder, budget="45m")
+def test_a_misspelt_study_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)no study is called 'quikstart'; did you mean 'quickstart'\?"):
+        dry_run(tmp_path, "quikstart")
 
 
 def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_path):
@@ -129,19 +167,6 @@ def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_p
         dry_run(tmp_path, "quickstart", options=("--sdm", "apptainer"))
 
 
-def test_a_part_of_a_study(tmp_path):
-    said, jobs = dry_run(tmp_path, "series1", only="{capacity: 80, fragmentation: [0, 70]}")
-    assert "plan series1: 70 cells, 2 states, 1 populates" in said and jobs["measure"] == 2
-
-
-def test_a_part_of_a_study_by_a_file_of_it(tmp_path):
-    page = tmp_path / "results/report/local/series1/index.html"
-    said, jobs = dry_run(tmp_path, str(page), only="{capacity: 80, fragmentation: [0, 70]}")
-    assert "plan series1: 70 cells, 2 states, 1 populates" in said and jobs["measure"] == 2
-    with pytest.raises(AssertionError, match=r"series1: only: capacty: unknown key; did you mean 'capacity'"):
-        dry_run(tmp_path, str(page), only="{capacty: 80}")
-
-
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -149,23 +174,21 @@ def test_a_part_of_a_study_by_a_file_of_it(tmp_path):
         ({"untill": "18:00"}, "--config untill=…: unknown key; did you mean 'until'?"),
         ({"onyl": "{capacity: 80}"}, "--config onyl=…: unknown key; did you mean 'only'?"),
         ({"until": "soon"}, "until: 'soon' is no time; write 18:00"),
+        ({"only": "{capacty: 80}"}, "series1: only: capacty: unknown key; did you mean 'capacity'"),
         ({"batch_states": 0}, "batch_states is 0; a job visits 1 state or more"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(tmp_path, settings, why):
-    with pytest.raises(AssertionError, match=re.escape(why)):
-        dry_run(tmp_path, "series1", **settings)
+def test_a_setting_that_cannot_be_is_refused(
+    laid_out: Callable[..., dict[str, Pool]], settings: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        laid_out("series1", **settings)
 
 
-def test_preallocation_and_defragmentation(tmp_path):
-    """Their counts, on the targets that they name themselves."""
-    said, jobs = dry_run(tmp_path, "prealloc", target=None)
-    assert "plan prealloc: 420 cells, 84 states, 4 populates, 0 extra cells" in said
-    assert jobs["delete_files"] == 80 and jobs["measure"] == 84
-    said, jobs = dry_run(tmp_path, "defrag", target=None)
-    assert (
-        "plan defrag: 20 cells, 2 states, 1 populates" in said and jobs["defragment"] == jobs["free_reserved_run"] == 1
-    )
+def test_a_refusal_is_a_sentence_of_snakemake(tmp_path: Path) -> None:
+    ran = snakemake("-n", "quickstart", "--config", "batch_states=0", f"results={tmp_path}")
+    assert ran.returncode == 1 and "batch_states is 0; a job visits 1 state or more" in ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stdout + ran.stderr
 
 
 def test_a_dry_run_says_the_plan_and_its_states_in_order_and_nothing_else(tmp_path):
