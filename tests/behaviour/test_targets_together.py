@@ -82,6 +82,7 @@ def test_within_a_budget_each_predicts_what_is_left_of_its_share(both: Several) 
 
 def test_the_others_go_on_without_a_lost_target_after_a_kill(both: Several) -> None:
     first, second = both.names
+    both.project.write_study(targets="share", cells__transfer_size=["4M"])
     started = both.project.start("snakemake", "--config", both.target, *MEASURE)
     deadline = time.monotonic() + LEAST_S
     while not both.records(second) and started.poll() is None and time.monotonic() < deadline:

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,12 +46,13 @@ def test_nothing_listens_while_fio_is_at_work_on_three_clients_and_nobody_can_gi
     place: Path,
 ) -> None:
     assert shared.testbed
-    shared.write_study(**{**SMALL, "cells__iterations": 12})
+    shared.write_study(**{**SMALL, "cells__iterations": 8})
     (place / "job").write_text(ATTACK.format(place=place))
     job = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "timeout", "2", "fio"]
     before, during, codes = listeners(shared.testbed), set[Listener](), list[int]()
     run = shared.start("snakemake", *MEASURE)
     while run.poll() is None:
+        time.sleep(0.1)
         during |= listeners(shared.testbed)
         if len(codes) < 6 and list((shared.home / "outbox").rglob("*.json")):
             client = f"--client={IN_ORDER[len(codes) % 3]}"

@@ -47,7 +47,7 @@ def assert_each_cell_once(project: Project, count: int) -> None:
 
 def test_the_profile_as_typed_gives_the_cells_that_are_planned(cluster: ClusterProject) -> None:
     cluster.write_study(**SMALLER)
-    ran = cluster.snakemake("--profile", "slurm", "small")
+    ran = cluster.snakemake("--profile", "slurm", *MEASURE)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     records = cluster.records()
     planned = cluster.planned()
