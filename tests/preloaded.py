@@ -17,6 +17,8 @@ import importlib
 import json
 import marshal
 import os
+import pkgutil
+import re
 import select
 import shutil
 import signal
@@ -26,21 +28,21 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 PROGRAMS = {
-    "snakemake": ("snakemake.cli", "snakemake.report", "fsage.run.invocation", "fsage.run.allocation"),
+    "snakemake": ("snakemake.cli", "snakemake.report", "fsage"),
     "ansible-playbook": (
         "ansible.cli.playbook",
         *("ansible.plugins.strategy.linear", "ansible.plugins.connection.local", "ansible.plugins.filter.core"),
         *("ansible.plugins.test.core", "ansible.plugins.inventory.yaml", "ansible.plugins.vars.host_group_vars"),
         *("ansible.plugins.callback.default", "ansible.plugins.shell.sh", "fsage.records.messages"),
     ),
-    "fsage": ("fsage.cli", "fsage.run.conclusion", "fsage.report.page"),
+    "fsage": ("fsage.cli", "fsage"),
 }
-"""What each loads before a call comes; the first has the entry point, `main`, and others may not be there."""
+"""What each loads before a call comes: first what has the entry point, `main`; others may not be there."""
 
 READ_LATER = {"PATH", "PWD", "OLDPWD", "SHLVL", "_", "PYTEST_CURRENT_TEST", "COLUMNS", "LINES", "PYTHONUNBUFFERED"}
 """Variables that no program reads while it is loaded; nor those of fsage but FSAGE_EXTENSIONS."""
@@ -267,7 +269,7 @@ def loader(first: Call, modules: list[str], channel: socket.socket, files: list[
     sys.argv = [first.program]
     module, *others = modules
     entry = importlib.import_module(module)
-    for name in others:
+    for name in _modules(others):
         with contextlib.suppress(ImportError):  # it is loaded when it is needed, if it is
             importlib.import_module(name)
     if first.program.endswith("ansible-playbook"):
@@ -330,6 +332,16 @@ def _signal_of(caller: int) -> int | None:
         return next(iter(os.read(caller, 1)), None)
     except OSError:
         return None
+
+
+def _modules(names: list[str]) -> Iterator[str]:
+    """These and, of fsage, all that commands load when they are called; but not scikit-learn."""
+    for name in names:
+        yield name
+        if name == "fsage":
+            for module in pkgutil.walk_packages(importlib.import_module(name).__path__, "fsage."):
+                if not re.search(r"__main__|adaptive", module.name):
+                    yield module.name
 
 
 def _kill(pid: int) -> None:

@@ -123,7 +123,6 @@ def test_it_does_not_outlive_its_caller(programs: tuple[Path, Path], tmp_path: P
 @pytest.mark.parametrize(
     "front",
     [
-        ["nice"],
         ["prlimit", "--nofile=100"],
         ["env", "PYTHONPATH=/elsewhere"],
         ["sh", "-c", 'exec "$@" 7</dev/null', "sh"],
