@@ -11,6 +11,7 @@ import pytest
 from browser import PROGRAM, Browser, Seen, axe_core
 from recorded import STUDIES, taken, taken_states
 from records import CONFIG, TARGET, contents, make_evidence, make_records, make_store, store, traced
+from tiers import first_of
 
 from fsage import dataset
 from fsage.evidence import page as evidence_page
@@ -57,9 +58,9 @@ def a_site() -> Site:
     return Site([Host("n1", ("clients",), answer, time.time()), lost], ("clients", "servers"))
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory) -> list[Path]:
-    """All kinds, each with as much on it as there can be."""
+@pytest.fixture(scope="module", params=first_of(("defrag", "iocontrol", "striping"), STUDIES), ids=["some", "all"])
+def pages(request, tmp_path_factory) -> list[Path]:
+    """All kinds, each with as much on it as there can be; of some or all measured studies."""
     root = tmp_path_factory.mktemp("pages")
     quickstart = load_study(CONFIG / "quickstart.yaml")
     records = make_records(quickstart)
@@ -71,7 +72,7 @@ def pages(tmp_path_factory) -> list[Path]:
     for record in records:
         record.update(status="failed", why="write: exit code 1", metrics={}, phases=[])
     texts["failed"] = drawn(contents(quickstart, records, root / "b"))
-    for name in STUDIES:
+    for name in request.param:
         states = taken_states(name, root / f"{name}-states")
         texts[name] = drawn(contents(load_study(CONFIG / f"{name}.yaml"), taken(name), root / name, states))
     layout = {"what": "/dev/sdx1", "seconds": 0.2, "stores": [make_store(80, 50)]}
