@@ -34,7 +34,9 @@ def advise(tmp_path, monkeypatch, capsys):
             "--inventories",
             CONFIG.parent / "inventories",
         ]
-        monkeypatch.setattr(sys, "argv", ["fsage", *map(str, roots), "advise", study, *map(str, arguments)])
+        monkeypatch.setattr(
+            sys, "argv", ["fsage", *map(str, roots), "--target", "local", "advise", study, *map(str, arguments)]
+        )
         monkeypatch.setenv("COLUMNS", "400")
         code = 0
         try:

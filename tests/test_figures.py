@@ -146,7 +146,7 @@ def test_what_advises_and_what_says_the_headline_needs_no_matplotlib():
 
 
 def test_a_study_without_records_has_no_figures_and_says_what_measures_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["fsage", "--results", str(tmp_path), "figures", "quickstart"])
+    monkeypatch.setattr("sys.argv", ["fsage", "--target", "local", "--results", str(tmp_path), "figures", "quickstart"])
     with pytest.raises(SystemExit) as ended:
         main()
     said = capsys.readouterr().err

@@ -17,7 +17,6 @@ import yaml
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from small_filesystems import small
-from test_hosts_python import old_python
 from test_playbooks import ansible, done, refused
 
 from fsage.agent.evidence import ext4
@@ -81,7 +80,7 @@ def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp
             (folder / f"{SECRET}{number}").write_bytes(b"x" * 100_000)
         os.sync()
         to.symlink_to(tmp_path / "elsewhere")
-        argv = [old_python() or "/usr/bin/python3", "-I", packed, "--to", to, folder]
+        argv = [shutil.which("python3.9") or "/usr/bin/python3", "-I", packed, "--to", to, folder]
         subprocess.run(argv, check=True, capture_output=True)
         without = to.read_text()
         subprocess.run([*argv, "--files", "3"], check=True, capture_output=True)

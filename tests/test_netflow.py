@@ -292,7 +292,7 @@ def test_no_task_outlives_a_coordinator_that_is_killed(endless):
     tasks = children(endless.pid)
     assert len(tasks) == 3
     endless.kill()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in tasks):
         assert time.monotonic() < deadline
         time.sleep(0.02)

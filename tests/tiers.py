@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 SYSTEM_FOLDERS = ("behaviour", "cluster", "real")
 SYSTEM_FILES = (
@@ -25,8 +26,14 @@ def first_of(*values: Any) -> list[Any]:
     return [values[0], *(pytest.param(value, marks=pytest.mark.long) for value in values[1:])]
 
 
+# No test asserts a time. What is drawn in the default tiers is the same each time.
+settings.register_profile("default tiers", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("long", deadline=None, max_examples=1000)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Say what the tiers are in `pytest --markers`."""
+    """Say what the tiers are in `pytest --markers`; draw more examples where long tests are asked for."""
+    settings.load_profile("long" if config.getoption("markexpr") == "long" else "default tiers")
     for name, what in TIERS.items():
         config.addinivalue_line("markers", f"{name}: tier: {what}")
 
