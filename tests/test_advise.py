@@ -35,7 +35,7 @@ def advise(tmp_path, monkeypatch, capsys):
             CONFIG.parent / "inventories",
         ]
         monkeypatch.setattr(
-            sys, "argv", ["fsage", *map(str, roots), "--target", "local", "advise", study, *map(str, arguments)]
+            sys, "argv", ["fsage", *map(str, roots), "advise", study, *map(str, arguments)]
         )
         monkeypatch.setenv("COLUMNS", "400")
         code = 0
