@@ -460,5 +460,5 @@ def test_fio_is_unpacked_for_a_user_without_an_administrator(users_clone: Clone)
         (users_clone.stubs / name).symlink_to(f"/usr/bin/{name}")
     done = users_clone.run("fio", prefix=AS_NOBODY, FSAGE_INSTALL="unpack", APT_CONFIG=f"{home}/apt.conf")
     assert done.stdout == f"fio-9.9 {users_clone.venv}/unpacked/usr/lib/somewhere\n", done.stderr
-    again = users_clone.run("fio", prefix=AS_NOBODY)
-    assert (again.stdout, again.stderr) == (done.stdout, ""), "it is remembered"
+    again = users_clone.run("bash", "-c", 'fio; echo "$HOME"', prefix=AS_NOBODY, HOME="/nowhere")
+    assert (again.stdout, again.stderr) == (f"{done.stdout}{users_clone.venv}/home\n", ""), "it is remembered"
