@@ -34,9 +34,8 @@ def advise(tmp_path, monkeypatch, capsys):
             "--inventories",
             CONFIG.parent / "inventories",
         ]
-        monkeypatch.setattr(
-            sys, "argv", ["fsage", *map(str, roots), "advise", study, *map(str, arguments)]
-        )
+        roots += ["--target", records[0]["target"]] if records else []
+        monkeypatch.setattr(sys, "argv", ["fsage", *map(str, roots), "advise", study, *map(str, arguments)])
         monkeypatch.setenv("COLUMNS", "400")
         code = 0
         try:
