@@ -17,7 +17,8 @@ of decorators, and the decorators that only remember values; `strict=` of zip; `
 have no operators. A symbol is replaced by one of its kind: `+` by `/` but not by `|`, `==` by `!=`, `<` by `<=` or `>`.
 
 **Which tests see a mutant.** The tier runs once under coverage.py, with one context for each test. A test sees a mutant
-when it ran the statement. For a statement that runs at import, it is each test that ran a function of the module.
+when it ran the statement. For a statement that runs at import, it is each test that ran a function of the module, and
+then of the package.
 Coverage cannot look into the agent that another process runs, so the tests that start Python processes come last.
 The fastest test is first and the first failure ends the run. A mutant gets tests of `--seconds` in all; with more
 seconds, or more files of tests, the same command gives survivors the tests that they have not met. A test that fails
@@ -271,7 +272,7 @@ class Seen:
         from coverage import Coverage
 
         self.now = os.environ[TEST] = nodeid
-        self.tests[nodeid] = {"seconds": 0.0, "passed": False, "failed": False, "starts": False}
+        self.tests[nodeid] = {"seconds": 0.0, "passed": False, "failed": False, "starts": False, "lines": {}}
         if running := Coverage.current():
             running.switch_context(nodeid)
 
@@ -369,19 +370,21 @@ def watchers(mutant: Mutant, source: str, tests: dict[str, Any]) -> list[str]:
     Tests of about the same length stay together by their files, which may share a target.
     """
     lines, inside = statement(source, mutant.line)
-    if not inside:
-        lines = in_functions(source)
     passing = {name: test for name, test in tests.items() if test["passed"]}
-    seeing = [name for name, test in passing.items() if lines & set(test.get("lines", {}).get(mutant.path, ()))]
-    if not seeing:  # constants of a package, that others use
-        seeing = [name for name, test in passing.items() if any(mutant.package in at for at in test.get("lines", ()))]
-    starting = [name for name, test in passing.items() if test["starts"] and name not in set(seeing)]
+
+    def running(wanted: set[int]) -> list[str]:
+        return [name for name, test in passing.items() if wanted & set(test["lines"].get(mutant.path, ()))]
+
+    groups = [running(lines) if inside else running(in_functions(source))]
+    if not inside:  # others of the package may use it
+        groups.append([name for name, test in passing.items() if any(mutant.package in at for at in test["lines"])])
+    groups.append([name for name, test in passing.items() if test["starts"]])
 
     def order(name: str) -> tuple[int, str, float]:
         seconds = passing[name]["seconds"]
         return max(0, round(math.log2(10 * seconds + 1))), name.partition("::")[0], seconds
 
-    return sorted(seeing, key=order) + sorted(starting, key=order)
+    return list(dict.fromkeys(name for group in groups for name in sorted(group, key=order)))
 
 
 def statement(source: str, line: int) -> tuple[set[int], bool]:
