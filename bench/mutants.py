@@ -524,6 +524,7 @@ def measure(work: Path, seen: dict[str, Any], mutants: list[Mutant], seconds: fl
             importlib.import_module(name)
     path = work / "results.json"
     results: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    elsewhere = killers_elsewhere(work)
     for number, mutant in enumerate(mutants, 1):
         before = results.get(mutant.rank, {"status": "survived", "met": []})
         if before["status"] != "survived":
@@ -532,17 +533,31 @@ def measure(work: Path, seen: dict[str, Any], mutants: list[Mutant], seconds: fl
         left = [name for name in watching if name not in set(before["met"])]
         sums = list(itertools.accumulate(seen["tests"][name]["seconds"] for name in left))
         chosen = left[: max(1, bisect.bisect(sums, seconds))]
+        tried_first = [name for name in elsewhere.get(mutant.rank, ()) if name in left]
         result = Run("survived", "", 0)
-        if chosen:
-            longest = max(seen["tests"][name]["seconds"] for name in chosen)
+        for some in filter(None, (tried_first, chosen)):
+            total = sum(seen["tests"][name]["seconds"] for name in some)
+            longest = max(seen["tests"][name]["seconds"] for name in some)
             with mutated_copy(work, mutant):
-                result = run(work, chosen, max(TEST_LIMIT_S, 5 * longest), TEST_LIMIT_S + 5 * sums[len(chosen) - 1])
-        met = [*before["met"], *chosen]
+                result = run(work, some, max(TEST_LIMIT_S, 5 * longest), TEST_LIMIT_S + 5 * total)
+            if result.status != "survived":
+                break
+        met = list(dict.fromkeys([*before["met"], *tried_first, *chosen]))
         results[mutant.rank] = {**mutant._asdict(), **result._asdict(), "met": met, "watching": len(watching)}
         path.write_text(json.dumps(results, indent=1))
         place = f"{mutant.path}:{mutant.line}"
         print(f"{number:4} {result.status:9} {result.seconds:6.1f} s  {place}  {mutant.after}", flush=True)
     return [results[mutant.rank] for mutant in mutants]
+
+
+def killers_elsewhere(work: Path) -> dict[str, list[str]]:
+    """The tests that killed a mutant at other commits, by its rank: each is tried first."""
+    found: dict[str, list[str]] = {}
+    for path in work.parent.glob("*/results.json"):
+        for rank, result in json.loads(path.read_text()).items():
+            if result["by"]:
+                found.setdefault(rank, []).append(result["by"])
+    return found
 
 
 def confirm(work: Path, seen: dict[str, Any], mutants: list[Mutant]) -> list[str]:

@@ -1,0 +1,191 @@
+"""The verbs that bring a target into a state, on a plain directory: what each answers, changes and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from states import MIB, bring, fragment, populate
+
+from fsage.agent import structure
+from fsage.agent.errors import Refusal
+from fsage.agent.messages import token
+from fsage.agent.messages.request import Request
+from fsage.agent.messages.token import Token
+from fsage.agent.states import state
+from fsage.agent.structure.step import Shard, Step
+from fsage.agent.targets.opening import open_target
+from fsage.agent.verbs import claim, create
+
+SMALL = populate(1, sizes=(MIB,))
+FILES = 10  # that 1% of the directory's 1 GiB holds
+HOLED = fragment(50)
+
+
+@pytest.fixture
+def ready(directory_target: dict[str, Any]) -> dict[str, Any]:
+    """A target with `SMALL` on it."""
+    create.create(directory_target, {}, False)
+    claim.claim(directory_target, {}, False)
+    bring(directory_target, SMALL)
+    return directory_target
+
+
+def asked(*steps: Step, **more: Any) -> Request:
+    request: Request = {"state": "wanted", "steps": list(steps), "reuse": "nested", "study": "test"}
+    return {**request, **more}
+
+
+def now(spec: dict[str, Any]) -> Token:
+    found = token.read(open_target(spec).mounts[0])
+    assert found
+    return found
+
+
+def interrupted(spec: dict[str, Any], step: Step, clients: int) -> Token:
+    """The token of a step that `clients` had begun and did not end."""
+    return token.changed(open_target(spec).mounts[0], now(spec), status=token.BUILDING, step=step, clients=clients)
+
+
+def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(directory_target: dict[str, Any]) -> None:
+    create.create(directory_target, {}, False)
+    claim.claim(directory_target, {}, False)
+    mount = open_target(directory_target).mounts[0]
+    before = token.read(mount)
+    would = state.scrub(directory_target, asked(SMALL, reuse="fresh"), True)
+    assert would["changed"] and would["msg"].startswith("would empty target")
+    assert token.read(mount) == before
+    state.empty(open_target(directory_target), "for this test")
+    emptied = now(directory_target)
+    assert (emptied.state, emptied.done, emptied.files, emptied.bytes) == ("empty", (), 0, 0)
+    assert emptied.emptied_because == "for this test" and emptied.status == token.READY
+
+
+def test_epochs_go_on_over_an_emptying_and_the_instance_does_not(ready: dict[str, Any]) -> None:
+    before = now(ready)
+    state.empty(open_target(ready), "again")
+    after = now(ready)
+    assert after.epoch > before.epoch > 1 and after.instance != before.instance
+    bring(ready, SMALL)
+    assert now(ready).instance == after.instance and now(ready).epoch == after.epoch + 2
+
+
+def test_what_is_there_is_not_emptied(ready: dict[str, Any]) -> None:
+    before = now(ready)
+    for request in (asked(SMALL), asked(SMALL, reuse="fresh"), asked(SMALL, HOLED)):
+        answer = state.scrub(ready, request, False)
+        assert (answer["changed"], answer["msg"]) == (
+            False,
+            f"target {ready['name']} is at 'wanted'; {len(request['steps']) - 1} steps to do",
+        )
+    assert now(ready) == before
+
+
+@pytest.mark.parametrize("request_", [asked(SMALL, HOLED, reuse="fresh"), asked(HOLED)], ids=["fresh", "elsewhere"])
+def test_what_cannot_be_reached_is_emptied_and_the_reason_is_kept(ready: dict[str, Any], request_: Request) -> None:
+    before = now(ready)
+    assert state.scrub(ready, request_, True)["changed"] and now(ready) == before, "only asked"
+    answer = state.scrub(ready, request_, False)
+    assert answer["changed"] and answer["why"] == "'wanted' cannot be reached from 'wanted'"
+    assert now(ready).emptied_because == answer["why"] and now(ready).files == 0
+
+
+def test_a_step_is_begun_once_and_only_when_it_is_next(ready: dict[str, Any]) -> None:
+    before = now(ready)
+    assert state.begin("populate", ready, asked(SMALL), False)["due"] is False
+    assert state.begin("populate", ready, asked(SMALL, HOLED), False)["due"] is False, "a fragment comes next"
+    assert state.begin("fragment", ready, asked(SMALL, HOLED), True)["due"] is True
+    assert now(ready) == before, "only asked"
+    begun = state.begin(None, ready, asked(SMALL, HOLED), False)
+    assert (begun["due"], structure.read(begun["step"])) == (True, HOLED)
+    assert (now(ready).status, now(ready).step, now(ready).clients) == (token.BUILDING, HOLED, 1)
+    with pytest.raises(Refusal, match=r"was interrupted at epoch \d+; run scrub.yml"):
+        state.begin("fragment", ready, asked(SMALL, HOLED), False)
+
+
+def test_a_step_from_a_state_that_was_changed_is_refused(ready: dict[str, Any]) -> None:
+    Path(next(structure.fillers(open_target(ready).mounts[0])).path).unlink()
+    with pytest.raises(Refusal, match=r"cannot fragment target .*: the target was changed since epoch \d+: 9 files"):
+        state.begin("fragment", ready, asked(SMALL, HOLED), False)
+    assert state.diagnose(ready, asked(SMALL, HOLED), False)["todo"] == ["scrub", "populate", "fragment"]
+
+
+def test_a_shard_without_files_changed_nothing(ready: dict[str, Any]) -> None:
+    state.begin("fragment", ready, asked(SMALL, HOLED), False)
+    answers = [state.work(ready, asked(SMALL, HOLED), HOLED, Shard(index, 40)) for index in range(40)]
+    deleted = sum(answer["files"] for answer in answers)
+    assert 0 < deleted < FILES and all(answer["changed"] is (answer["files"] > 0) for answer in answers)
+    ended = state.end(ready, asked(SMALL, HOLED), HOLED)
+    assert ended["token"]["files"] == FILES - deleted and ended["token"]["state"] == "wanted"
+
+
+def test_work_that_was_not_announced_is_refused(ready: dict[str, Any]) -> None:
+    before = now(ready)
+    with pytest.raises(Refusal, match=r"does not expect this fragment step; run fragment\.yml again"):
+        state.work(ready, asked(SMALL, HOLED), HOLED)
+    with pytest.raises(Refusal, match="does not expect the end of this fragment step"):
+        state.end(ready, asked(SMALL, HOLED), HOLED)
+    assert now(ready) == before
+    state.begin("fragment", ready, asked(SMALL, HOLED), False)
+    with pytest.raises(Refusal, match="does not expect this fragment step"):
+        state.work(ready, asked(SMALL, HOLED), fragment(51))
+
+
+def test_a_state_on_the_way_is_called_so_and_its_evidence_is_refused(ready: dict[str, Any]) -> None:
+    state.empty(open_target(ready), "again")
+    state.begin("populate", ready, asked(SMALL, HOLED), False)
+    state.work(ready, asked(SMALL, HOLED), SMALL)
+    assert state.end(ready, asked(SMALL, HOLED), SMALL)["token"]["state"] == "on the way to wanted"
+    with pytest.raises(Refusal, match="is not in state 'wanted': on the way to wanted"):
+        state.evidence(ready, asked(SMALL, HOLED), False)
+
+
+def test_what_several_clients_had_begun_goes_on(ready: dict[str, Any]) -> None:
+    begun = interrupted(ready, HOLED, clients=2)
+    answer = state.scrub(ready, asked(SMALL, HOLED), False)
+    assert (answer["changed"], answer["msg"]) == (False, f"target {ready['name']}: fragment goes on")
+    assert state.begin("populate", ready, asked(SMALL, HOLED), True)["due"] is False
+    assert state.begin("fragment", ready, asked(SMALL, HOLED), True)["step"] == HOLED.to_json()
+    assert now(ready) == begun
+
+
+@pytest.mark.parametrize(
+    ("clients", "request_"),
+    [
+        (1, asked(SMALL, HOLED)),
+        (2, asked(SMALL, HOLED, reuse="fresh")),
+        (2, asked(SMALL, fragment(60))),
+        (2, asked(SMALL)),
+    ],
+    ids=["one client", "fresh", "another step", "no step"],
+)
+def test_else_what_was_begun_is_begun_again(ready: dict[str, Any], clients: int, request_: Request) -> None:
+    begun = interrupted(ready, HOLED, clients)
+    answer = state.scrub(ready, request_, False)
+    assert answer["changed"] and answer["why"] == f"building its state was interrupted at epoch {begun.epoch}"
+
+
+def test_a_token_of_another_claim_is_not_believed(ready: dict[str, Any]) -> None:
+    mount = open_target(ready).mounts[0]
+    token.changed(mount, now(ready), claim="another")
+    assert state.inspect(open_target(ready)) == (None, "the token belongs to another claim (another)")
+    assert state.diagnose(ready, asked(SMALL), False)["todo"] == ["scrub", "populate"]
+
+
+def test_what_a_killed_cell_left_is_removed_and_the_state_is_ready_again(ready: dict[str, Any]) -> None:
+    target = open_target(ready)
+    token.changed(target.mounts[0], now(ready), status=token.MEASURING, cell="a")
+    left = target.mounts[0] / "measured/left"
+    left.write_bytes(b"x" * MIB)
+    found, why = state.inspect(open_target(ready))
+    assert found and (found.status, why) == (token.READY, None) and not left.exists()
+    assert now(ready) == found
+
+
+def test_a_directory_counts_its_files_blocks_and_not_its_file_systems(ready: dict[str, Any]) -> None:
+    target, found = open_target(ready), now(ready)
+    layout = state.layout_record(target, found)
+    assert layout["used_bytes"] == found.held_bytes >= found.bytes == FILES * MIB
+    assert layout["used_bytes"] + layout["free_bytes"] == target.capacity_bytes
+    assert (layout["filler_files"], layout["state_known"]) == (FILES, False)
