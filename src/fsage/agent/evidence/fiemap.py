@@ -14,9 +14,7 @@ FS_IOC_FIEMAP = 0xC020660B
 FIEMAP_FLAG_SYNC = 0x1
 FIEMAP_EXTENT_LAST = 0x1
 FIEMAP_EXTENT_UNKNOWN = 0x2  # not placed yet
-FIEMAP_EXTENT_ENCODED = 0x8  # compressed or encrypted
 FIEMAP_EXTENT_UNWRITTEN = 0x800
-FIEMAP_EXTENT_SHARED = 0x2000  # with another file, or a snapshot
 HEADER = struct.Struct("=QQLLLL")
 EXTENT = struct.Struct("=QQQQQLLLL")
 BATCH = 128
@@ -54,14 +52,6 @@ def address_of(descriptor: int, offset: int) -> int:
     if not HEADER.unpack_from(buffer)[3] or logical > offset:
         raise OSError(errno.ENXIO, f"nothing lies at {offset}")
     return int(physical + offset - logical)
-
-
-def flags(path: str | Path) -> int:
-    """All FIEMAP_EXTENT flags that any extent of `path` has. Raises OSError."""
-    found = 0
-    for *_, of_extent in _records(path, synchronise=False):
-        found |= of_extent
-    return found
 
 
 def _records(path: str | Path, synchronise: bool) -> Iterator[tuple[int, int, int, int]]:
