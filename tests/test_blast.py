@@ -91,6 +91,7 @@ def searched(spec: dict, steps: list[Step], processes: int, spoil=lambda phases:
     return json.loads(path.read_text())
 
 
+@pytest.mark.long
 @needs_blast
 @pytest.mark.root
 def test_every_layout_and_every_number_of_processes_finds_the_same(osts):

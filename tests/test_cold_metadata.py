@@ -137,6 +137,7 @@ def test_a_phase_reads_of_the_device_what_it_reads_of_a_cold_one(phases: Measure
         assert mine[name]["metadata"] == caches.COLD
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_engines_of_fio_begin_cold_and_say_that_they_do_not_measure_so(phases: Measured) -> None:
     mine, read = sectors(phases, lambda: by_tool(phases.target, "fio", FILES))

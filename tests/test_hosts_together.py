@@ -178,6 +178,7 @@ measure.measure(spec, asked.checked(request, request.pop("hosts")), False)
 """
 
 
+@pytest.mark.long
 def test_what_the_hosts_started_ends_with_a_launcher_that_is_killed(several):
     spec, _, hosts = several
     request = request_of(spec, hosts(), SEQUENTIAL)

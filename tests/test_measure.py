@@ -173,6 +173,7 @@ def test_a_phase_may_take_as_long_as_its_estimate_wants(spec, monkeypatch):
     assert limits == given, "on record"
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_many_files_leave_the_state_as_it_was(spec):
     """A directory of ext4 does not shrink again: what made it large must not be in the state."""

@@ -51,6 +51,7 @@ def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine: Machine, loc
     assert nothing.returncode == 1 and "fsage: no loop target is mounted on " in nothing.stderr
 
 
+@pytest.mark.long
 def test_commands_of_a_program_with_mounts_of_its_own_leave_everybody_elses_alone(
     machine: Machine, local_target: Spec, tmp_path: Path
 ) -> None:

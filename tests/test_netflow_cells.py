@@ -22,6 +22,7 @@ def osts(local_target):
     return osts_of(local_target, amount_mib=32)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_cells_on_stores_find_what_was_generated_and_a_spoiled_one_fails_visibly(osts):
     steps = [step("netflow.6")]

@@ -55,6 +55,7 @@ def taken(seed: int, states: list[tuple[float, float, float, int]] = STATES, pas
     )
 
 
+@pytest.mark.long
 def test_what_is_planted_lies_in_its_interval_as_often_as_is_claimed(row) -> None:
     inside = dict.fromkeys(PLANTED, 0)
     for seed in range(SEEDS):

@@ -352,6 +352,7 @@ def ask(spec: dict[str, Any], check: bool = False, **asked: Any) -> dict[str, An
     return prealloc.prealloc(spec, {"prealloc": {"state": "set", **asked}}, check)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target: dict[str, Any]) -> None:
     local_target["filesystem"] = "xfs"

@@ -126,6 +126,7 @@ def left_as_it_was(spec: dict[str, Any]) -> None:
     assert bring(spec, populate(20))["files"] > 0
 
 
+@pytest.mark.long
 def test_another_image_than_the_one_that_was_named(local_target, tmp_path):
     spec = target_of(local_target)
     image, _, _ = image_of("ext4", tmp_path)
@@ -141,6 +142,7 @@ def test_another_image_than_the_one_that_was_named(local_target, tmp_path):
     left_as_it_was(spec)
 
 
+@pytest.mark.long
 def test_one_that_is_larger_than_the_target(local_target, tmp_path):
     spec = target_of(local_target)
     image, _, _ = image_of("ext4", tmp_path, size=4096 * MIB, before=lambda point: None)
@@ -150,6 +152,7 @@ def test_one_that_is_larger_than_the_target(local_target, tmp_path):
     left_as_it_was(spec)
 
 
+@pytest.mark.long
 def test_one_that_has_what_fsage_makes_is_refused(local_target, tmp_path):
     spec = target_of(local_target)
     image, _, _ = image_of("ext4", tmp_path, before=lambda point: (point / ".fsage").symlink_to("/etc"))

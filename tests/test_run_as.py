@@ -92,6 +92,7 @@ def test_a_user_who_is_not_there_is_refused_before_the_first_change(
     assert not (Path(local_target["home"]) / local_target["name"] / "claim.json").exists()
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noted, programs, other = place / "noted", place / "bin", place / "n2"

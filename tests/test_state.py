@@ -109,6 +109,7 @@ def test_fresh_never_goes_on_from_another_state(spec):
     assert bring(spec, populate(40), fragment(30), reuse="fresh")["instance"] != first["instance"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("filesystem", ["xfs", "btrfs"])
 def test_other_file_systems(local_target, filesystem):
     local_target["filesystem"] = filesystem

@@ -136,6 +136,7 @@ def segments(tmp_path: Path, site: Site) -> dict:
     return spec
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Site) -> None:
     bring(segments, *IN_SEGMENTS)

@@ -124,6 +124,7 @@ def test_the_report_shows_each_target(study, tmp_path):
     assert dataset.read(path.parent)["write_bw_mib_s_as_measured"].notna().all()
 
 
+@pytest.mark.long
 def test_chance_seldom_tells_targets_apart(row):
     rng, trials, hits, found = np.random.default_rng(7), 200, 0, 0
     for _ in range(trials):

@@ -80,6 +80,7 @@ def test_within_a_budget_each_predicts_what_is_left_of_its_share(both: Several) 
         assert len(both.records(name)) == 4 * len(both.states(name)), "every planned cell of its share has a record"
 
 
+@pytest.mark.long
 def test_the_others_go_on_without_a_lost_target_after_a_kill(both: Several) -> None:
     first, second = both.names
     both.project.write_study(targets="share", cells__transfer_size=["4M"])

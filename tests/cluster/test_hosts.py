@@ -116,6 +116,7 @@ def test_other_hosts_than_those_of_the_claim_are_refused(shared: ClusterProject)
     write_hosts(shared)
 
 
+@pytest.mark.long
 def test_a_host_that_is_lost_fails_the_step_and_its_share_is_made_by_the_next_run(shared: ClusterProject) -> None:
     assert shared.testbed
     asked = request(shared)

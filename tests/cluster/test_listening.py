@@ -41,6 +41,7 @@ def place() -> Iterator[Path]:
         yield Path(made)
 
 
+@pytest.mark.long
 def test_nothing_listens_while_fio_is_at_work_on_three_clients_and_nobody_can_give_it_a_job(
     shared: ClusterProject,  # noqa: F811
     place: Path,

@@ -55,6 +55,7 @@ def test_the_profile_as_typed_gives_the_cells_that_are_planned(cluster: ClusterP
     assert_each_cell_once(cluster, 4)
 
 
+@pytest.mark.long
 def test_what_slurm_does_not_have_is_said_in_a_sentence(cluster: ClusterProject) -> None:
     """A partition before anything is changed, the rest when a job is submitted."""
     cluster.write_study(**SMALLER)
