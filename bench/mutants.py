@@ -479,8 +479,12 @@ def run(work: Path, tests: list[str], each_s: float, all_s: float) -> Run:
     by, seconds = named[1] if named else "", time.monotonic() - began
     if status is None or re.search(r"^E +Failed: Timeout", text, re.MULTILINE):
         return Run("timed out", by, seconds)
-    if status == 4 and "ERROR: not found" in text and any("::" in test for test in tests):
-        return run(work, sorted({test.partition("::")[0] for test in tests}), each_s, all_s)  # other parameters
+    if (
+        status == 4
+        and "ERROR: not found" in text
+        and (rest := sorted({test.partition("::")[0] for test in tests} - {*tests}))
+    ):
+        return run(work, rest, each_s, all_s)  # tests that have other parameters with the mutant
     if status in (70, 5):
         raise SystemExit(f"pytest ended with {status}: see {log}")
     return Run("killed" if status else "survived", by or text[-200:] if status else "", seconds)
@@ -525,21 +529,22 @@ def measure(work: Path, seen: dict[str, Any], mutants: list[Mutant], seconds: fl
     path = work / "results.json"
     results: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
     elsewhere = killers_elsewhere(work)
-    for number, mutant in enumerate(mutants, 1):
-        before = results.get(mutant.rank, {"status": "survived", "met": []})
+    none: dict[str, Any] = {"status": "survived", "met": []}
+    order = sorted(enumerate(mutants, 1), key=lambda pair: len(results.get(pair[1].rank, none)["met"]))
+    for number, mutant in order:
+        before = results.get(mutant.rank, none)
         if before["status"] != "survived":
             continue
         watching = watchers(mutant, (work / "copy" / mutant.path).read_text(encoding="utf-8"), seen["tests"])
         left = [name for name in watching if name not in set(before["met"])]
         sums = list(itertools.accumulate(seen["tests"][name]["seconds"] for name in left))
         chosen = left[: max(1, bisect.bisect(sums, seconds))]
-        tried_first = [name for name in elsewhere.get(mutant.rank, ()) if name in left]
+        tried_first = [name for name in elsewhere.get(mutant.rank, ()) if name not in set(before["met"])]
         result = Run("survived", "", 0)
         for some in filter(None, (tried_first, chosen)):
-            total = sum(seen["tests"][name]["seconds"] for name in some)
-            longest = max(seen["tests"][name]["seconds"] for name in some)
+            each = [seen["tests"][name]["seconds"] if name in seen["tests"] else TEST_LIMIT_S for name in some]
             with mutated_copy(work, mutant):
-                result = run(work, some, max(TEST_LIMIT_S, 5 * longest), TEST_LIMIT_S + 5 * total)
+                result = run(work, some, max(TEST_LIMIT_S, 5 * max(each)), TEST_LIMIT_S + 5 * sum(each))
             if result.status != "survived":
                 break
         met = list(dict.fromkeys([*before["met"], *tried_first, *chosen]))
@@ -555,7 +560,9 @@ def killers_elsewhere(work: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in work.parent.glob("*/results.json"):
         for rank, result in json.loads(path.read_text()).items():
-            if result["by"]:
+            file, _, function = result["by"].partition("::")
+            source = work / "copy" / file
+            if function and source.exists() and f"def {function.partition('[')[0]}(" in source.read_text():
                 found.setdefault(rank, []).append(result["by"])
     return found
 
@@ -564,13 +571,13 @@ def confirm(work: Path, seen: dict[str, Any], mutants: list[Mutant]) -> list[str
     """Run the tests that killed once more, without a mutant; forget what a test did that fails now, and name it."""
     path = work / "results.json"
     results = json.loads(path.read_text())
-    killers = {results[mutant.rank]["by"] for mutant in mutants} & set(seen["tests"])
+    killers = {by for mutant in mutants if "::" in (by := results[mutant.rank]["by"])}
     if not killers:
         return []
     again = under(work, "confirmed", [], sorted(killers))["tests"]
     unsteady = [name for name in killers if not again.get(name, {}).get("passed")]
     for name in unsteady:
-        seen["tests"][name]["passed"] = False
+        seen["tests"].setdefault(name, {"seconds": 0.0, "starts": False, "lines": {}})["passed"] = False
     kept = {rank: result for rank, result in results.items() if result["by"] not in unsteady}
     (work / "seen.json").write_text(json.dumps(seen))
     path.write_text(json.dumps(kept, indent=1))
