@@ -189,6 +189,20 @@ def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_i
         runs.check()
 
 
+def test_what_has_its_record_waits_no_more_and_what_has_none_does(plan):
+    """A run was killed between the two."""
+    state = "30.00@8M"
+    handed_over, waiting = plan.missing[state]
+    for number in range(2):
+        record.unpack(bundle(plan, observation(plan, state, number)), plan.results.root, "here")
+    results.write(plan.results.record(state, handed_over.name), {})
+    for _ in range(2):
+        record.forget_handed_over(plan, state)
+        assert not plan.results.pending(state, handed_over.name).exists()
+        assert plan.results.pending(state, waiting.name).exists()
+    assert record.hand_over(plan, state) == [handed_over], "the plan of before misses it still"
+
+
 @pytest.mark.parametrize("inventory", sorted(path.name for path in (ROOT / "inventories").iterdir()))
 def test_every_inventory_has_its_target_and_every_group_that_playbooks_name(inventory) -> None:
     folder = ROOT / "inventories" / inventory
