@@ -238,3 +238,76 @@ def test_states_that_cannot_be_are_refused(name: str, block: dict[str, Any], why
 def test_states_just_within_the_limits_are_taken(name: str, block: dict[str, Any]) -> None:
     recipe = recipes.load(name)
     assert recipe.expand(recipe.States.model_validate(block))
+
+
+def test_of_two_ways_to_lay_filler_each_fragmented_state_is_compared_with_the_whole_one_as_full() -> None:
+    recipe = recipes.load("paf")
+    axes = {"capacity": [40, 80], "fragmentation": [0, 50], "file_size": "8M", "filler": ["write", "fallocate"]}
+    found = {
+        (state.name, state.population, state.nominal.get("reference"))
+        for state in recipe.expand(recipe.States.model_validate({**axes, "seed": 5}))
+    }
+    assert found == {
+        (f"{name}@8M-{way}.4Mx16", f"{aa}@8M-{way}.4Mx16", reference and f"{reference}@8M-{way}.4Mx16")
+        for way in ("write", "fallocate")
+        for name, aa, reference in (
+            ("40.00", 40, None),
+            ("40.50", 40, None),
+            ("80.00", 80, None),
+            ("80.50", 80, "40.00"),
+        )
+    }
+
+
+def test_each_repetition_of_a_structure_has_its_number_and_its_seed() -> None:
+    recipe = recipes.load("paf")
+    block = {"capacity": [80], "fragmentation": [50], "file_size": "8M", "structures": 2, "seed": 5, "reuse": "fresh"}
+    states = recipe.expand(recipe.States.model_validate(block))
+    assert [(state.name, state.population, state.nominal["structure"]) for state in states] == [
+        ("80.50+5@8M", "80.50+5@8M", 1),
+        ("80.50+6@8M", "80.50+6@8M", 2),
+    ]
+    assert [recipe.built(state.steps(1, 0), GIB) for state in states] == [
+        f"PAF:80.50:{seed}@8M<1048576" for seed in (5, 6)
+    ]
+    assert [step.generation for step in states[0].steps(1, 0)] == [1, 1]
+    [alone] = recipe.expand(recipe.States.model_validate({**block, "structures": 1}))
+    assert alone.name == "80.50@8M" and "structure" not in alone.nominal
+
+
+def test_a_pattern_lays_out_its_file_and_a_database_beside_it() -> None:
+    recipe = recipes.load("striping")
+    database = {"volumes": 4, "percent": 50, "queries": 4}
+    block = {"pattern": ["IOR.4"], "default": "IOR.4", "eviction_file": 50, "database": database, "seed": 7}
+    [state] = recipe.expand(recipe.States.model_validate(block))
+    laid_out = {
+        **{"generation": 1, "pattern": "IOR.4", "realisation": "segments", "nominal_bytes": 4 << 40},
+        **{"largest_count": 16, "segments": [[1 << 40, 4, MIB], [None, 8, MIB]]},
+    }
+    assert [step.to_json() for step in state.steps(1, 0)] == [
+        {"kind": "stripe", **laid_out, "eviction_file": 50},
+        {"kind": "database", **laid_out, **database, "seed": 7},
+    ]
+    assert recipe.built(state.steps(1, 0), GIB) == "IOR.4: 4 x 1M to 1T, 8 x 1M; database of 4 volumes, seed 7"
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"database": {"volumes": 4, "queries": 5}}, "5 queries of 4 volumes"),
+        ({"eviction_file": 51}, "51 is not allowed"),
+        ({"eviction_file": 0}, "0 is not allowed"),
+        ({"eviction_file": True}, "true is not allowed"),
+        ({"default": "IOR.5"}, "IOR.5"),
+        ({"own": {"mine": ["A"]}}, "is missing, and the watermarks in 'own' relate to it"),
+    ],
+)
+def test_striping_that_cannot_be_is_refused(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        recipes.load("striping").States.model_validate({"pattern": ["IOR.4"], "default": "IOR.4", **changed})
+
+
+@pytest.mark.parametrize("eviction_file", [0.5, 50, "memory", None])
+def test_a_file_to_evict_with_is_a_share_or_as_large_as_memory(eviction_file: Any) -> None:
+    block = {"pattern": ["IOR.4"], "default": "IOR.4", "eviction_file": eviction_file}
+    assert recipes.load("striping").States.model_validate(block).eviction_file == eviction_file
