@@ -142,7 +142,9 @@ class Loop(Target):
         raw: dict[str, Any] = claim.no_backing()
         if declared or self.spec["amount_mib"] is None:
             image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
-            raw = calibrate.backing(self.devices[0], image_bytes, self.spec["containers"])
+            # Twice what the model may take at most: beyond that no further run changes what is chosen.
+            enough_mib_s = 2 * declared["bytes_per_s"] * stores / MODEL_SHARE / MIB if declared else 0.0
+            raw = calibrate.backing(self.devices[0], image_bytes, self.spec["containers"], enough_mib_s)
         lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
         self.claim["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
         self.save()
