@@ -48,6 +48,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -470,6 +471,8 @@ def run(work: Path, tests: list[str], each_s: float, all_s: float) -> Run:
 
             code = int(pytest.main(["-x", *words(tests, each_s)], plugins=[Order(tests)]))
             sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     status = wait(child, all_s)
