@@ -311,15 +311,16 @@ def test_a_rest_is_what_its_ost_has(place: Place) -> None:
     assert size > 0.9 * ost.total_bytes and ost.available_bytes > 0.9 * limits.OTHERS_SHARE * ost.total_bytes
 
 
-def test_a_record_of_a_target_that_held_too_much_is_a_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("too_much", [1, 7_960_000_000])
+def test_a_record_of_a_target_that_held_too_much_is_a_failure(tmp_path: Path, too_much: int) -> None:
     raw = tmp_path / "raw.json"
     raw.write_text("{}")
     step = {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [8 * MIB], "seed": 1}
-    layout = {"steps": [step], "capacity_bytes": 2 << 30, "free_bytes": -7_960_000_000}
+    layout = {"steps": [step], "capacity_bytes": 2 << 30, "free_bytes": -too_much}
     observation = {"layout": layout, "nominal": {"recipe": "paf"}, "params": {"workload": "sequential"}, "phases": []}
     failed = make_record({**observation, "status": "done"}, raw, tmp_path)
     assert (failed["status"], failed["metrics"]) == ("failed", {})
-    assert "held 7960000000 bytes more than the 2147483648 that its claim allows" in failed["why"]
+    assert f"held {too_much} bytes more than the 2147483648 that its claim allows" in failed["why"]
 
 
 def test_a_cell_that_would_take_more_is_not_run(directory_target: dict) -> None:

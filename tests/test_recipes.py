@@ -9,6 +9,7 @@ import pytest
 from fsage import recipes
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+AXES = {"capacity": [80], "fragmentation": [50], "file_size": "8M"}
 FILLER = {"method": "fallocate", "request_bytes": 4 * MIB, "files_at_once": 16}
 CONTENDED = {
     "kind": "contended_files",
@@ -215,6 +216,10 @@ def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot() -> N
         ("iocontrol", {"piece_size": ["4K"], "stage": ["hot"]}, "is wanted for stage hot"),
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "4K", "hot_percent": 30}, "4K is not 30% of whole blocks"),
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "6K", "hot_percent": 50}, "6K is not 50% of whole blocks"),
+        ("paf", {**AXES, "structures": 2}, "more than one needs a 'seed'"),
+        ("paf", {"notation": ["PAF:70.30:5@8M", "PAF:70.30@8M"], "structures": 2}, "more than one needs a 'seed'"),
+        ("paf", {**AXES, "notation": ["PAF:70.30@8M"]}, "goes without 'notation'"),
+        ("paf", {"capacity": [80]}, "is missing"),
         ("prealloc", {"preallocation_size": ["1M"], "deleted": [5], "files": 4}, "5 is more than the 4 files"),
         ("replica", {"layouts": ["a.txt", "a.gz"]}, "it is another layout's name"),
         ("replica", {"layouts": ["empty.txt"]}, "it is another layout's name, or 'empty'"),
@@ -231,6 +236,8 @@ def test_states_that_cannot_be_are_refused(name: str, block: dict[str, Any], why
         ("aged", {"ways": ["churn"], "fullness_percent": 70, "written_percent": 70}),
         ("defrag", {"extents": [2], "file_size": "1M", "capacity": 81, "file_percent": 18}),
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "4K", "hot_percent": 50}),
+        ("paf", {**AXES, "structures": 2, "seed": 1}),
+        ("paf", {"notation": ["PAF:70.30:5@8M"], "structures": 2}),
         ("prealloc", {"preallocation_size": ["1M"], "deleted": [4], "files": 4}),
         ("replica", {"layouts": ["a.txt", "b.txt"]}),
     ],

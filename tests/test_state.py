@@ -133,6 +133,8 @@ def test_several_stores_share_the_files(local_target):
     there = [{int(entry.name) for entry in structure.fillers(mount)} for mount in target.mounts]
     assert all(index % 2 == store for store, indices in enumerate(there) for index in indices)
     assert done["files"] == sum(map(len, there)) and all(there)
+    again = bring(local_target, populate(20))
+    assert again["instance"] != done["instance"] and again["epoch"] > done["epoch"], "the token is on the first store"
 
 
 def test_an_altered_target_is_not_believed(spec):

@@ -13,7 +13,8 @@ from fsage.agent.errors import Refusal
 from fsage.agent.messages import token
 from fsage.agent.messages.request import Request
 from fsage.agent.messages.token import Token
-from fsage.agent.states import state
+from fsage.agent.states import preallocated, state
+from fsage.agent.steps.interleave import TOGETHER, Interleave
 from fsage.agent.structure.step import Shard, Step
 from fsage.agent.targets.opening import open_target
 from fsage.agent.verbs import claim, create
@@ -189,3 +190,8 @@ def test_a_directory_counts_its_files_blocks_and_not_its_file_systems(ready: dic
     assert layout["used_bytes"] == found.held_bytes >= found.bytes == FILES * MIB
     assert layout["used_bytes"] + layout["free_bytes"] == target.capacity_bytes
     assert (layout["filler_files"], layout["state_known"]) == (FILES, False)
+
+
+def test_where_no_server_places_files_none_is_asked_of_its_preallocation(ready: dict[str, Any]) -> None:
+    together = Interleave(1, 4, MIB, TOGETHER)
+    preallocated.verify_step(open_target(ready), asked(together), together)

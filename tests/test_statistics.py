@@ -76,6 +76,8 @@ def test_ratio_is_the_median_of_pairwise_ratios_and_turns_round():
     assert back.interval.low == pytest.approx(1 / there.interval.high)
     assert back.interval.high == pytest.approx(1 / there.interval.low)
     assert (there.direction, back.direction) == (-1, 1)
+    same = ratio(values, values)
+    assert (same.value, same.direction) == (1, 0) and same.interval.low < 1 < same.interval.high
 
 
 def test_ratio_interval_inverts_the_test():
