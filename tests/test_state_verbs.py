@@ -14,6 +14,7 @@ from fsage.agent.messages import token
 from fsage.agent.messages.request import Request
 from fsage.agent.messages.token import Token
 from fsage.agent.states import preallocated, state
+from fsage.agent.states.fingerprint import digest, fingerprint
 from fsage.agent.steps.interleave import TOGETHER, Interleave
 from fsage.agent.structure.step import Shard, Step
 from fsage.agent.targets.opening import open_target
@@ -195,3 +196,10 @@ def test_a_directory_counts_its_files_blocks_and_not_its_file_systems(ready: dic
 def test_where_no_server_places_files_none_is_asked_of_its_preallocation(ready: dict[str, Any]) -> None:
     together = Interleave(1, 4, MIB, TOGETHER)
     preallocated.verify_step(open_target(ready), asked(together), together)
+
+
+def test_each_file_is_in_the_fingerprint_and_in_the_digest(ready: dict[str, Any]) -> None:
+    target = open_target(ready)
+    whole, lie = fingerprint(target), digest(target.mounts)
+    assert (whole["files"], whole["bytes"]) == (FILES, FILES * MIB) and "osts" not in whole
+    assert "error" in lie or (lie["files"] == FILES and lie["extents"] >= FILES), "not every file system has FIEMAP"

@@ -155,6 +155,12 @@ def test_p_of_many_tied_samples_is_drawn_alike_each_time():
     assert found.p == pytest.approx(usual, abs=0.005)
 
 
+def test_p_of_many_samples_without_ties_is_exact():
+    values, reference = [float(step) for step in range(12)], [step + 3.5 for step in range(12)]
+    exact = stats.mannwhitneyu(values, reference, method="exact").pvalue
+    assert compare(values, reference).p == pytest.approx(exact, rel=1e-9)
+
+
 def test_p_of_drawn_orders_is_never_below_two_of_all_that_are_drawn():
     assert compare([1.0, 1.0] * 8, [2.0, 2.0] * 8).p == pytest.approx(2 / 10_000, rel=1e-6)
 
