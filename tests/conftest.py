@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -39,6 +40,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     Copies of other targets' mounts are given up at once: a copy in a namespace pins the file system, so that its owner
     could neither format nor remount it.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background so
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if capabilities.obstacles(capabilities.LOOP_TARGET):
         return
     namespace.unshare(namespace.MS_PRIVATE)

@@ -101,6 +101,7 @@ def test_a_budget_ends_it_and_says_how_well_the_rest_is_known():
     assert np.mean(inside) > 0.75
 
 
+@pytest.mark.long
 def test_noise_can_forbid_a_precision():
     study = Planted(smooth, 2, noise=0.2)
     [belief] = explore(study, 0.002)

@@ -64,6 +64,7 @@ def seconds(path: Path, offsets: list[int], length: int) -> float:
         os.close(descriptor)
 
 
+@pytest.mark.long
 def test_scattered_reads_pay_for_their_seeks_and_sequential_ones_for_their_bytes(spec: Spec) -> None:
     target = open_target(spec)
     file, total = target.mounts[0] / "file", 32 * MIB

@@ -137,6 +137,7 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
     assert "no `database`" in (BLAST.read({**observation, "layout": {"notes": {}, "steps": []}}).why or "")
 
 
+@pytest.mark.long
 @needs_blast
 @pytest.mark.root
 def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):

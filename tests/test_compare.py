@@ -89,6 +89,7 @@ def newer_kernel(record):
         record["metrics"]["write_bw_mib_s"] *= 1.3
 
 
+@pytest.mark.long
 def test_a_history_finds_where_a_kernel_made_writes_faster_and_names_it(tmp_path):
     results = [quick(tmp_path, day, newer_kernel if day > 5 else lambda record: None) for day in range(1, 11)]
     text = words(history(list(reversed(results)), tmp_path / "out").read_text())

@@ -63,6 +63,7 @@ def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, f
     assert found["moved_bytes"] > 0.9 * size and len(found["sha256"]) == 64
 
 
+@pytest.mark.long
 def test_a_file_that_holds_something_else_afterwards_fails_the_step(spec, monkeypatch):
     """The tools do not do that; what compares must notice it all the same."""
     bring(spec, PIECES, OTHERS, VACATE)

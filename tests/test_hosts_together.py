@@ -88,6 +88,7 @@ def fios(spec: dict) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tmp_path, monkeypatch):
     spec, _, hosts = several
     monkeypatch.setattr(others, "SAY_EVERY_S", 0.0)  # as in a long phase

@@ -65,6 +65,7 @@ def test_a_server_without_osts_has_none(site: Site, tmp_path: Path) -> None:
     assert osts.inspect(spec, {}, False)["osts"] == []
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)

@@ -117,6 +117,7 @@ def test_a_cell_fails_when_locks_stay(spec: dict, site: Site, monkeypatch: pytes
     assert "osc-MDT" not in seen["why"]
 
 
+@pytest.mark.long
 def test_a_server_that_is_lost_is_noted_and_disturbs_no_cell(spec: dict, site: Site) -> None:
     site.answer(ASKED, stderr="ssh: connect to host oss1 port 22: No route to host\n", rc=255)
     seen = measured(spec)
@@ -136,6 +137,7 @@ def test_servers_are_asked_before_anything_is_changed(tmp_path: Path, site: Site
     assert [path.name for path in Path(spec["directory"]).parent.rglob("*")] == ["fsage"]
 
 
+@pytest.mark.long
 def test_an_ost_that_is_full_shows(spec: dict, site: Site) -> None:
     full = session("enospc_one_ost.txt")["lfs df /mnt/lustre"][-1]["stdout"]
     before = [recorded("lfs_df.txt")] * 4  # the state, the cell's check, whether there is room, its watch
@@ -182,6 +184,7 @@ def test_of_a_file_system_of_its_own_nothing_is_tolerated(tmp_path: Path, site: 
         complete(spec)
 
 
+@pytest.mark.long
 def test_a_table_that_an_ost_lost_stops_the_visit_and_fails_the_cell(
     spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +211,7 @@ def test_a_table_that_an_ost_lost_stops_the_visit_and_fails_the_cell(
         measure.measure(spec, request, False)
 
 
+@pytest.mark.long
 def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
     spec: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ MEASURED = pytest.mark.parametrize("name", ["series1", "series2"])
 MOST_BYTES = 3 << 20
 
 
+@pytest.mark.long
 @MEASURED
 def test_the_page_says_what_the_table_says(name: str) -> None:
     table = ROOT / f"docs/data/{name}.parquet"

@@ -419,6 +419,7 @@ time.sleep(20)
 NO_KEY = "import os, sys; os.environ['FSAGE_NETFLOW_KEY'] = '00' * 32; os.execvp(sys.argv[1], sys.argv[1:])"
 
 
+@pytest.mark.long
 def test_a_task_says_no_more_than_it_may_and_only_with_the_key(tmp_path):
     began = time.monotonic()
     done = run(asked(tmp_path, "flat", "generate"), sys.executable, "-c", LIAR)

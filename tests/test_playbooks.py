@@ -348,6 +348,7 @@ def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_pat
     assert done(ansible(inventory, "release.yml")) == 0
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_two_clients_with_two_threads_make_the_same_files(claimed: dict[str, Any], tmp_path: Path) -> None:
     books = ("scrub.yml", "populate.yml", "fragment.yml")
@@ -366,6 +367,7 @@ def test_two_clients_with_two_threads_make_the_same_files(claimed: dict[str, Any
     assert filler(claimed["mount"]) == alone
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_state_altered_by_hand_is_brought_about_again(claimed: dict[str, Any], tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.tar"

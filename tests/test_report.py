@@ -123,6 +123,7 @@ def test_no_records_give_an_empty_table(tmp_path):
     assert frame.empty and list(frame.columns) == list(dataset.COLUMNS)
 
 
+@pytest.mark.long
 def test_every_record_of_series1_has_its_row(series1):
     assert len(series1.frame) == 63 * 39 + 2
 
@@ -182,6 +183,7 @@ def test_page_is_one_file_that_fetches_nothing(series1):
     assert not re.search(r"url\((?!#)", series1.page)
 
 
+@pytest.mark.long
 def test_every_figure_is_a_file_too(built):
     page = (built / "index.html").read_text()
     linked = {address for address in Page(page).fetched if address.startswith("figures/")}

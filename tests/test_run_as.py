@@ -144,6 +144,7 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
     assert not (place / "target").exists()
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_program_of_the_agents_own_runs_as_him(local_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent's code and a job's files are root's, wherever they are; he gets copies."""

@@ -276,6 +276,7 @@ def test_two_at_once_set_up_once(clone: Clone) -> None:
     assert sum("another ./run is setting up" in text for text in said) == 1
 
 
+@pytest.mark.long
 def test_environment_is_made_again_where_it_is_broken_or_moved(clone: Clone) -> None:
     clone.run("true")
     (clone.venv / "bin/python").unlink()

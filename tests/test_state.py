@@ -83,6 +83,7 @@ def test_several_generations_and_sizes(spec):
     assert done["bytes"] == sum(structure.expected(steps, target.capacity_bytes).values())
 
 
+@pytest.mark.long
 def test_written_in_shards_gives_the_same_files(spec):
     alone = bring(spec, populate(30, sizes=(4 * MIB,), method="write"), fragment(20))
     names = {entry.name for entry in structure.fillers(open_target(spec).mounts[0])}
@@ -124,6 +125,7 @@ def test_other_file_systems(local_target, filesystem):
         assert again["digest"] == first["digest"]
 
 
+@pytest.mark.long
 def test_several_stores_share_the_files(local_target):
     local_target.update(stores=2, size_gib=2)
     create.create(local_target, {}, False)
@@ -227,6 +229,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
     assert len(touched) == 3
 
 
+@pytest.mark.long
 def test_a_generation_of_many_files_lies_in_several_directories(local_target, monkeypatch):
     monkeypatch.setattr(files, "SHARD", 6)
     local_target.update(stores=2, size_gib=2)

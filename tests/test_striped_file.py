@@ -77,6 +77,7 @@ def test_a_file_is_written_and_read_in_its_layout(osts):
     assert workloads.load("striped_file").read({**lost, "layout": {"notes": {}}}).status == "failed"
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_layout_that_the_target_cannot_have_is_noted_and_its_cells_are_unsupported(local_target):
     create.create({**local_target, "stores": 2}, {}, False)

@@ -71,6 +71,7 @@ def test_the_layout_is_set_and_read_back(spec: dict, site: Site) -> None:
     assert " ".join(read["argv"]) == f"{start} -r -k --posix.odirect -o {measured}/shared"
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_layout_that_came_otherwise_fails_the_step(spec: dict, site: Site) -> None:
     came = recorded("lfs_getstripe_pfl_dir_d_yaml.txt").replace("stripe_count:  2", "stripe_count:  1")
@@ -236,6 +237,7 @@ def test_each_clients_tasks_are_shared_out(launcher: str, starts: list[str]) -> 
         run({**PARAMS, "nodes": 3}, claimed, IN_SEGMENTS)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_eviction_file_lies_on_all_osts_and_every_client_reads_it(spec: dict, site: Site, monkeypatch) -> None:
     filler = f"{spec['directory']}/filler/g1"

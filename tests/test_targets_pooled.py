@@ -120,7 +120,7 @@ def test_the_report_shows_each_target(study, tmp_path):
         "each-target-against-all",
         "primary-comparisons-on-each-target",
     ]
-    path = report.build(study, target, frame, tmp_path / "report", **more)
+    path = report.build(page, frame, tmp_path / "report")
     assert dataset.read(path.parent)["write_bw_mib_s_as_measured"].notna().all()
 
 

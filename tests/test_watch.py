@@ -139,6 +139,7 @@ def is_lost_when_the_queue_is_full(target: Target, check: StructureCheck) -> Non
     assert target.watch and not target.watch.quiet()
 
 
+@pytest.mark.long
 def test_cells_are_checked_by_events_and_those_that_make_names_are_not_watched(local_target: dict) -> None:
     create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
@@ -170,9 +171,10 @@ def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(loc
     given = json.dumps([target.spec, target.claim])
     deprived = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", text]
     said = subprocess.run(deprived, input=given, capture_output=True, text=True, check=True).stdout
-    assert json.loads(said) == [[None, "files"], [None, "files"], "fanotify: Operation not permitted"]
+    assert json.loads(said) == [[None, "files"], [None, "files"], "fanotify: Operation not permitted (EPERM)"]
 
 
+@pytest.mark.long
 def test_what_moved_without_an_event_is_noticed_when_the_visit_ends(local_target: dict) -> None:
     """By e4defrag's call, which tells nobody; the extents tell."""
     create.create(local_target, {}, False)

@@ -54,6 +54,7 @@ def test_run_again_has_nothing_to_measure(finished: Project) -> None:
     assert "0 cells to measure" in ran.stdout
 
 
+@pytest.mark.long
 def test_one_more_iteration_and_one_more_transfer_size_run_only_the_new_cells(finished: Project) -> None:
     before = finished.taken()
     finished.write_study(cells__iterations=3, cells__transfer_size=["1M", "4M", "16M"])
@@ -129,6 +130,7 @@ def test_exit_0_means_that_every_planned_record_exists(finished: Project) -> Non
     assert finished.fsage("conclude", "small").returncode == 0
 
 
+@pytest.mark.long
 def test_evidence_is_of_the_state_as_the_study_has_it_now(finished: Project) -> None:
     """A state that keeps its name and is reached by other steps: nothing is mixed; set aside, it is looked at again."""
     before, state = finished.taken(), "30.00@8M"
