@@ -578,7 +578,7 @@ def confirm(work: Path, seen: dict[str, Any], mutants: list[Mutant]) -> list[str
     if not killers:
         return []
     again = under(work, "confirmed", [], sorted(killers))["tests"]
-    unsteady = [name for name in killers if not again.get(name, {}).get("passed")]
+    unsteady = [name for name in killers if name in again and not again[name]["passed"]]
     for name in unsteady:
         seen["tests"].setdefault(name, {"seconds": 0.0, "starts": False, "lines": {}})["passed"] = False
     kept = {rank: result for rank, result in results.items() if result["by"] not in unsteady}
