@@ -136,21 +136,24 @@ def _mount_in_vain(source: str, kind: str, options: str) -> None:
                 raise OSError(error.errno, error.strerror, f"mounting {kind}") from None
 
 
-def _make_mount_namespace() -> None:
-    """In a thread of its own, with which the namespace goes."""
+def _move_between_mount_namespaces() -> None:
+    """Into the present one, in a thread of its own.
+
+    The rights are those that it takes to make one, but nothing is copied: a copy would keep others' mounts busy.
+    """
     errors: list[OSError] = []
 
-    def make() -> None:
+    def move() -> None:
         try:
-            namespace.unshare()
+            namespace.rejoin()
         except OSError as error:
             errors.append(error)
 
-    thread = threading.Thread(target=make)
+    thread = threading.Thread(target=move)
     thread.start()
     thread.join()
     for error in errors:
-        raise OSError(error.errno, error.strerror, "unshare(CLONE_NEWNS)")
+        raise OSError(error.errno, error.strerror, "setns(CLONE_NEWNS)")
 
 
 def _make_control_group() -> None:
@@ -218,7 +221,7 @@ CAPABILITIES = {
         Capability(
             MOUNT_NAMESPACE,
             "mounts that no other program holds on to",
-            _make_mount_namespace,
+            _move_between_mount_namespaces,
             f"{ROOT} with CAP_SYS_ADMIN; {CONTAINER}",
         ),
         Capability(FUSE, "device model seek", _mount_fuse, f"modprobe fuse; {ROOT}; {CONTAINER}"),

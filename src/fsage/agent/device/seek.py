@@ -193,7 +193,7 @@ def _served_by(there: mounting.Mount) -> int:
 
 def _command(pid: int) -> list[str]:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")[:-1]
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="surrogateescape").split("\0")[:-1]
     except OSError:
         return []
 

@@ -145,6 +145,13 @@ def unshare(propagation: int | None = None) -> None:
             mounting.mount_call("none", "/", "none", MS_REC | propagation, "")
 
 
+def rejoin() -> None:
+    """Move the calling thread to the top of the mount namespace that it is in. Raises OSError without the rights."""
+    with _opened(OWN) as own:
+        _called(libc.library.unshare(CLONE_FS))
+        _called(libc.library.setns(own, CLONE_NEWNS))
+
+
 def _move(namespace: int) -> None:
     with _at_top_of(namespace):
         pass
