@@ -84,6 +84,7 @@ def test_the_free_space_that_use_left_is_kept_without_its_files(local_target, fi
     assert abs(joined["found"]["free_bytes"] / noted["found"]["free_bytes"] - 1) < 0.01
 
 
+@pytest.mark.long
 @root
 def test_a_file_that_use_did_not_leave_is_noticed(local_target):
     create.create(local_target, {}, False)

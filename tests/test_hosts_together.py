@@ -206,6 +206,7 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.long
 def test_a_run_that_has_gone_ends_every_fio(several, monkeypatch):
     spec, _, hosts = several
     request = request_of(spec, hosts(), SEQUENTIAL)

@@ -52,6 +52,7 @@ def test_every_file_goes_once_and_in_the_same_order(seed, count):
     assert sorted(order) == list(range(count)) and order == delete_files.order(seed, 1, count)
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
 def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):

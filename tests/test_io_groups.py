@@ -223,6 +223,7 @@ def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -
     path.write_text("none")
 
 
+@pytest.mark.long
 def test_what_is_hot_is_defragmented_alone_and_read_in_long_transfers(target: Target) -> None:
     hot = structure.read({"kind": "defragment", "generation": 1, "scope": "hot", "time_limit_s": 60, **HOT})
     before = outcome(target, cell(target, "P6", "none", reads="hot"))

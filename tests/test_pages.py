@@ -89,6 +89,7 @@ def pages(request, tmp_path_factory) -> list[Path]:
     return [*sorted(root.glob("*.html")), compared]
 
 
+@pytest.mark.long
 def test_a_reader_sorts_filters_downloads_and_copies_without_a_mouse(pages):
     """What is chosen stands in the address, and comes back with it."""
     (page,) = (one for one in pages if one.stem == "quickstart")

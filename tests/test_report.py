@@ -144,6 +144,7 @@ def test_tables_are_the_same_bytes_whatever_the_order(quickstart, tmp_path):
 # statistics
 
 
+@pytest.mark.long
 def test_latency_has_its_figure_where_percentiles_beside_the_median_are_known(quickstart, series1, tmp_path):
     whole = latency.section(series1.frame, ["80.50", "10.00"])
     assert [one.title for one in whole.figures] == ["Latency of writes of 1 MiB", "Latency of reads of 1 MiB"]
@@ -199,6 +200,7 @@ def test_a_page_weighs_little(series1):
     assert len(series1.page.encode()) < 4e6
 
 
+@pytest.mark.long
 def test_figures_of_a_page_name_everything_once_and_have_the_device_in_them(built):
     text = (built / "index.html").read_text()
     assert len(text.encode()) < 1e6

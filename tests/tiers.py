@@ -26,6 +26,11 @@ def first_of(*values: Any) -> list[Any]:
     return [values[0], *(pytest.param(value, marks=pytest.mark.long) for value in values[1:])]
 
 
+def first_row_of(*rows: tuple[Any, ...]) -> list[Any]:
+    """The same for a test with several parameters."""
+    return [rows[0], *(pytest.param(*row, marks=pytest.mark.long) for row in rows[1:])]
+
+
 # No test asserts a time. What is drawn in the default tiers is the same each time.
 settings.register_profile("default tiers", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=1000)

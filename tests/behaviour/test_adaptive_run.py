@@ -13,7 +13,8 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 RATES = ("write_bw_mib_s", "read_bw_mib_s")
 
 
-@pytest.mark.parametrize(("fragmentation", "cells"), [([0], 12), pytest.param([0, 50], 24, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("fragmentation", "cells"), [([0], 12), ([0, 50], 24)])
 def test_what_is_sure_enough_is_predicted_and_can_be_measured_later(
     project: Project, fragmentation: list[int], cells: int
 ) -> None:

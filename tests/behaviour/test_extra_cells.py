@@ -8,7 +8,8 @@ from project import Project
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize(("interval_percent", "skipped"), [(200, 2), pytest.param(0.001, 0, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("interval_percent", "skipped"), [(200, 2), (0.001, 0)])
 def test_iterations_stop_when_the_interval_is_narrow_and_at_the_budget_at_the_latest(
     project: Project, interval_percent: float, skipped: int
 ) -> None:

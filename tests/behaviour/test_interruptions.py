@@ -90,6 +90,7 @@ def test_a_batch_that_was_killed_goes_on_where_it_was(project: Project) -> None:
     assert {r["check"]["rebuilt"] for r in project.records().values()} == {False}
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None:
     project.write_study(states__capacity=[30], states__fragmentation=[0], headline=[])
     run = project.start("snakemake", "small")
@@ -121,6 +122,7 @@ def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(p
     assert project.snakemake("-n", "--config", "until=25:61", "--", "small").returncode != 0
 
 
+@pytest.mark.long
 def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:
     project.write_study(states__capacity=[30], states__fragmentation=[0], cells__iterations=300, headline=[])
     run = project.start("snakemake", *MEASURE)  # until it is told to stop, however slow the machine is

@@ -77,6 +77,7 @@ def expected(project: ClusterProject, steps: list[dict]) -> dict[str, int]:
     return {f"g{generation}/{index:07d}": size for (generation, index), size in whole.items()}
 
 
+@pytest.mark.long
 def test_a_study_with_fio_on_three_clients_has_the_cells_that_are_planned(shared: ClusterProject) -> None:
     ran = shared.measure()
     assert ran.returncode == 0, ran.stdout + ran.stderr
