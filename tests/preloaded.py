@@ -56,13 +56,25 @@ SHIM = """\
 import _signal, _socket, marshal, posix, sys
 
 def really():
-    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
-        _signal.signal(number, _signal.SIG_DFL)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ, *{forwarded!r}):
+        if number in (_signal.SIGPIPE, _signal.SIGXFSZ) or _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, _signal.SIG_DFL)
     posix.execve({program!r}, [{program!r}, *sys.argv[1:]], posix.environ)
 
 if sorted(map(int, posix.listdir("/proc/self/fd"))) != [0, 1, 2, 3]:  # 3 was the folder itself
     really()
 call = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+called, early = [], []  # a signal that comes before the call follows it
+
+def forward(number, frame):
+    if called:
+        call.send(bytes([number]))
+    else:
+        early.append(number)
+
+for number in {forwarded!r}:
+    if _signal.getsignal(number) != _signal.SIG_IGN:
+        _signal.signal(number, forward)
 here = posix.open(".", posix.O_PATH)
 try:
     call.connect({address!r})
@@ -73,18 +85,15 @@ try:
     call.sendmsg([asked], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
 except OSError:
     really()
-for number in {forwarded!r}:
-    if _signal.getsignal(number) != _signal.SIG_IGN:
-        _signal.signal(number, lambda number, frame: call.send(bytes([number])))
+called.append(True)
+for number in early:
+    call.send(bytes([number]))
 answer = call.recv(64)
 if not answer:
     posix.write(2, b"{program}: the server of preloaded programs ended\\n")
     posix._exit(70)
 how, number = marshal.loads(answer)
 if how == "real":
-    for forwarded in {forwarded!r}:
-        if _signal.getsignal(forwarded) != _signal.SIG_IGN:
-            _signal.signal(forwarded, _signal.SIG_DFL)
     really()
 if how == "signal":
     if number not in (_signal.SIGKILL, _signal.SIGSTOP):
