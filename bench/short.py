@@ -27,7 +27,7 @@ SPREADS, LEAST = 3, 0.05
 def ratios() -> dict[str, float]:
     """By name; more is worse."""
     ours_s, theirs_s, _ = cell_cost.medians(1, CELLS)
-    dry_s, bare_s = dry_run.medians(1)
+    dry_s, bare_s = dry_run.least(1)
     few, many = (of_files(count) for count in (FEW, MANY))
     return {
         "a cell, to a shell loop": ours_s / theirs_s,

@@ -49,6 +49,7 @@ def host_that_answers(place: Path, answers: dict[str, Any], jinja: str) -> Path:
     return inventory
 
 
+@pytest.mark.root
 def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     jinja = pipe(ran)

@@ -17,6 +17,7 @@ from typing import Any
 
 from fsage.agent import message, structure, typed
 from fsage.agent.cells import measure, outbox
+from fsage.agent.device import capabilities
 from fsage.agent.errors import Failure, Refusal
 from fsage.agent.hosts import probe
 from fsage.agent.lustre import osts, servercache
@@ -120,8 +121,10 @@ def of_one_host(spec: Mapping[str, Any]) -> bool:
 
 
 def among_mounts(spec: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
-    """Where a target's file systems are mounted; before there are threads."""
-    return namespace.entered() if of_one_host(spec) and os.geteuid() == 0 else contextlib.nullcontext()
+    """Where a target's file systems are mounted, if this process can mount; before there are threads."""
+    if of_one_host(spec) and not capabilities.obstacles(capabilities.LOOP_TARGET):
+        return namespace.entered()
+    return contextlib.nullcontext()
 
 
 def end_with_parent() -> None:
