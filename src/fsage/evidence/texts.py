@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import IO, cast
 
@@ -44,12 +44,15 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
 
 def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
     """The store that a text tells of. Raises NotThisText, with what is wrong in one sentence."""
+    blocks = _blocks(stream)
     try:
-        return _read(Text(_blocks(stream)), counting)
+        return _read(Text(blocks), counting)
     except OSError as error:
         if error.errno:
             raise
         raise NotThisText(f"it cannot be unpacked: {error}") from error  # pyarrow's, of zstd
+    finally:
+        blocks.close()  # here, for the collector of garbage may not wait for its thread while another one starts
 
 
 def is_packed(start: bytes) -> bool:
@@ -57,10 +60,10 @@ def is_packed(start: bytes) -> bool:
     return start.startswith(tuple(PACKED.values()))
 
 
-def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+def _blocks(stream: IO[bytes]) -> Generator[bytes, None, None]:
     buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
     packed = next((codec for codec, mark in PACKED.items() if buffered.peek(4).startswith(mark)), None)
-    return _unpacked(buffered, packed) if packed else blocks_of(buffered)
+    yield from _unpacked(buffered, packed) if packed else blocks_of(buffered)
 
 
 def _unpacked(stream: IO[bytes], codec: str) -> Iterator[bytes]:
