@@ -11,6 +11,7 @@ A workload module offers
 - `seconds(params, claim, steps=())`, `bytes_written(params, claim)`: estimates for the plan. One that writes more
   bytes than its files hold offers `makes_bytes(params, claim)` too: what they hold. One whose cells take much longer
   than a few seconds names `CELL_S`, what one took on its study's usual target: the estimate before there is a claim.
+- `PROGRAMS`, where it needs others than fio: the commands that `fsage doctor` looks for.
 Modules with a leading underscore are what they share.
 """
 
