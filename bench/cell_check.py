@@ -19,14 +19,14 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.agent import structure
-from fsage.agent.cells.structure_check import StructureCheck
-from fsage.agent.messages import token
-from fsage.agent.states import state
-from fsage.agent.states.fingerprint import digest
-from fsage.agent.structure import files
-from fsage.agent.targets.opening import open_target
-from fsage.agent.targets.target import Target
+from fsage.host import structure
+from fsage.host.cells.structure_check import StructureCheck
+from fsage.host.messages import token
+from fsage.host.states import state
+from fsage.host.states.fingerprint import digest
+from fsage.host.structure import files
+from fsage.host.targets.opening import open_target
+from fsage.host.targets.target import Target
 
 FILE_BYTES, PERCENT, DELETED_PERCENT = 4096, 50, 30
 CHECKS = 15
@@ -125,7 +125,7 @@ def bare_extents(below: Path) -> None:
     """Ask where each file lies, and keep nothing."""
     import fcntl
 
-    from fsage.agent.evidence.fiemap import BATCH, EXTENT, FIEMAP_FLAG_SYNC, FS_IOC_FIEMAP, HEADER
+    from fsage.host.evidence.fiemap import BATCH, EXTENT, FIEMAP_FLAG_SYNC, FS_IOC_FIEMAP, HEADER
 
     buffer = bytearray(HEADER.size + BATCH * EXTENT.size)
     for entry in os.scandir(below):

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.agent import structure
-from fsage.agent.states import state
 from fsage.evidence.program import program
+from fsage.host import structure
+from fsage.host.states import state
 
 MB = 10**6
 GROUPS, BLOCKS, INODES = 925_183, 32_768, 1_024  # of the PaF study's OST: 113 TiB

@@ -1,6 +1,6 @@
 """What a cell costs beyond its I/O commands on four SSH hosts: check, cold caches on all, start and end of the visit.
 
-Each host runs a fio of its own under its agent, over the connection that is there (fsage.agent.hosts.armed); nothing
+Each host runs a fio of its own under its agent, over the connection that is there (fsage.host.remote.armed); nothing
 listens. It is loaded (`arm`) before all are told their jobs at once; how far apart they began is printed, with by how
 much the hosts' clocks may disagree (half of the round trip). fio says when it began only in newer versions; of others
 that is known to some 10 ms.

@@ -54,7 +54,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("src/fsage/agent/states", "src/fsage/recipes", "src/fsage/statistics", "src/fsage/records")
+PACKAGES = ("src/fsage/host/states", "src/fsage/recipes", "src/fsage/statistics", "src/fsage/records")
 REQUIREMENTS = ("cosmic-ray ~= 8.7", "coverage ~= 7.17")  # for this alone; they never enter the environment
 TEST = "FSAGE_MUTANTS_TEST"  # the environment variable with the test that runs
 REMEMBERING = ("cache", "cached_property", "lru_cache")

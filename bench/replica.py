@@ -19,16 +19,16 @@ from pathlib import Path
 from evidence import GROUPS, write_dumpe2fs
 from target import loop_target
 
-from fsage.agent.evidence import extents, fiemap
-from fsage.agent.evidence.extents import Head
-from fsage.agent.states import state
-from fsage.agent.steps.replica import Replica
-from fsage.agent.structure import files, ground, punched
-from fsage.agent.structure.room import Room
-from fsage.agent.structure.step import ALONE
-from fsage.agent.targets.opening import open_target
 from fsage.evidence.free import read
 from fsage.evidence.windows import Windows
+from fsage.host.evidence import extents, fiemap
+from fsage.host.evidence.extents import Head
+from fsage.host.states import state
+from fsage.host.steps.replica import Replica
+from fsage.host.structure import files, ground, punched
+from fsage.host.structure.room import Room
+from fsage.host.structure.step import ALONE
+from fsage.host.targets.opening import open_target
 
 COUNT, BLOCK, DEVICE_BYTES = 100_000, 4096, 16 << 30
 PUNCH = r"""

@@ -7,8 +7,8 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from fsage.agent.system import namespace
-from fsage.agent.verbs import claim, create
+from fsage.host.system import namespace
+from fsage.host.verbs import claim, create
 
 
 @contextlib.contextmanager

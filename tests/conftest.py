@@ -23,9 +23,9 @@ from lustre_site import Site, site_in
 from machine import Machine
 from session import PREFIX
 
-from fsage.agent.device import capabilities, cgroups, loops, seek
-from fsage.agent.system import files, journal, mounting, namespace
-from fsage.agent.verbs import claim, create
+from fsage.host.device import capabilities, cgroups, loops, seek
+from fsage.host.system import files, journal, mounting, namespace
+from fsage.host.verbs import claim, create
 from fsage.study.study import Study, StudyError, load_study
 
 pytest_plugins = ["tiers"]

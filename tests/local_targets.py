@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fsage.agent.device import loops
-from fsage.agent.kinds.loop import Loop
-from fsage.agent.system import files, mounting
-from fsage.agent.system.shell import run
-from fsage.agent.targets.opening import open_target
-from fsage.agent.targets.target import Target
-from fsage.agent.verbs import claim, create
+from fsage.host.device import loops
+from fsage.host.kinds.loop import Loop
+from fsage.host.system import files, mounting
+from fsage.host.system.shell import run
+from fsage.host.targets.opening import open_target
+from fsage.host.targets.target import Target
+from fsage.host.verbs import claim, create
 
 Spec = dict[str, Any]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent.lustre import space
-from fsage.agent.system import caches
+from fsage.host.lustre import space
+from fsage.host.system import caches
 
 DATA = Path(__file__).parent / "data" / "lustre"
 UNEXPECTED = 99

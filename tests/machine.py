@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import fsage
-from fsage.agent.system import privilege
+from fsage.host.system import privilege
 from fsage.site import sudoers
 
 PLACE = "/run/fsage/namespace"
-AGENT = [sys.executable, "-S", "-m", "fsage.agent"]
+AGENT = [sys.executable, "-S", "-m", "fsage.host"]
 LIBRARY = str(Path(fsage.__file__).parents[1])
 
 

@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from fsage import dataset, report
-from fsage.agent.evidence.counting import ONCE
-from fsage.agent.evidence.fiemap import Extent
-from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import Store
 from fsage.figures.panel import Panel
+from fsage.host.evidence.counting import ONCE
+from fsage.host.evidence.fiemap import Extent
+from fsage.host.evidence.files import FileLayouts
+from fsage.host.evidence.store import Store
 from fsage.plan.target import load_target
 from fsage.recipes import expand
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from session import PREFIX
 
-from fsage.agent.system import mounting
+from fsage.host.system import mounting
 
 MIB = 1 << 20
 MAKE = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsage.agent import structure
-from fsage.agent.messages.request import Request
-from fsage.agent.states import state
-from fsage.agent.steps.fragment import Fragment
-from fsage.agent.steps.populate import Populate
-from fsage.agent.structure.files import Method
-from fsage.agent.structure.step import Shard, Step
+from fsage.host import structure
+from fsage.host.messages.request import Request
+from fsage.host.states import state
+from fsage.host.steps.fragment import Fragment
+from fsage.host.steps.populate import Populate
+from fsage.host.structure.files import Method
+from fsage.host.structure.step import Shard, Step
 
 MIB = 1 << 20
 

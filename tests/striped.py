@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fsage import recipes
-from fsage.agent.structure.step import Step
-from fsage.agent.verbs import claim, create
+from fsage.host.structure.step import Step
+from fsage.host.verbs import claim, create
 from fsage.recipes.striping import States
 
 STORES = 4

@@ -12,8 +12,8 @@ from recorded import taken
 from records import CONFIG, store
 
 from fsage.advise import distribution, striping
-from fsage.agent.structure.striping import Segment, pieces
 from fsage.cli import main
+from fsage.host.structure.striping import Segment, pieces
 from fsage.statistics import ratio
 
 MIB = 1 << 20

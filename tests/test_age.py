@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from records import CONFIG
 from small_filesystems import MIB, small
 
-from fsage.agent.evidence import ext4, extents
-from fsage.agent.evidence.extents import Head
-from fsage.agent.evidence.store import Geometry, of_extents
-from fsage.agent.stores import free_space
-from fsage.agent.targets.opening import open_target
 from fsage.commands.layouts import percents
 from fsage.evidence import free, whatif
+from fsage.host.evidence import ext4, extents
+from fsage.host.evidence.extents import Head
+from fsage.host.evidence.store import Geometry, of_extents
+from fsage.host.stores import free_space
+from fsage.host.targets.opening import open_target
 from fsage.run import age
 from fsage.study.study import load_study
 

@@ -17,13 +17,13 @@ from small_filesystems import MIB
 from states import bring
 from tiers import first_of
 
-from fsage.agent import structure
-from fsage.agent.errors import Failure
-from fsage.agent.steps.age import Age
-from fsage.agent.steps.keep_free_space import KeepFreeSpace
-from fsage.agent.structure import uses
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host import structure
+from fsage.host.errors import Failure
+from fsage.host.steps.age import Age
+from fsage.host.steps.keep_free_space import KeepFreeSpace
+from fsage.host.structure import uses
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.recipes import expand
 from fsage.study.study import StudyError, load_study
 

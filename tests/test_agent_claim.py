@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fsage.agent import containers
-from fsage.agent.claiming import calibrate
-from fsage.agent.errors import Refusal
-from fsage.agent.hosts import probe
-from fsage.agent.verbs import claim, create
+from fsage.host import containers
+from fsage.host.claiming import calibrate
+from fsage.host.errors import Refusal
+from fsage.host.remote import probe
+from fsage.host.verbs import claim, create
 
 Spec = dict[str, Any]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from fsage.agent.claiming import calibrate
-from fsage.agent.errors import Refusal
-from fsage.agent.system import space
-from fsage.agent.targets.declaration import GIB, MIB, complete
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.claiming import calibrate
+from fsage.host.errors import Refusal
+from fsage.host.system import space
+from fsage.host.targets.declaration import GIB, MIB, complete
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.workloads import sequential
 
 Spec = dict[str, Any]
@@ -106,7 +106,7 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
 
     def agent(verb: str, spec: Spec) -> tuple[int, dict[str, Any]]:
         done = subprocess.run(
-            [python, "-m", "fsage.agent", verb],
+            [python, "-m", "fsage.host", verb],
             input=json.dumps({"target": spec}),
             capture_output=True,
             text=True,

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from session import PREFIX
 
-from fsage.agent.claiming import calibrate
-from fsage.agent.device import cgroups, iocost
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.outside.undo import undo
-from fsage.agent.system import files, journal, mounting
-from fsage.agent.system.mounting import Mount, mounts
-from fsage.agent.targets.declaration import MIB
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.claiming import calibrate
+from fsage.host.device import cgroups, iocost
+from fsage.host.errors import Failure, Refusal
+from fsage.host.outside.undo import undo
+from fsage.host.system import files, journal, mounting
+from fsage.host.system.mounting import Mount, mounts
+from fsage.host.targets.declaration import MIB
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 Spec = dict[str, Any]
 MODEL = {

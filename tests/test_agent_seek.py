@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from fsage.agent.claiming import calibrate
-from fsage.agent.device import capabilities, loops, seek, seekdisk
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.system import files, journal, mounting
-from fsage.agent.system.library import BOOT, packed, sent
-from fsage.agent.targets.declaration import MIB
-from fsage.agent.targets.opening import open_target
-from fsage.agent.targets.target import Target
-from fsage.agent.verbs import claim, create
+from fsage.host.claiming import calibrate
+from fsage.host.device import capabilities, loops, seek, seekdisk
+from fsage.host.errors import Failure, Refusal
+from fsage.host.system import files, journal, mounting
+from fsage.host.system.library import BOOT, packed, sent
+from fsage.host.targets.declaration import MIB
+from fsage.host.targets.opening import open_target
+from fsage.host.targets.target import Target
+from fsage.host.verbs import claim, create
 
 pytestmark = pytest.mark.root
 Spec = dict[str, Any]
@@ -126,7 +126,7 @@ def test_a_disk_outlives_an_agent_that_runs_from_memory(spec: Spec) -> None:
     os.kill(server(target), signal.SIGKILL)
     while seek.server_of(image):
         time.sleep(0.01)
-    start = BOOT + "from fsage.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    start = BOOT + "from fsage.host.__main__ import main; sys.exit(main(sys.argv[1:]))"
     argv = [sys.executable, "-I", "-S", "-c", start, "diagnose"]
     said = sent(packed()) + json.dumps({"target": spec}).encode()
     done = subprocess.run(argv, input=said, capture_output=True, check=False, timeout=60)

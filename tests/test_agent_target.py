@@ -13,14 +13,14 @@ import pytest
 from local_targets import Spec, claim_file, claimed, untouched
 from tiers import first_of
 
-from fsage.agent.device import loops
-from fsage.agent.errors import Refusal
-from fsage.agent.stores import filesystems
-from fsage.agent.system import files, mounting
-from fsage.agent.system.shell import run
-from fsage.agent.targets.declaration import GIB, MIB
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.device import loops
+from fsage.host.errors import Refusal
+from fsage.host.stores import filesystems
+from fsage.host.system import files, mounting
+from fsage.host.system.shell import run
+from fsage.host.targets.declaration import GIB, MIB
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 pytestmark = pytest.mark.root
 

@@ -14,15 +14,15 @@ import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down
 from tiers import first_of
 
-from fsage.agent.device import loops
-from fsage.agent.errors import Refusal
-from fsage.agent.kinds import loop
-from fsage.agent.stores import filesystems
-from fsage.agent.system import files, mounting
-from fsage.agent.system.shell import run
-from fsage.agent.targets.declaration import GIB, MIB
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.device import loops
+from fsage.host.errors import Refusal
+from fsage.host.kinds import loop
+from fsage.host.stores import filesystems
+from fsage.host.system import files, mounting
+from fsage.host.system.shell import run
+from fsage.host.targets.declaration import GIB, MIB
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 pytestmark = pytest.mark.root
 SOURCE = Path(__file__).parents[1] / "src"
@@ -64,7 +64,7 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> N
     given = json.dumps({"target": local_target})
     for tenths in range(1, 9):
         with subprocess.Popen(
-            [sys.executable, "-m", "fsage.agent", "claim"],
+            [sys.executable, "-m", "fsage.host", "claim"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,

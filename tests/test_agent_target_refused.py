@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down, untouched
 
-from fsage.agent.device import loops
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.kinds import loop
-from fsage.agent.states import state
-from fsage.agent.stores import filesystems
-from fsage.agent.system import files, mounting
-from fsage.agent.system.shell import run
-from fsage.agent.targets import lease
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.device import loops
+from fsage.host.errors import Failure, Refusal
+from fsage.host.kinds import loop
+from fsage.host.states import state
+from fsage.host.stores import filesystems
+from fsage.host.system import files, mounting
+from fsage.host.system.shell import run
+from fsage.host.targets import lease
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 root = pytest.mark.root
 

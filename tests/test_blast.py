@@ -14,13 +14,13 @@ from lustre_site import lustre_target, recorded
 from states import MIB, bring
 
 from fsage import recipes, workloads
-from fsage.agent.cells import measure
-from fsage.agent.databases import blastdb
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.structure import striping
-from fsage.agent.structure.step import ALONE, Step
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.cells import measure
+from fsage.host.databases import blastdb
+from fsage.host.errors import Failure, Refusal
+from fsage.host.structure import striping
+from fsage.host.structure.step import ALONE, Step
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.matrix import patterns
 from fsage.parse import BadOutput, blastn
 from fsage.recipes.striping import States

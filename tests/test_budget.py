@@ -23,18 +23,18 @@ from small_filesystems import small
 from states import bring, populate
 from tiers import first_of
 
-from fsage.agent import structure, typed
-from fsage.agent.cells import measure
-from fsage.agent.databases import blastdb
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import limits, space, stripes
-from fsage.agent.steps import contended_files, database, replica
-from fsage.agent.structure import eviction, files, laying, punched, striping, uses, whole_extents
-from fsage.agent.structure.room import Room
-from fsage.agent.structure.step import ALONE, Step
-from fsage.agent.targets import kinds
-from fsage.agent.targets.target import Target
-from fsage.agent.verbs import claim, create
+from fsage.host import structure, typed
+from fsage.host.cells import measure
+from fsage.host.databases import blastdb
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import limits, space, stripes
+from fsage.host.steps import contended_files, database, replica
+from fsage.host.structure import eviction, files, laying, punched, striping, uses, whole_extents
+from fsage.host.structure.room import Room
+from fsage.host.structure.step import ALONE, Step
+from fsage.host.targets import kinds
+from fsage.host.targets.target import Target
+from fsage.host.verbs import claim, create
 from fsage.records.record import make_record
 
 MIB = 1 << 20

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent.device import capabilities
-from fsage.agent.errors import Refusal
+from fsage.host.device import capabilities
+from fsage.host.errors import Refusal
 from fsage.plan import target
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = str(Path(capabilities.__file__).parents[3])
 ASK = (
-    "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage.agent.device import capabilities as c; "
+    "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage.host.device import capabilities as c; "
     "print(json.dumps({name: c.obstacle(name) for name in c.CAPABILITIES}))"
 )
 

@@ -17,14 +17,14 @@ import pytest
 from local_targets import claimed
 from tiers import first_of
 
-from fsage.agent.cells.phases import Phases
-from fsage.agent.hosts.attendant import measured_files
-from fsage.agent.hosts.others import Hosts, of
-from fsage.agent.messages.token import Token
-from fsage.agent.states.state import remove_measured
-from fsage.agent.stores import filesystems
-from fsage.agent.system import caches, mounting
-from fsage.agent.targets.target import Target
+from fsage.host.cells.phases import Phases
+from fsage.host.messages.token import Token
+from fsage.host.remote.attendant import measured_files
+from fsage.host.remote.others import Hosts, of
+from fsage.host.states.state import remove_measured
+from fsage.host.stores import filesystems
+from fsage.host.system import caches, mounting
+from fsage.host.targets.target import Target
 from fsage.workloads import metadata
 
 FILES, MANY_FILES, TIMES, WARM_TIMES = 3000, 20_000, 5, 3

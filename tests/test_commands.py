@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from fsage.agent.system import commands
+from fsage.host.system import commands
 
 SAYS = "import sys, time; print('first', flush=True); time.sleep({}); print('second'); sys.exit({})"
 FOREVER = ["sleep", "3600"]

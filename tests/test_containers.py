@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fsage import workloads
-from fsage.agent import containers
-from fsage.agent.errors import Refusal
-from fsage.agent.hosts import probe
-from fsage.agent.verbs import claim, create
+from fsage.host import containers
+from fsage.host.errors import Refusal
+from fsage.host.remote import probe
+from fsage.host.verbs import claim, create
 from fsage.plan.target import Target
 
 MIB = 1 << 20

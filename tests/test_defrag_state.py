@@ -10,15 +10,15 @@ from states import MIB, bring, populate
 from tiers import first_of
 
 from fsage import workloads
-from fsage.agent import structure
-from fsage.agent.cells import measure
-from fsage.agent.errors import Failure
-from fsage.agent.states import state
-from fsage.agent.steps import defragment
-from fsage.agent.structure.files import path_of
-from fsage.agent.system.files import read_json
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host import structure
+from fsage.host.cells import measure
+from fsage.host.errors import Failure
+from fsage.host.states import state
+from fsage.host.steps import defragment
+from fsage.host.structure.files import path_of
+from fsage.host.system.files import read_json
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 pytestmark = pytest.mark.root
 EXTENTS = 150

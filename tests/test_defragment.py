@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_filesystems import MIB, fragmented, small
 
-from fsage.agent.defragmentation import defragment
-from fsage.agent.errors import Refusal
-from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.evidence.fiemap import Extent
-from fsage.agent.stores import filesystems
+from fsage.host.defragmentation import defragment
+from fsage.host.errors import Refusal
+from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.evidence.fiemap import Extent
+from fsage.host.stores import filesystems
 
 
 @pytest.fixture(scope="module", params=filesystems.names())

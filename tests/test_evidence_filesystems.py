@@ -13,18 +13,18 @@ import pytest
 from test_state import bring, fragment, populate
 from tiers import first_of
 
-from fsage.agent.evidence import ext4, fiemap
-from fsage.agent.evidence.btrfs import RESERVED
-from fsage.agent.states import state
-from fsage.agent.states.fingerprint import layout_of
-from fsage.agent.stores import filesystems
-from fsage.agent.structure import fillers
-from fsage.agent.system import mounting
-from fsage.agent.targets.opening import open_target
-from fsage.agent.targets.target import Target
-from fsage.agent.verbs import claim, create
 from fsage.evidence import texts
 from fsage.evidence.inspect import inspect
+from fsage.host.evidence import ext4, fiemap
+from fsage.host.evidence.btrfs import RESERVED
+from fsage.host.states import state
+from fsage.host.states.fingerprint import layout_of
+from fsage.host.stores import filesystems
+from fsage.host.structure import fillers
+from fsage.host.system import mounting
+from fsage.host.targets.opening import open_target
+from fsage.host.targets.target import Target
+from fsage.host.verbs import claim, create
 from fsage.records.messages import StoresLayout as Layout
 
 MIB = 1 << 20

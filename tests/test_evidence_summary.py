@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.agent.evidence.counting import Counting
-from fsage.agent.evidence.fiemap import Extent
-from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.freespace import ALIGNED_POWERS
-from fsage.agent.evidence.groups import BUCKETS
+from fsage.host.evidence.counting import Counting
+from fsage.host.evidence.fiemap import Extent
+from fsage.host.evidence.files import FileLayouts
+from fsage.host.evidence.freespace import ALIGNED_POWERS
+from fsage.host.evidence.groups import BUCKETS
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 

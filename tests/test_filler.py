@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, small
 
-from fsage.agent.evidence import fiemap
-from fsage.agent.steps import populate
-from fsage.agent.stores import filesystems
-from fsage.agent.structure import files
+from fsage.host.evidence import fiemap
+from fsage.host.steps import populate
+from fsage.host.stores import filesystems
+from fsage.host.structure import files
 
 pytestmark = pytest.mark.root
 COUNT, SIZE = 4, 16 * MIB

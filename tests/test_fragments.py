@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, Small, fragmented, small
 
-from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.stores import filesystems
 from fsage.cli import main
 from fsage.defrag.bound import Device
+from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.stores import filesystems
 
 ODD_NAME = "it's $HOME \\ \n\udcff1 f"
 

@@ -15,9 +15,9 @@ from hostile.messages import STATE, make_plan
 from sent import CLAIM, STUDY
 from test_playbooks import BIN, ROOT, ansible, inventory_of, request
 
-from fsage.agent.errors import Refusal
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import tune
+from fsage.host.errors import Refusal
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import tune
 from fsage.plan import results
 from fsage.study.study import StudyError, load_study
 

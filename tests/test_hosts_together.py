@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from states import MIB, bring
 
-from fsage.agent import typed
-from fsage.agent.cells import measure
-from fsage.agent.hosts import others
-from fsage.agent.steps.populate import Populate
-from fsage.agent.targets import lease
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host import typed
+from fsage.host.cells import measure
+from fsage.host.remote import others
+from fsage.host.steps.populate import Populate
+from fsage.host.targets import lease
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.records.record import make_record
 from fsage.workloads import metadata, sequential
 
@@ -172,8 +172,8 @@ def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, 
 
 LAUNCHER = """
 import json, sys
-from fsage.agent.verbs import asked
-from fsage.agent.cells import measure
+from fsage.host.verbs import asked
+from fsage.host.cells import measure
 spec, request = json.load(sys.stdin)
 measure.measure(spec, asked.checked(request, request.pop("hosts")), False)
 """

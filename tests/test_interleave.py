@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import MIB, bring
 
-from fsage.agent import structure
-from fsage.agent.evidence import fiemap
-from fsage.agent.states import state
-from fsage.agent.steps import delete_files, interleave
-from fsage.agent.structure.files import path_of
-from fsage.agent.structure.step import Step
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host import structure
+from fsage.host.evidence import fiemap
+from fsage.host.states import state
+from fsage.host.steps import delete_files, interleave
+from fsage.host.structure.files import path_of
+from fsage.host.structure.step import Step
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 FILES = 5
 

@@ -15,16 +15,16 @@ import pytest
 from states import bring
 
 from fsage import workloads
-from fsage.agent import structure
-from fsage.agent.cells import io_groups, measure
-from fsage.agent.device import cgroups, iocost, loops
-from fsage.agent.outside import groups, of_cells, scheduler
-from fsage.agent.states import state
-from fsage.agent.system import journal
-from fsage.agent.system.files import read_json
-from fsage.agent.targets.opening import open_target
-from fsage.agent.targets.target import Target
-from fsage.agent.verbs import claim, create, recover
+from fsage.host import structure
+from fsage.host.cells import io_groups, measure
+from fsage.host.device import cgroups, iocost, loops
+from fsage.host.outside import groups, of_cells, scheduler
+from fsage.host.states import state
+from fsage.host.system import journal
+from fsage.host.system.files import read_json
+from fsage.host.targets.opening import open_target
+from fsage.host.targets.target import Target
+from fsage.host.verbs import claim, create, recover
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fsage.agent.cells import leftover
-from fsage.agent.errors import Failure
-from fsage.agent.system import commands
+from fsage.host.cells import leftover
+from fsage.host.errors import Failure
+from fsage.host.system import commands
 
 AWAY = 'setsid sh -c "exec sleep {} 3>{}" >/dev/null 2>&1 & until [ -e {} ]; do sleep 0.05; done; exit 3'
 

@@ -9,11 +9,11 @@ import shutil
 import pytest
 from lustre_site import Site, brw_stats
 
-from fsage.agent import helper
-from fsage.agent.__main__ import main
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import servers
-from fsage.agent.system import privilege
+from fsage.host import helper
+from fsage.host.__main__ import main
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import servers
+from fsage.host.system import privilege
 
 OSC = "lustre-OST0000-osc-ff11000110ffb000"
 LLITE = "llite.lustre-ff11000110ffb000"

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, brw_stats, lustre_target, recorded, session
 
-from fsage.agent import structure
-from fsage.agent.cells import measure
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts.others import Hosts
-from fsage.agent.kinds.lustre import Lustre
-from fsage.agent.lustre import cold, servers
-from fsage.agent.states import state
-from fsage.agent.steps.populate import Populate
-from fsage.agent.targets.declaration import complete
-from fsage.agent.verbs import claim
+from fsage.host import structure
+from fsage.host.cells import measure
+from fsage.host.errors import Failure, Refusal
+from fsage.host.kinds.lustre import Lustre
+from fsage.host.lustre import cold, servers
+from fsage.host.remote.others import Hosts
+from fsage.host.states import state
+from fsage.host.steps.populate import Populate
+from fsage.host.targets.declaration import complete
+from fsage.host.verbs import claim
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from lustre_site import SERVERS, Site, lustre_target, recorded, session
 
-from fsage.agent import structure
-from fsage.agent.__main__ import hold
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.hosts import probe
-from fsage.agent.lustre import servers
-from fsage.agent.states import state
-from fsage.agent.steps.populate import Populate
-from fsage.agent.structure import ground
-from fsage.agent.structure.step import Shard
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
-from fsage.agent.verbs.leave import leave
+from fsage.host import structure
+from fsage.host.__main__ import hold
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import servers
+from fsage.host.remote import probe
+from fsage.host.states import state
+from fsage.host.steps.populate import Populate
+from fsage.host.structure import ground
+from fsage.host.structure.step import Shard
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
+from fsage.host.verbs.leave import leave
 from fsage.run.runs import identity
 
 pytestmark = pytest.mark.root

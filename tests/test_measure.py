@@ -13,15 +13,15 @@ from threading import Event, Thread
 
 import pytest
 
-from fsage.agent.cells import measure, phases
-from fsage.agent.errors import Refusal
-from fsage.agent.evidence import fiemap
-from fsage.agent.states import state
-from fsage.agent.steps.populate import Populate
-from fsage.agent.system import caches
-from fsage.agent.targets import lease
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.cells import measure, phases
+from fsage.host.errors import Refusal
+from fsage.host.evidence import fiemap
+from fsage.host.states import state
+from fsage.host.steps.populate import Populate
+from fsage.host.system import caches
+from fsage.host.targets import lease
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.records.record import make_record
 from fsage.workloads import Unsupported, device_range, metadata, sequential
 

@@ -20,11 +20,11 @@ from small_filesystems import small
 from test_playbooks import ansible, done, refused
 from tiers import first_row_of
 
-from fsage.agent.evidence import ext4
-from fsage.agent.system import mounting
 from fsage.evidence import exporter, metrics
 from fsage.evidence.inspect import inspect
 from fsage.evidence.program import program
+from fsage.host.evidence import ext4
+from fsage.host.system import mounting
 
 ROOT = Path(__file__).resolve().parents[1]
 MONITORING = ROOT / "docs" / "monitoring"

@@ -73,7 +73,7 @@ def test_commands_of_a_program_with_mounts_of_its_own_leave_everybody_elses_alon
 CHROOT = """
 import encodings.ascii, os, sys
 sys.path.insert(0, sys.argv[2])
-from fsage.agent.system import mounting, namespace
+from fsage.host.system import mounting, namespace
 os.chroot(sys.argv[1])
 os.chdir("/work")
 with namespace.entered():

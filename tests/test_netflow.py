@@ -26,14 +26,14 @@ from hypothesis import strategies as st
 from states import MIB
 
 from fsage import workloads
-from fsage.agent import typed
-from fsage.agent.netflow import blocks, share
-from fsage.agent.netflow.assignment import Assignment
-from fsage.agent.netflow.door import Door
-from fsage.agent.netflow.generate import Maker
-from fsage.agent.netflow.striped import StripedFile
-from fsage.agent.structure import striping
-from fsage.agent.system.library import PACKAGE
+from fsage.host import typed
+from fsage.host.netflow import blocks, share
+from fsage.host.netflow.assignment import Assignment
+from fsage.host.netflow.door import Door
+from fsage.host.netflow.generate import Maker
+from fsage.host.netflow.striped import StripedFile
+from fsage.host.structure import striping
+from fsage.host.system.library import PACKAGE
 
 NETFLOW = workloads.load("netflow")
 BLOCK = 65536
@@ -135,7 +135,7 @@ def command(task: dict, *launcher: str) -> list[str]:
     path = Path(task["index"]) / "task.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(task))
-    return [sys.executable, "-S", "-m", "fsage.agent.netflow", str(path), *launcher]
+    return [sys.executable, "-S", "-m", "fsage.host.netflow", str(path), *launcher]
 
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PACKAGE.parent)}

@@ -11,8 +11,8 @@ from states import MIB, bring
 from striped import osts_of, step
 
 from fsage import workloads
-from fsage.agent.cells import measure
-from fsage.agent.targets.opening import open_target
+from fsage.host.cells import measure
+from fsage.host.targets.opening import open_target
 
 NETFLOW = workloads.load("netflow")
 
@@ -93,7 +93,7 @@ def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
     todo = NETFLOW.commands(
         NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}), site, [step("netflow.6")]
     )
-    program = "env PYTHONPATH={agent} {python} -S -m fsage.agent.netflow {files}/task.json"
+    program = "env PYTHONPATH={agent} {python} -S -m fsage.host.netflow {files}/task.json"
     assert {" ".join(phase["argv"]) for phase in todo} == {f"{program} {begins}"}
     task = json.loads(todo[1]["files"]["task.json"])
     assert (task["towards"], task["tasks"]) == ("c2", 16)

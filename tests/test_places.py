@@ -18,15 +18,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_targets import Spec, claimed
 
-from fsage.agent.cells import outbox
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.states import state
-from fsage.agent.structure.files import make_room
-from fsage.agent.system import files, mounting, places
-from fsage.agent.system.library import BOOT, packed, sent
-from fsage.agent.targets import directories, lease
-from fsage.agent.targets.declaration import complete
-from fsage.agent.verbs import claim, create
+from fsage.host.cells import outbox
+from fsage.host.errors import Failure, Refusal
+from fsage.host.states import state
+from fsage.host.structure.files import make_room
+from fsage.host.system import files, mounting, places
+from fsage.host.system.library import BOOT, packed, sent
+from fsage.host.targets import directories, lease
+from fsage.host.targets.declaration import complete
+from fsage.host.verbs import claim, create
 from fsage.plan.target import load_target
 from fsage.study.study import StudyError
 
@@ -39,7 +39,7 @@ FSAGE = [str(Path(sys.executable).parent / "fsage")]
 def agent(verb: str, spec: Spec, *front: str, user: int | None = None, **request: Any) -> tuple[int, str]:
     """Exit code and message of a verb, in a process of its own."""
     done = subprocess.run(
-        [*front, "/usr/bin/python3" if user else sys.executable, "-m", "fsage.agent", verb],
+        [*front, "/usr/bin/python3" if user else sys.executable, "-m", "fsage.host", verb],
         input=json.dumps({"target": spec, "request": request}),
         capture_output=True,
         text=True,
@@ -550,7 +550,7 @@ def test_clients_share_the_home_of_a_directory(directory_target: Spec, place: Pa
 
 def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
     (tmp_path / "fsage.py").write_text("raise SystemExit('from the current directory')")
-    program = BOOT + "from fsage.agent.system import library; sys.stdout.buffer.write(library.packed())"
+    program = BOOT + "from fsage.host.system import library; sys.stdout.buffer.write(library.packed())"
     argv = [sys.executable, "-I", "-S", "-c", program]
     assert (
         subprocess.run(argv, input=sent(packed()), stdout=subprocess.PIPE, check=True, cwd=tmp_path).stdout == packed()

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from simulated import holds
 
-from fsage.agent.device.seekdisk import Costs
+from fsage.host.device.seekdisk import Costs
 from fsage.statistics.disk import Inseparable, Reads, recover
 
 MIB = 1 << 20

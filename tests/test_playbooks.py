@@ -20,10 +20,10 @@ import preloaded
 import pytest
 import yaml
 
-from fsage.agent import structure
-from fsage.agent.messages import token
-from fsage.agent.system.library import packed
-from fsage.agent.targets.lease import machine, start_of
+from fsage.host import structure
+from fsage.host.messages import token
+from fsage.host.system.library import packed
+from fsage.host.targets.lease import machine, start_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

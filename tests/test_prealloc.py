@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lustre_site import Site, lustre_target, recorded, site_in
 
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.filesystems.xfs import ExtentSize
-from fsage.agent.lustre import prealloc as ldiskfs
-from fsage.agent.lustre import prealloc_ask
-from fsage.agent.system import files
-from fsage.agent.targets.declaration import MIB
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create, prealloc
+from fsage.host.errors import Failure, Refusal
+from fsage.host.filesystems.xfs import ExtentSize
+from fsage.host.lustre import prealloc as ldiskfs
+from fsage.host.lustre import prealloc_ask
+from fsage.host.system import files
+from fsage.host.targets.declaration import MIB
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create, prealloc
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BLOCKS, GROUPS = 31742, 64  # of the recorded OST

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from small_filesystems import MIB, fragmented, small
 
-from fsage.agent.defragmentation import ranges
-from fsage.agent.errors import Refusal
-from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.steps.defragment import checksum
-from fsage.agent.system import mounting
+from fsage.host.defragmentation import ranges
+from fsage.host.errors import Refusal
+from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.steps.defragment import checksum
+from fsage.host.system import mounting
 
 pytestmark = pytest.mark.root
 PIECE = 1 << 12

@@ -28,18 +28,18 @@ from small_filesystems import MIB, small
 from states import bring
 from tiers import first_of
 
-from fsage.agent.errors import Failure
-from fsage.agent.evidence import extents
-from fsage.agent.evidence.extents import Extents, Head
-from fsage.agent.evidence.store import NotThisText
-from fsage.agent.steps.replica import Replica
-from fsage.agent.structure import files
-from fsage.agent.structure.whole_extents import in_turns
-from fsage.agent.system import caches, mounting
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
 from fsage.evidence import free, texts
 from fsage.evidence.windows import Windows
+from fsage.host.errors import Failure
+from fsage.host.evidence import extents
+from fsage.host.evidence.extents import Extents, Head
+from fsage.host.evidence.store import NotThisText
+from fsage.host.steps.replica import Replica
+from fsage.host.structure import files
+from fsage.host.structure.whole_extents import in_turns
+from fsage.host.system import caches, mounting
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.run import inputs as inputs_of
 from fsage.study.study import StudyError, load_study
 

@@ -14,14 +14,14 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from states import bring, fragment, populate
 
-from fsage.agent.errors import Failure
-from fsage.agent.states import state
-from fsage.agent.steps.keep_free_space import KeepFreeSpace
-from fsage.agent.steps.restore import Restore
-from fsage.agent.system import mounting
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
 from fsage.evidence.inspect import inspect
+from fsage.host.errors import Failure
+from fsage.host.states import state
+from fsage.host.steps.keep_free_space import KeepFreeSpace
+from fsage.host.steps.restore import Restore
+from fsage.host.system import mounting
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.recipes import expand
 from fsage.study.study import load_study
 

@@ -18,15 +18,15 @@ from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
 
-from fsage.agent.cells import measure
-from fsage.agent.claiming.calibrate import amount
-from fsage.agent.errors import Refusal
-from fsage.agent.states.state import remove_measured
-from fsage.agent.steps.populate import Populate
-from fsage.agent.structure.step import Step
-from fsage.agent.system import commands
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.cells import measure
+from fsage.host.claiming.calibrate import amount
+from fsage.host.errors import Refusal
+from fsage.host.states.state import remove_measured
+from fsage.host.steps.populate import Populate
+from fsage.host.structure.step import Step
+from fsage.host.system import commands
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.workloads import metadata, netflow, sequential
 from fsage.workloads._shared import mpirun
 

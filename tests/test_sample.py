@@ -9,13 +9,13 @@ import pytest
 from states import bring, populate
 from test_measure import asked, cell, observed
 
-from fsage.agent import structure
-from fsage.agent.cells import measure
-from fsage.agent.cells.structure_check import StructureCheck
-from fsage.agent.messages import token
-from fsage.agent.states.sample import LOOKS, SIZE, Sample, seen
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host import structure
+from fsage.host.cells import measure
+from fsage.host.cells.structure_check import StructureCheck
+from fsage.host.messages import token
+from fsage.host.states.sample import LOOKS, SIZE, Sample, seen
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 
 def drawn(folder: Path, seed: int = 1) -> Sample:

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.agent.device import seek
-from fsage.agent.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
-from fsage.agent.errors import Failure
-from fsage.agent.stores import filesystems
-from fsage.agent.system import mounting
-from fsage.agent.system.shell import run
+from fsage.host.device import seek
+from fsage.host.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
+from fsage.host.errors import Failure
+from fsage.host.stores import filesystems
+from fsage.host.system import mounting
+from fsage.host.system.shell import run
 
 MIB = 1 << 20
 RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB
@@ -113,7 +113,7 @@ def served(backing: Path, point: Path) -> Iterator[Path]:
     argv = [
         sys.executable,
         "-m",
-        "fsage.agent.device.seekdisk",
+        "fsage.host.device.seekdisk",
         str(backing),
         str(point),
         json.dumps({"bytes_per_s": 400e6, "seek_s": 0.005}),

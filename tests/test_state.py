@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from states import bring, fragment, populate
 
-from fsage.agent import structure
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.messages import token
-from fsage.agent.states import state
-from fsage.agent.states.fingerprint import digest
-from fsage.agent.steps.fragment import doomed
-from fsage.agent.structure import files
-from fsage.agent.targets.opening import open_target
-from fsage.agent.targets.target import Target
-from fsage.agent.verbs import claim, create
+from fsage.host import structure
+from fsage.host.errors import Failure, Refusal
+from fsage.host.messages import token
+from fsage.host.states import state
+from fsage.host.states.fingerprint import digest
+from fsage.host.steps.fragment import doomed
+from fsage.host.structure import files
+from fsage.host.targets.opening import open_target
+from fsage.host.targets.target import Target
+from fsage.host.verbs import claim, create
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from states import MIB, bring, fragment, populate
 
-from fsage.agent import structure
-from fsage.agent.errors import Refusal
-from fsage.agent.messages import token
-from fsage.agent.messages.request import Request
-from fsage.agent.messages.token import Token
-from fsage.agent.states import preallocated, state
-from fsage.agent.states.fingerprint import digest, fingerprint
-from fsage.agent.steps.interleave import TOGETHER, Interleave
-from fsage.agent.structure.step import Shard, Step
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host import structure
+from fsage.host.errors import Refusal
+from fsage.host.messages import token
+from fsage.host.messages.request import Request
+from fsage.host.messages.token import Token
+from fsage.host.states import preallocated, state
+from fsage.host.states.fingerprint import digest, fingerprint
+from fsage.host.steps.interleave import TOGETHER, Interleave
+from fsage.host.structure.step import Shard, Step
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 SMALL = populate(1, sizes=(MIB,))
 FILES = 10  # that 1% of the directory's 1 GiB holds

@@ -17,8 +17,8 @@ from rich.text import Text
 from studies import blocks
 
 from fsage import cli, dataset, recipes
-from fsage.agent import structure
-from fsage.agent.message import Unacceptable, lines, printable
+from fsage.host import structure
+from fsage.host.message import Unacceptable, lines, printable
 from fsage.plan.plan import load_plan
 from fsage.text.terminal import Terminal
 

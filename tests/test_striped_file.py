@@ -11,11 +11,11 @@ from states import MIB, bring
 from striped import STORES, osts_of, step
 
 from fsage import recipes, workloads
-from fsage.agent.cells import measure
-from fsage.agent.errors import Refusal
-from fsage.agent.structure import striping
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.cells import measure
+from fsage.host.errors import Refusal
+from fsage.host.structure import striping
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 from fsage.matrix import patterns
 from fsage.study.study import StudyError, load_study
 

@@ -19,17 +19,17 @@ from lustre_site import Site, lustre_target, recorded
 from states import bring
 
 from fsage import workloads
-from fsage.agent.cells import measure
-from fsage.agent.errors import Failure
-from fsage.agent.hosts.others import Hosts
-from fsage.agent.lustre import stripes
-from fsage.agent.messages.request import Phase
-from fsage.agent.steps.stripe import Stripe
-from fsage.agent.structure import eviction
-from fsage.agent.structure.striping import Nominal, Segment
-from fsage.agent.system import caches
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim
+from fsage.host.cells import measure
+from fsage.host.errors import Failure
+from fsage.host.lustre import stripes
+from fsage.host.messages.request import Phase
+from fsage.host.remote.others import Hosts
+from fsage.host.steps.stripe import Stripe
+from fsage.host.structure import eviction
+from fsage.host.structure.striping import Nominal, Segment
+from fsage.host.system import caches
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim
 
 MIB = 1 << 20
 TYPES = (Nominal(64 * MIB, 1, 4 * MIB), Nominal(None, 2, 4 * MIB))  # as recorded

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fsage.agent.errors import Refusal
-from fsage.agent.steps.stripe import Stripe
-from fsage.agent.structure import striping
+from fsage.host.errors import Refusal
+from fsage.host.steps.stripe import Stripe
+from fsage.host.structure import striping
 from fsage.matrix import patterns
 from fsage.recipes import striping as recipe
 

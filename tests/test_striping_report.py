@@ -11,9 +11,9 @@ import recorded
 from records import CONFIG
 
 from fsage import dataset
-from fsage.agent import typed
 from fsage.analysis import agreement
 from fsage.analysis.groups import summarise
+from fsage.host import typed
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool

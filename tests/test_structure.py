@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.agent import structure
-from fsage.agent.steps import fragment, populate
-from fsage.agent.structure import files
-from fsage.agent.structure.step import Shard
-from fsage.agent.targets.limits import Limits
+from fsage.host import structure
+from fsage.host.steps import fragment, populate
+from fsage.host.structure import files
+from fsage.host.structure.step import Shard
+from fsage.host.targets.limits import Limits
 
 MIB = 1 << 20
 sizes = st.lists(st.integers(1, 512).map(lambda n: n * MIB), min_size=1, max_size=4, unique=True).map(tuple)

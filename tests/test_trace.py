@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fsage.agent.evidence import fiemap
-from fsage.agent.outside import trace
-from fsage.agent.outside.undo import undo
-from fsage.agent.system import journal, mounting
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create
+from fsage.host.evidence import fiemap
+from fsage.host.outside import trace
+from fsage.host.outside.undo import undo
+from fsage.host.system import journal, mounting
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create
 
 MIB = 1 << 20
 

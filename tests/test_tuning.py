@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fsage.agent.device import queue
-from fsage.agent.errors import Refusal
-from fsage.agent.targets.opening import open_target
-from fsage.agent.verbs import claim, create, tune, tuning
+from fsage.host.device import queue
+from fsage.host.errors import Refusal
+from fsage.host.targets.opening import open_target
+from fsage.host.verbs import claim, create, tune, tuning
 from fsage.study.study import StudyError, load_study
 
 CONFIG = Path(__file__).parents[1] / "config"

@@ -15,18 +15,18 @@ import pytest
 from states import bring, populate
 from test_measure import asked, cell, observed
 
-from fsage.agent import structure
-from fsage.agent.cells import measure
-from fsage.agent.cells.structure_check import StructureCheck
-from fsage.agent.messages import token
-from fsage.agent.messages.token import Token
-from fsage.agent.states import state
-from fsage.agent.states.fingerprint import fingerprint
-from fsage.agent.structure import files
-from fsage.agent.system import fanotify, mounting
-from fsage.agent.targets.opening import open_target
-from fsage.agent.targets.target import Target
-from fsage.agent.verbs import claim, create
+from fsage.host import structure
+from fsage.host.cells import measure
+from fsage.host.cells.structure_check import StructureCheck
+from fsage.host.messages import token
+from fsage.host.messages.token import Token
+from fsage.host.states import state
+from fsage.host.states.fingerprint import fingerprint
+from fsage.host.structure import files
+from fsage.host.system import fanotify, mounting
+from fsage.host.targets.opening import open_target
+from fsage.host.targets.target import Target
+from fsage.host.verbs import claim, create
 from fsage.workloads import metadata
 
 pytestmark = pytest.mark.root
@@ -161,8 +161,8 @@ def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(loc
     claim.claim(local_target, {}, False)
     bring(local_target, populate(20))
     text = (
-        "import json, sys; from fsage.agent.cells.structure_check import StructureCheck; "
-        "from fsage.agent.kinds.loop import Loop; from fsage.agent.messages import token; from pathlib import Path; "
+        "import json, sys; from fsage.host.cells.structure_check import StructureCheck; "
+        "from fsage.host.kinds.loop import Loop; from fsage.host.messages import token; from pathlib import Path; "
         "spec, claim = json.load(sys.stdin); target = Loop(spec, claim); now = token.read(target.mounts[0]); "
         "target.devices = ['/dev/null']; check = StructureCheck(target); "
         "print(json.dumps([check.differs(now), check.differs(now), check.why_unwatched]))"

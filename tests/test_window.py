@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from fsage.agent.cells.measure import too_late
+from fsage.host.cells.measure import too_late
 from fsage.run import runs, window
 from fsage.study.study import StudyError
 

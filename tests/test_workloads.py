@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
 from fsage import workloads
-from fsage.agent import containers
+from fsage.host import containers
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import _shared, metadata, sequential
 

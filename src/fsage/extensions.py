@@ -1,7 +1,7 @@
 """A folder of file systems, steps, recipes, workloads, tools and sections of reports beside fsage's own.
 
 `FSAGE_EXTENSIONS` names it. Laid out as `src/fsage` is, it holds modules for the packages in EXTENSIBLE, which are then
-found by their names as fsage's own are; its `agent/` goes to the hosts with the agent. It is code that runs as whoever
+found by their names as fsage's own are; its `host/` goes to the hosts with the agent. It is code that runs as whoever
 starts fsage, and as root where the agent is root: it must be his or root's, and nobody else's to change. No study, host
 or archive can name it.
 """
@@ -14,12 +14,12 @@ import stat
 from pathlib import Path
 
 import fsage
-from fsage.agent.errors import Refusal
-from fsage.agent.system import places
+from fsage.host.errors import Refusal
+from fsage.host.system import places
 
 # The agent's first: the others import what looks for names in these.
 EXTENSIBLE = (
-    *(f"agent/{name}" for name in ("filesystems", "kinds", "steps", "tools")),
+    *(f"host/{name}" for name in ("filesystems", "kinds", "steps", "tools")),
     "recipes",
     "workloads",
     "report",
@@ -44,7 +44,7 @@ def extend(folder: str) -> None:
 
 
 def _files(top: Path) -> list[Path]:
-    """All files of the folder but Python's own; directories are judged as targets' are (fsage.agent.system.places)."""
+    """All files of the folder but Python's own; directories are judged as targets' are (fsage.host.system.places)."""
     found = []
     for place, folders, names in os.walk(top, onerror=_raise):
         with places.opened(place):

@@ -62,7 +62,7 @@ def shadows(folder: Path) -> Path:
 
 
 def misplaced(folder: Path) -> Path:
-    (folder / "agent/files.py").touch(0o644)
+    (folder / "host/files.py").touch(0o644)
     return folder
 
 
@@ -85,7 +85,7 @@ def linked(folder: Path) -> Path:
     ("change", "said"),
     [
         (shadows, "recipes/paf.py has the name of fsage's own"),
-        (misplaced, "agent/files.py is nothing that fsage looks for"),
+        (misplaced, "host/files.py is nothing that fsage looks for"),
         (open_to_all, "recipes/cut.py is a link, or others than user"),
         (in_an_open_folder, "recipes"),
         (linked, "recipes/other.py is a link"),

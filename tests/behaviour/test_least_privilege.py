@@ -16,8 +16,8 @@ import pytest
 from machine import AGENT, LIBRARY, Machine
 from session import PREFIX
 
-from fsage.agent import helper
-from fsage.agent.system import privilege
+from fsage.host import helper
+from fsage.host.system import privilege
 from fsage.site import sudoers
 
 UID = 54321
@@ -55,7 +55,7 @@ def agent(machine: Machine, user: Path, verb: str, spec: dict) -> dict:
 @pytest.mark.root
 @needs_sudo
 def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, user: Path, local_target: dict) -> None:
-    drop = "import json; from fsage.agent.system import caches; print(json.dumps(caches.drop([])))"
+    drop = "import json; from fsage.host.system import caches; print(json.dumps(caches.drop([])))"
     words = as_user(machine, "env", f"PYTHONPATH={LIBRARY}", AGENT[0], "-S", "-c", drop)
     dropped = subprocess.run(words, capture_output=True, text=True, cwd="/", check=True)
     assert json.loads(dropped.stdout)["method"] == "drop_caches=3"
@@ -88,9 +88,9 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) ->
     with zipfile.ZipFile(io.BytesIO(sudoers.program())) as present:
         modules = {path: present.read(path) for path in present.namelist()}
     assert {f"{path}.py" for path in privilege.CODE} == {
-        path.removeprefix("fsage/agent/") for path, text in modules.items() if text and path != "__main__.py"
+        path.removeprefix("fsage/host/") for path, text in modules.items() if text and path != "__main__.py"
     }
-    modules["fsage/agent/system/shell.py"] += b"# of yesterday\n"
+    modules["fsage/host/system/shell.py"] += b"# of yesterday\n"
     other = io.BytesIO()
     with zipfile.ZipFile(other, "w") as archive:
         for path, text in modules.items():

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from project import MEASURE, Project, kill_group
 
-from fsage.agent.targets import lease
+from fsage.host.targets import lease
 
 pytestmark = pytest.mark.root
 COMMON = {"30.00@8M", "60.00@8M"}

@@ -14,7 +14,7 @@ from cluster_project import ClusterProject, shared_directory
 from project import make_project
 from testbed import Testbed, wait_for
 
-from fsage.agent import structure
+from fsage.host import structure
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 GROUPS = {"launcher": ["n2"], "clients": ["n1", "n2", "n3"], "servers": ["n4"]}

@@ -20,8 +20,8 @@ from test_hosts import IN_ORDER, SMALL, shared  # noqa: F401 - a fixture
 from testbed import NETWORK, Testbed
 
 from fsage import workloads
-from fsage.agent.netflow.greeting import KEY
-from fsage.agent.system.library import PACKAGE
+from fsage.host.netflow.greeting import KEY
+from fsage.host.system.library import PACKAGE
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 ATTACK = """\
@@ -86,7 +86,7 @@ def test_a_netflow_phase_listens_where_the_other_clients_reach_it_until_they_hav
     before, during, keys, commands, found = listeners(testbed), set[Listener](), set[bytes](), set[bytes](), {}
     for phase in netflow.PHASES:
         (place / "task.json").write_text(json.dumps({**task, "phase": phase}))
-        program = [sys.executable, "-S", "-m", "fsage.agent.netflow", f"{place}/task.json"]
+        program = [sys.executable, "-S", "-m", "fsage.host.netflow", f"{place}/task.json"]
         there = testbed.inside("ssh", "n2", shlex.join(["env", f"PYTHONPATH={PACKAGE.parent}", *program, *start]))
         with subprocess.Popen(there, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
             while run.poll() is None:

@@ -16,12 +16,12 @@ from records import make_store
 from sent import CLAIM, STUDY, bundle, observation
 
 from fsage import dataset
-from fsage.agent import __main__ as agent
-from fsage.agent.errors import Refusal
-from fsage.agent.hosts import alike, answers
-from fsage.agent.lustre import osts
-from fsage.agent.message import Unacceptable
-from fsage.agent.verbs import asked
+from fsage.host import __main__ as agent
+from fsage.host.errors import Refusal
+from fsage.host.lustre import osts
+from fsage.host.message import Unacceptable
+from fsage.host.remote import alike, answers
+from fsage.host.verbs import asked
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.records import messages, record

@@ -20,13 +20,13 @@ from records import make_evidence, make_records, store
 
 from fsage import dataset, recipes
 from fsage.advise import distribution
-from fsage.agent.errors import Failure, Refusal
-from fsage.agent.lustre import brw, mounts, params, space, stripes
-from fsage.agent.message import Unacceptable
 from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
 from fsage.evidence import inspect, page, tables
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import brw, mounts, params, space, stripes
+from fsage.host.message import Unacceptable
 from fsage.matrix import notation, patterns
 from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
 from fsage.plan import results

@@ -15,7 +15,7 @@ from local_targets import claimed
 from states import bring, fragment, populate
 
 from fsage import workloads
-from fsage.agent.cells import measure
+from fsage.host.cells import measure
 from fsage.records.record import make_record
 
 MIB = 1 << 20

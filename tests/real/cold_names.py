@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
-from fsage.agent.cells import measure
-from fsage.agent.cells.phases import Phases
-from fsage.agent.hosts.attendant import measured_files
-from fsage.agent.hosts.others import Hosts
-from fsage.agent.lustre import params
-from fsage.agent.lustre.target import mount_of
-from fsage.agent.messages import token
-from fsage.agent.messages.request import Request
-from fsage.agent.states.state import remove_measured
-from fsage.agent.system import caches
-from fsage.agent.targets.opening import opened
+from fsage.host.cells import measure
+from fsage.host.cells.phases import Phases
+from fsage.host.lustre import params
+from fsage.host.lustre.target import mount_of
+from fsage.host.messages import token
+from fsage.host.messages.request import Request
+from fsage.host.remote.attendant import measured_files
+from fsage.host.remote.others import Hosts
+from fsage.host.states.state import remove_measured
+from fsage.host.system import caches
+from fsage.host.targets.opening import opened
 
 
 def ours(phases: Counted, phase: dict) -> dict:

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from project import Project, kill_group, make_project
 
-from fsage.agent.system.library import BOOT, packed, sent
+from fsage.host.system.library import BOOT, packed, sent
 
 HOST = os.environ.get("FSAGE_LUSTRE_SSH", "")
 CONFIG = os.environ.get("FSAGE_LUSTRE_SSH_CONFIG", "")

@@ -10,7 +10,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import LustreProject, ssh, there
 
-from fsage.agent.states.sample import SIZE
+from fsage.host.states.sample import SIZE
 
 pytestmark = real.MARKS
 SMALL = {

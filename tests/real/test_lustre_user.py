@@ -12,7 +12,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import CONFIG, HOST, LustreProject, ssh
 
-from fsage.agent.system import privilege
+from fsage.host.system import privilege
 from fsage.site import sudoers
 
 pytestmark = real.MARKS

@@ -6,8 +6,8 @@ import shlex
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
-from fsage.agent import containers
-from fsage.agent.errors import Refusal
+from fsage.host import containers
+from fsage.host.errors import Refusal
 
 
 def code_of_reports(wildcards):

@@ -1,6 +1,6 @@
 """fsage_agent: one verb of the fsage agent on a host; the agent's answer is the task's result.
 
-The agent (src/fsage/agent, standard library only) gets one JSON object on stdin (target, request and what
+The agent (src/fsage/host, standard library only) gets one JSON object on stdin (target, request and what
 the task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It
 runs over the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command
 takes 0.5 s. A local connection runs it from the working tree, if that has no extension. Any other brings it
@@ -26,16 +26,16 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 import fsage
-from fsage.agent import message
-from fsage.agent.errors import Refusal
-from fsage.agent.system import places
-from fsage.agent.system.library import BOOT, packed, sent
-from fsage.agent.targets import lease
+from fsage.host import message
+from fsage.host.errors import Refusal
+from fsage.host.system import places
+from fsage.host.system.library import BOOT, packed, sent
+from fsage.host.targets import lease
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 PYTHON = "/usr/bin/python3"
 REFUSED = 1  # the agent's exit code when nothing was touched
-MAIN = "from fsage.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "from fsage.host.__main__ import main; sys.exit(main(sys.argv[1:]))"
 PART = """\
 import base64, sys
 with open(sys.argv[1], "rb") as file:

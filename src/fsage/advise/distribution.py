@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import yaml
 
-from fsage.agent.system.walk import regular_files
+from fsage.host.system.walk import regular_files
 from fsage.text import untrusted, yaml_text
 from fsage.text.sizes import LARGEST_BYTES, parse_size
 from fsage.text.strict import show

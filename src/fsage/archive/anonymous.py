@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from fsage.agent import structure, tools
-from fsage.agent.verbs import tuning
 from fsage.archive.crate import CrateError
+from fsage.host import structure, tools
+from fsage.host.verbs import tuning
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsage.agent.message import lines
+from fsage.host.message import lines
 
 if TYPE_CHECKING:
     from fsage.plan.plan import Plan

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fsage.agent.message import lines
 from fsage.commands.common import StudyName, Where, say, target_names
+from fsage.host.message import lines
 
 app = typer.Typer()
 PANEL = "Studies"

@@ -15,10 +15,10 @@ import orjson
 import pandas as pd
 from pydantic import ValidationError
 
-from fsage.agent.system.caches import WARM
 from fsage.dataset.columns import COLUMNS
 from fsage.dataset.shape import Record
 from fsage.dataset.tables import DatasetError
+from fsage.host.system.caches import WARM
 from fsage.text.untrusted import read_file
 
 MOST_BYTES = 16 << 20

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsage.agent.evidence.fiemap import Extent
-from fsage.agent.evidence.fragmentation import Fragmentation
+from fsage.host.evidence.fiemap import Extent
+from fsage.host.evidence.fragmentation import Fragmentation
 
 STATEMENT = "an upper bound: a whole seek for each extent, none hidden by reading ahead"
 MEASURE_S = 0.5  # for each of the two

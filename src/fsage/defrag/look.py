@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.agent.evidence import fiemap, fragmentation
-from fsage.agent.evidence.fragmentation import Fragmentation
-from fsage.agent.stores import filesystems
-from fsage.agent.system.mounting import Mount, mount_of
-from fsage.agent.system.walk import regular_files
 from fsage.defrag.bound import STATEMENT, Device, Longest
+from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.evidence.fragmentation import Fragmentation
+from fsage.host.stores import filesystems
+from fsage.host.system.mounting import Mount, mount_of
+from fsage.host.system.walk import regular_files
 
 SCHEMA = 1
 

@@ -6,9 +6,9 @@ import json
 import sys
 from pathlib import Path
 
-from fsage.agent.message import printable
 from fsage.evidence.inspect import inspect
 from fsage.evidence.terminal import show
+from fsage.host.message import printable
 from fsage.text.terminal import Terminal
 
 

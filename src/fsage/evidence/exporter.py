@@ -19,12 +19,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.agent.errors import Failure
-from fsage.agent.evidence.counting import Counting
-from fsage.agent.message import printable
-from fsage.agent.system import mounting
 from fsage.evidence import metrics
 from fsage.evidence.inspect import inspect
+from fsage.host.errors import Failure
+from fsage.host.evidence.counting import Counting
+from fsage.host.message import printable
+from fsage.host.system import mounting
 
 NICEST = 19
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fsage.agent.evidence.fiemap import Extent
-from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import (
+from fsage.host.evidence.fiemap import Extent
+from fsage.host.evidence.files import FileLayouts
+from fsage.host.evidence.store import (
     MOST_BLOCK_BYTES,
     OF_DEVICE,
     NotThisText,

@@ -13,10 +13,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from fsage.agent.evidence import extents
-from fsage.agent.evidence.counting import Counting
-from fsage.agent.evidence.extents import Head
 from fsage.evidence.inspect import inspect
+from fsage.host.evidence import extents
+from fsage.host.evidence.counting import Counting
+from fsage.host.evidence.extents import Head
 
 BUFFERED = 1 << 16
 Places = npt.NDArray[np.int64]

@@ -10,18 +10,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fsage.agent.device import loops
-from fsage.agent.errors import Failure
-from fsage.agent.evidence import fiemap
-from fsage.agent.evidence.counting import ONCE, Counting
-from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
-from fsage.agent.message import printable
-from fsage.agent.stores import filesystems, free_space
-from fsage.agent.system import mounting
-from fsage.agent.system.shell import run
-from fsage.agent.system.walk import regular_files
 from fsage.evidence import texts
+from fsage.host.device import loops
+from fsage.host.errors import Failure
+from fsage.host.evidence import fiemap
+from fsage.host.evidence.counting import ONCE, Counting
+from fsage.host.evidence.files import FileLayouts
+from fsage.host.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
+from fsage.host.message import printable
+from fsage.host.stores import filesystems, free_space
+from fsage.host.system import mounting
+from fsage.host.system.shell import run
+from fsage.host.system.walk import regular_files
 from fsage.text.untrusted import NotTaken, open_file
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from fsage.agent.system.library import packed
+from fsage.host.system.library import packed
 
 PACKAGE = Path(__file__).absolute().parents[1]
 MODULES = ("evidence/*.py", "text/__init__.py", "text/untrusted.py")

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import wasserstein_distance
 
-from fsage.agent.evidence.extents import Extents, Head
-from fsage.agent.evidence.groups import BUCKETS, bucket
 from fsage.evidence.free import BUFFERED, Free
+from fsage.host.evidence.extents import Extents, Head
+from fsage.host.evidence.groups import BUCKETS, bucket
 
 DRAWS = 200
 LEVEL = 0.95

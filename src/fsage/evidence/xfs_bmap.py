@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fsage.agent.evidence.fiemap import Extent
-from fsage.agent.evidence.files import FileLayouts
-from fsage.agent.evidence.store import OF_DEVICE, NotThisText, Store, check_extents, number_of, without
+from fsage.host.evidence.fiemap import Extent
+from fsage.host.evidence.files import FileLayouts
+from fsage.host.evidence.store import OF_DEVICE, NotThisText, Store, check_extents, number_of, without
 
 SECTOR_BYTES = 512
 UNWRITTEN = 0o10000  # of the flags, the last column of -v and -p

@@ -1,4 +1,4 @@
-"""What a phase of fsage.agent.netflow prints."""
+"""What a phase of fsage.host.netflow prints."""
 
 from __future__ import annotations
 

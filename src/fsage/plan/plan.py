@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
-from fsage.agent.declared.claim import Claim
-from fsage.agent.structure.step import Step
-from fsage.agent.targets.declaration import MIB
-from fsage.agent.targets.frozen import as_declared
+from fsage.host.declared.claim import Claim
+from fsage.host.structure.step import Step
+from fsage.host.targets.declaration import MIB
+from fsage.host.targets.frozen import as_declared
 from fsage.plan.results import Results
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fsage.agent.errors import Refusal
-from fsage.agent.system import places
+from fsage.host.errors import Refusal
+from fsage.host.system import places
 from fsage.text import untrusted
 
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from fsage.agent.declared.claim import Claim
-from fsage.agent.declared.spec import Launcher, Spec
-from fsage.agent.device import capabilities
-from fsage.agent.errors import Refusal
-from fsage.agent.stores import filesystems
-from fsage.agent.targets import kinds
-from fsage.agent.targets.declaration import complete, home_of
+from fsage.host.declared.claim import Claim
+from fsage.host.declared.spec import Launcher, Spec
+from fsage.host.device import capabilities
+from fsage.host.errors import Refusal
+from fsage.host.stores import filesystems
+from fsage.host.targets import kinds
+from fsage.host.targets.declaration import complete, home_of
 from fsage.plan import results
 from fsage.study.study import StudyError, explain, read_yaml, usual_target
 from fsage.text.strict import Strict, show, unknown_value
@@ -43,7 +43,7 @@ class Scale(Strict):
 
 
 class Lustre(Strict):
-    """What a target of kind lustre is on (fsage.agent.lustre). Sizes in GiB and MiB as named."""
+    """What a target of kind lustre is on (fsage.host.lustre). Sizes in GiB and MiB as named."""
 
     fsname: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,8}$")]
     mgs: Annotated[str, Field(pattern="@")]
@@ -76,7 +76,7 @@ class Target(Strict):
     amount_mib: Positive | None = None
     launcher: Launcher = "openmpi"
     launcher_options: list[str] = Field(default_factory=list)
-    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.agent.device.models
+    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.host.device.models
     lustre: Lustre | None = None
 
     @model_validator(mode="after")
@@ -99,12 +99,12 @@ class Target(Strict):
 
     @property
     def images(self) -> str | None:
-        """The folder of Apptainer images to measure and report with (fsage.agent.containers), or None."""
+        """The folder of Apptainer images to measure and report with (fsage.host.containers), or None."""
         return self.spec["containers"]
 
     @property
     def outbox(self) -> Path:
-        """Where observations wait on the launcher host, until they are fetched (see fsage.agent.cells.outbox)."""
+        """Where observations wait on the launcher host, until they are fetched (see fsage.host.cells.outbox)."""
         return home_of(self.spec) / "outbox"
 
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.agent.steps.age import Age
-from fsage.agent.steps.keep_free_space import KeepFreeSpace
-from fsage.agent.steps.restore import Restore
-from fsage.agent.structure.step import Step
-from fsage.agent.structure.uses import Way
+from fsage.host.steps.age import Age
+from fsage.host.steps.keep_free_space import KeepFreeSpace
+from fsage.host.steps.restore import Restore
+from fsage.host.structure.step import Step
+from fsage.host.structure.uses import Way
 from fsage.recipes import State
 from fsage.text.strict import Levels, Problem, Strict, refuse
 

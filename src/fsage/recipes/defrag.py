@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.agent.steps.defragment import Defragment
-from fsage.agent.steps.fragmented_file import FragmentedFile
-from fsage.agent.steps.free_reserved_run import FreeReservedRun
-from fsage.agent.steps.populate import Populate
-from fsage.agent.structure.step import Step
+from fsage.host.steps.defragment import Defragment
+from fsage.host.steps.fragmented_file import FragmentedFile
+from fsage.host.steps.free_reserved_run import FreeReservedRun
+from fsage.host.steps.populate import Populate
+from fsage.host.structure.step import Step
 from fsage.matrix import filler as laying
 from fsage.matrix.filler import Filler
 from fsage.recipes import State

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fsage.agent.steps.contended_files import ContendedFiles
-from fsage.agent.steps.defragment import Defragment
-from fsage.agent.steps.sqlite import Sqlite
-from fsage.agent.structure.step import Step
+from fsage.host.steps.contended_files import ContendedFiles
+from fsage.host.steps.defragment import Defragment
+from fsage.host.steps.sqlite import Sqlite
+from fsage.host.structure.step import Step
 from fsage.recipes import BLOCK_BYTES, State
 from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse

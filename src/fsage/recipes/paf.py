@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from fsage.agent.steps.fragment import Fragment
-from fsage.agent.steps.populate import Populate
-from fsage.agent.structure.step import Step
+from fsage.host.steps.fragment import Fragment
+from fsage.host.steps.populate import Populate
+from fsage.host.structure.step import Step
 from fsage.matrix import filler as laying
 from fsage.matrix.filler import Filler
 from fsage.matrix.notation import Generation, PaF, parse

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from fsage.agent.steps import database, stripe
-from fsage.agent.structure.step import Step
+from fsage.host.steps import database, stripe
+from fsage.host.structure.step import Step
 from fsage.matrix import patterns
 from fsage.matrix.patterns import Pattern, Written
 from fsage.recipes import State

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
-from fsage.agent import structure
-from fsage.agent.message import Unacceptable, shown
-from fsage.agent.messages.observation import Observation
+from fsage.host import structure
+from fsage.host.message import Unacceptable, shown
+from fsage.host.messages.observation import Observation
 from fsage.parse import launcher
 from fsage.plan import results
 from fsage.plan.plan import Plan

@@ -1,6 +1,6 @@
 """Evidence of states as the agent leaves it (`results/states/…json`), read and checked before anything is drawn.
 
-The shape of the key `layout` is that of fsage.agent.evidence; evidence made before it had that key is taken too.
+The shape of the key `layout` is that of fsage.host.evidence; evidence made before it had that key is taken too.
 """
 
 from __future__ import annotations

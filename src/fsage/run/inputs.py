@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.agent.evidence import extents
-from fsage.agent.evidence.extents import Extents, Head
-from fsage.agent.steps.replica import Replica
-from fsage.agent.steps.restore import Restore
-from fsage.agent.structure.step import Step
-from fsage.agent.targets import kinds
+from fsage.host.evidence import extents
+from fsage.host.evidence.extents import Extents, Head
+from fsage.host.steps.replica import Replica
+from fsage.host.steps.restore import Restore
+from fsage.host.structure.step import Step
+from fsage.host.targets import kinds
 from fsage.plan.plan import Plan
 from fsage.study.study import StudyError
 

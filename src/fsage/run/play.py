@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from fsage.agent.errors import Failure
-from fsage.agent.message import printable
+from fsage.host.errors import Failure
+from fsage.host.message import printable
 from fsage.text import yaml_text
 from fsage.text.terminal import Terminal
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fsage import workloads
-from fsage.agent import structure, typed
-from fsage.agent.message import Unacceptable
-from fsage.agent.messages.request import Cell as Asked
-from fsage.agent.messages.request import Phase, Request
-from fsage.agent.steps.replica import Replica
-from fsage.agent.steps.restore import Restore
-from fsage.agent.structure.step import Step
+from fsage.host import structure, typed
+from fsage.host.message import Unacceptable
+from fsage.host.messages.request import Cell as Asked
+from fsage.host.messages.request import Phase, Request
+from fsage.host.steps.replica import Replica
+from fsage.host.steps.restore import Restore
+from fsage.host.structure.step import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import asked

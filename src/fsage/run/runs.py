@@ -18,9 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fsage.agent.declared.hosts import Holder
-from fsage.agent.errors import Refusal
-from fsage.agent.targets.lease import machine, start_of
+from fsage.host.declared.hosts import Holder
+from fsage.host.errors import Refusal
+from fsage.host.targets.lease import machine, start_of
 from fsage.plan import results
 from fsage.plan.dealing import Parts
 from fsage.plan.plan import Noted, Plan
@@ -81,7 +81,7 @@ def _noted(path: Path) -> dict[str, Any]:
 
 
 def identity(command: str) -> Holder:
-    """This process as the holder of a target: see fsage.agent.targets.lease."""
+    """This process as the holder of a target: see fsage.host.targets.lease."""
     return {
         "run": f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}",
         "host": os.uname().nodename,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fsage.agent import containers
-from fsage.agent.hosts import alike
+from fsage.host import containers
+from fsage.host.remote import alike
 from fsage.plan.target import Target
 from fsage.site.inspect import Host, Site
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationEr
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
-from fsage.agent.verbs import tuning
+from fsage.host.verbs import tuning
 from fsage.recipes import State
 from fsage.study.additional_cells import Also
 from fsage.study.additional_cells import schema as additional_schema

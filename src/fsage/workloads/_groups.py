@@ -13,13 +13,13 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers
-from fsage.agent.declared.claim import Claim
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Cost, Group, IoGroups, Phase
-from fsage.agent.steps import contended_files
-from fsage.agent.structure import files
-from fsage.agent.targets import kinds
+from fsage.host import containers
+from fsage.host.declared.claim import Claim
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Cost, Group, IoGroups, Phase
+from fsage.host.steps import contended_files
+from fsage.host.structure import files
+from fsage.host.targets import kinds
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Unsupported, _shared
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from fsage.agent import containers
-from fsage.agent.declared.claim import Claim
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Phase
+from fsage.host import containers
+from fsage.host.declared.claim import Claim
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Phase
 from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 
@@ -172,7 +172,7 @@ def fio_phase(claim: Claim, name: str, *options: str, below: str = "") -> Phase:
     It lies in `<mount>/measured`, or in the folder `below` it.
 
     On several clients each runs a fio of its own, which reads its job from standard input, all beginning together
-    (fsage.agent.hosts.armed); files are then named `measured.<host>.<task>.<file>`.
+    (fsage.host.remote.armed); files are then named `measured.<host>.<task>.<file>`.
     """
     options = (
         f"--directory={directories(claim, ':', below)}",

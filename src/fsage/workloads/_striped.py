@@ -7,16 +7,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent.declared.claim import Claim
-from fsage.agent.device import models
-from fsage.agent.errors import Refusal
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Phase
-from fsage.agent.steps.stripe import Stripe
-from fsage.agent.structure import striping
-from fsage.agent.structure.step import Step
-from fsage.agent.targets import kinds
-from fsage.agent.targets.declaration import MIB
+from fsage.host.declared.claim import Claim
+from fsage.host.device import models
+from fsage.host.errors import Refusal
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Phase
+from fsage.host.steps.stripe import Stripe
+from fsage.host.structure import striping
+from fsage.host.structure.step import Step
+from fsage.host.targets import kinds
+from fsage.host.targets.declaration import MIB
 from fsage.parse import BadOutput
 from fsage.workloads import Unsupported, _shared
 

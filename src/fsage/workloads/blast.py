@@ -16,16 +16,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import containers, structure
-from fsage.agent.databases import blastdb, sequences
-from fsage.agent.declared.claim import Claim
-from fsage.agent.errors import Refusal
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Phase
-from fsage.agent.steps import database
-from fsage.agent.structure import striping
-from fsage.agent.structure.step import Step
-from fsage.agent.targets import kinds
+from fsage.host import containers, structure
+from fsage.host.databases import blastdb, sequences
+from fsage.host.declared.claim import Claim
+from fsage.host.errors import Refusal
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Phase
+from fsage.host.steps import database
+from fsage.host.structure import striping
+from fsage.host.structure.step import Step
+from fsage.host.targets import kinds
 from fsage.parse import MIB, BadOutput, blastn
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 

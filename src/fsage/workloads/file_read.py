@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.agent import containers, structure
-from fsage.agent.declared.claim import Claim
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Phase
-from fsage.agent.steps.fragmented_file import FragmentedFile
-from fsage.agent.structure import files
-from fsage.agent.structure.step import Step
+from fsage.host import containers, structure
+from fsage.host.declared.claim import Claim
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Phase
+from fsage.host.steps.fragmented_file import FragmentedFile
+from fsage.host.structure import files
+from fsage.host.structure.step import Step
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, _shared
 

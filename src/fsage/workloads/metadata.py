@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fsage.agent import containers
-from fsage.agent.declared.claim import Claim
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Phase
-from fsage.agent.structure.step import Step
+from fsage.host import containers
+from fsage.host.declared.claim import Claim
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Phase
+from fsage.host.structure.step import Step
 from fsage.parse import BadOutput, mdtest
 from fsage.workloads import Outcome, _shared
 

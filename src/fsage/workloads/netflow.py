@@ -1,6 +1,6 @@
 """Flow records in one striped file: a scan that indexes them, then random reads of records, model by model.
 
-Phase `generate` makes the file (fsage.agent.netflow says how it looks), `index` scans it in large reads, `models` reads
+Phase `generate` makes the file (fsage.host.netflow says how it looks), `index` scans it in large reads, `models` reads
 the records of some models, each with the block that it is in, at the offsets of the index. Work is shared out
 beforehand in equal shares (synchronous), or in small ones to whichever task is ready (asynchronous). The tasks are
 processes of this project's own, on several clients started by MPI's launcher. A cell is valid only if both phases found
@@ -16,18 +16,18 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from fsage.agent import typed
-from fsage.agent.declared.claim import Claim
-from fsage.agent.device import models
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Phase
-from fsage.agent.netflow.assignment import Assignment, Distribution, PhaseName
-from fsage.agent.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
-from fsage.agent.netflow.greeting import KEY
-from fsage.agent.structure.step import Step
-from fsage.agent.structure.striping import Segment
-from fsage.agent.targets import kinds
-from fsage.agent.targets.declaration import MIB
+from fsage.host import typed
+from fsage.host.declared.claim import Claim
+from fsage.host.device import models
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Phase
+from fsage.host.netflow.assignment import Assignment, Distribution, PhaseName
+from fsage.host.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
+from fsage.host.netflow.greeting import KEY
+from fsage.host.structure.step import Step
+from fsage.host.structure.striping import Segment
+from fsage.host.targets import kinds
+from fsage.host.targets.declaration import MIB
 from fsage.parse import BadOutput, netflow
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 
@@ -89,7 +89,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         towards=at_work["hosts"][1] if several else None,
     )
     launcher = _launcher(at_work) if several else []
-    program = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.agent.netflow", f"{{files}}/{TASK}"]
+    program = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.host.netflow", f"{{files}}/{TASK}"]
     phases: list[Phase] = []
     for name in PHASES:
         one = replace(asked, phase=name, distribution=params.distribution if name in MEASURED else "synchronous")

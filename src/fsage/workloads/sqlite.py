@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent.declared.claim import Claim
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Group, Phase
-from fsage.agent.steps.sqlite import Sqlite
-from fsage.agent.structure.step import Step
+from fsage.host.declared.claim import Claim
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Group, Phase
+from fsage.host.steps.sqlite import Sqlite
+from fsage.host.structure.step import Step
 from fsage.parse import BadOutput
 from fsage.workloads import Outcome, _groups, _shared
 from fsage.workloads._groups import PATTERNS

@@ -2,7 +2,7 @@
 
 On Lustre IOR's tasks share the file; where it is a file for each segment there is an IOR for each, beside each other,
 since IOR cannot cut one file at watermarks. On a target whose stores are the OSTs the file is its objects, one fio job
-each, found by the map of fsage.agent.structure.striping. The tasks of all segments run at once, and the bandwidth is
+each, found by the map of fsage.host.structure.striping. The tasks of all segments run at once, and the bandwidth is
 all bytes by the time from the first one's start to the last one's end. The agent makes the directories and deletes the
 files.
 
@@ -19,15 +19,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.agent import containers
-from fsage.agent.declared.claim import Claim
-from fsage.agent.messages.observation import PhaseResult
-from fsage.agent.messages.request import Phase
-from fsage.agent.structure import striping
-from fsage.agent.structure.step import Step
-from fsage.agent.structure.striping import Segment
-from fsage.agent.targets import kinds
-from fsage.agent.targets.declaration import MIB
+from fsage.host import containers
+from fsage.host.declared.claim import Claim
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Phase
+from fsage.host.structure import striping
+from fsage.host.structure.step import Step
+from fsage.host.structure.striping import Segment
+from fsage.host.targets import kinds
+from fsage.host.targets.declaration import MIB
 from fsage.parse import BadOutput, fio, ior
 from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 

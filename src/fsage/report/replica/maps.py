@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fsage.agent.steps.keep_free_space import KeepFreeSpace
-from fsage.agent.steps.replica import Replica
 from fsage.figures import Figure, Strips
+from fsage.host.steps.keep_free_space import KeepFreeSpace
+from fsage.host.steps.replica import Replica
 from fsage.recipes.replica import COPIED
 from fsage.report.section import Data, Section
 from fsage.text.sizes import round_size

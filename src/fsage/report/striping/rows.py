@@ -6,9 +6,9 @@ import json
 
 import pandas as pd
 
-from fsage.agent.structure.striping import Segment
 from fsage.analysis.groups import params_labels
 from fsage.figures import Axis
+from fsage.host.structure.striping import Segment
 from fsage.report.section import Data
 
 FEW = 8

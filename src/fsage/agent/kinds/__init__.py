@@ -1,1 +1,0 @@
-"""The kinds of target, one module each, named after it: see fsage.agent.targets.kinds."""

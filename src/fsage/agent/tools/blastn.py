@@ -1,5 +1,0 @@
-"""blastn, of BLAST+."""
-
-from fsage.agent.tools import Tool
-
-TOOL = Tool(("-version",), "blastn: ", "blast.sif")

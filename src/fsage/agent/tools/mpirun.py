@@ -1,5 +1,0 @@
-"""The MPI's launcher."""
-
-from fsage.agent.tools import Tool
-
-TOOL = Tool(("--version",), "")

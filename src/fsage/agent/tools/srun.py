@@ -1,5 +1,0 @@
-"""Slurm's launcher."""
-
-from fsage.agent.tools import Tool
-
-TOOL = Tool(("--version",), "")

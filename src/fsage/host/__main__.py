@@ -1,0 +1,185 @@
+"""`python3 -m fsage.host [--check] VERB`: one JSON object in on stdin, one out on stdout.
+
+Exit code 0: done; 1: refused, nothing was touched; 2: failed. The object then holds "failed" and "msg".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fsage.host import message, structure, typed
+from fsage.host.cells import measure, outbox
+from fsage.host.device import capabilities
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import osts, servercache
+from fsage.host.lustre.format import format_osts
+from fsage.host.message import shown
+from fsage.host.messages.request import Request
+from fsage.host.outside import of_cells
+from fsage.host.remote import probe
+from fsage.host.states import state
+from fsage.host.structure.step import Shard
+from fsage.host.system import libc, namespace
+from fsage.host.system.shell import find_administrators
+from fsage.host.targets import kinds, lease
+from fsage.host.targets.declaration import DEFAULTS, complete, home_of
+from fsage.host.verbs import asked, claim, create, prealloc, recover, tune
+from fsage.host.verbs.leave import leave
+
+Verb = Callable[[dict[str, Any], Request, bool], dict[str, Any]]
+
+
+def hold(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Take the lease for the request's run, or give it back (`request["release"]`)."""
+    home = home_of(complete(spec))
+    if check:
+        return {"changed": False, "msg": "the lease is taken only in earnest"}
+    if request.get("release"):
+        if of_cells.left_over(home):  # as it was found, at the end of each run
+            with lease.held(home, request):
+                recover.put_back(home)
+        changed = lease.drop(home, request)
+        if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):
+            claim.forget(complete(spec))  # it was never claimed, because that was refused for one
+        return {"changed": changed, "msg": f"target {home.name} is free"}
+    with lease.held(home, request):
+        return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
+
+
+def of_step(verb: str, given: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """A verb on the next step (of one kind, if asked so), or on the one that `begin_step` announced."""
+    spec = given["target"]
+    if verb == "begin_step":
+        if (kind := given.get("kind") or None) not in (None, *structure.kinds()):
+            raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
+        return state.begin(kind, spec, request, check)
+    step = next((one for one in request["steps"] if one.to_json() == given.get("step")), None)
+    if step is None:
+        raise Refusal(f"{verb} is asked for with the step {shown(given.get('step'))}, which is none of the request's")
+    if check:
+        return {"changed": True, "msg": f"would {step.kind}"}
+    if verb == "end_step":
+        return state.end(spec, request, step)
+    try:
+        shard = typed.read(Shard, given.get("shard", {}), "shard")
+    except message.Unacceptable as why:
+        raise Refusal(f"{verb}: {why}; nothing was touched") from None
+    return state.work(spec, request, step, shard)
+
+
+def question(text: bytes) -> dict[str, Any]:
+    """What came on stdin. Raises Refusal."""
+    try:
+        given = message.read(text, QUESTION_BYTES)
+    except message.Unacceptable as why:
+        raise Refusal(f"what came on standard input {why}; nothing was touched") from None
+    if not isinstance(given, dict) or not isinstance(given.get("target"), dict):
+        raise Refusal("what came on standard input is no JSON object with a target; nothing was touched")
+    return given
+
+
+VERBS: dict[str, Verb] = {
+    "probe": probe.probe,
+    "create": create.create,
+    "remove": create.remove,
+    "claim": claim.claim,
+    "release": claim.release,
+    "hold": hold,
+    "recover": recover.recover,
+    "server_cache_back": servercache.server_cache_back,
+    "diagnose": state.diagnose,
+    "tune": tune.tune,
+    "untune": tune.untune,
+    "leave": leave,
+    "restore_tunables": tune.restore,
+    "prealloc_osts": prealloc.prealloc_osts,
+    "prealloc": prealloc.prealloc,
+    "scrub": state.scrub,
+    "osts": osts.inspect,
+    "format_osts": format_osts,
+    "evidence": state.evidence,
+    "measure": measure.measure,
+    "bundle": outbox.bundle,
+    "acknowledge": outbox.acknowledge,
+}
+QUESTION_BYTES = 128 * message.MIB
+ON_STEPS = ("begin_step", "work_on_step", "end_step")
+
+
+def of_one_host(spec: Mapping[str, Any]) -> bool:
+    """Whether a declared target is mounted where only fsage's are."""
+    kind = kinds.get(spec.get("kind", DEFAULTS["kind"]))
+    return kind is not None and kind.of_one_host
+
+
+def among_mounts(spec: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
+    """Where a target's file systems are mounted, if this process can mount; before there are threads."""
+    if of_one_host(spec) and not capabilities.obstacles(capabilities.LOOP_TARGET):
+        return namespace.entered()
+    return contextlib.nullcontext()
+
+
+def end_with_parent() -> None:
+    """Take SIGTERM, and the end of the process that started us, as an interruption: whatever runs is stopped.
+
+    Ansible's workers are sessions of their own, so that no signal to the run's process group comes here. Over SSH it
+    is sshd that started us, and lives on: then nobody is left to read our answer.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGTERM)
+    threading.Thread(target=end_unread, daemon=True).start()
+
+
+def end_unread() -> None:
+    """Wait until the other end of stdout is closed, and interrupt this process."""
+    stdout = select.poll()
+    stdout.register(sys.stdout, 0)  # errors and hang-ups alone
+    stdout.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main(arguments: list[str]) -> int:
+    """Run one verb."""
+    find_administrators()
+    check = "--check" in arguments
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    if verb not in VERBS and verb not in ON_STEPS:
+        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, *ON_STEPS])}"}))
+        return 2
+    try:
+        given = question(sys.stdin.buffer.read())
+        spec = given.get("target") or {}
+        with among_mounts(spec):
+            end_with_parent()
+            request = asked.checked(given.get("request") or {}, given.get("hosts"))
+            asked.needed(verb, request)
+            if verb in ON_STEPS:
+                answer = of_step(verb, given, request, check)
+            else:
+                answer = VERBS[verb](given["target"], request, check)
+    except lease.Held as held:
+        answer, code = {"failed": True, "changed": False, "msg": str(held), "held_by": held.holder}, 1
+    except Refusal as refusal:
+        answer, code = {"failed": True, "changed": False, "msg": str(refusal)}, 1
+    except Failure as failure:
+        answer, code = {"failed": True, "changed": True, "msg": str(failure)}, 2
+    except OSError as error:
+        answer, code = {"failed": True, "changed": True, "msg": f"{verb}: {error}"}, 2
+    except KeyboardInterrupt:
+        answer, code = {"failed": True, "changed": True, "msg": f"{verb} was interrupted"}, 2
+    else:
+        code = 0
+    print(json.dumps(answer))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""Measuring cells: each in a checked state, with cold caches, its observation safe before the next begins."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from fsage.host import containers
+from fsage.host.cells import outbox
+from fsage.host.cells.visit import Visit
+from fsage.host.declared.hosts import Inventory
+from fsage.host.errors import Failure, Refusal
+from fsage.host.messages.request import Cell, Request
+from fsage.host.remote.others import Hosts, of
+from fsage.host.targets.lease import Orphaned, Watch, held
+from fsage.host.targets.opening import opened
+from fsage.host.targets.target import Target
+
+
+def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Measure the request's cells in order.
+
+    Returns {"measured", "remaining", "lost", "stopped", "kinds", "undone"}: `lost` says why the target is not (or no
+    longer) in the state asked for; the caller then brings it there, by steps of `kinds`, and asks again for the rest.
+    `stopped` says why no further cell was begun although the state is as asked; `undone` which of all cells lack and
+    why, if any. Raises Failure when the run that asked has gone.
+    """
+    target = opened(spec, request)
+    containers.verify(target.claim)
+    hosts = hosts_of(target, request)
+    cells = [cell for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
+    if check:
+        return {
+            "changed": bool(cells),
+            "msg": f"would measure {len(cells)} cells",
+            "measured": 0,
+            "remaining": len(cells),
+            "lost": None,
+            "stopped": None,
+            "kinds": [],
+            "undone": None,
+        }
+    with held(target.home, request) as lease, contextlib.closing(Hosts(target.spec, target.claim, hosts)) as others:
+        watch = Watch(target.home, request, lease)
+        with contextlib.closing(Visit(target, request, watch, others)) as visit:
+            lost = visit.enter() if cells else None
+            measured, stopped = 0, None
+            while not lost and not stopped and measured < len(cells):
+                if stopped := too_late(request.get("until"), cells[measured]):
+                    break
+                try:
+                    lost = visit.cell(cells[measured])
+                except Orphaned:
+                    raise Failure(
+                        f"the run that asked for cell {cells[measured]['name']} has gone; {measured} of {len(cells)} "
+                        "cells were measured and kept"
+                    ) from None
+                measured += outbox.place(target, request, cells[measured]).exists()
+            lost = lost or (visit.leave() if cells else None)
+            return {
+                "changed": measured > 0,
+                "msg": f"measured {measured} of {len(cells)} cells"
+                + (f"; then: {lost or stopped}" if lost or stopped else "")
+                + (f"; {visit.unwatched}" if visit.unwatched else ""),
+                "measured": measured,
+                "remaining": len(cells) - measured,
+                "lost": lost,
+                "stopped": stopped,
+                "kinds": [step.kind for step in request["steps"]],
+                "undone": undone(target, request, lost, stopped),
+            }
+
+
+def undone(target: Target, request: Request, lost: str | None, stopped: str | None) -> str | None:
+    """Which of the request's cells were not measured, and why, in a sentence; None when all were in its state."""
+    missing = [cell["name"] for cell in request["cells"] if not outbox.place(target, request, cell).exists()]
+    if not missing and not lost:
+        return None
+    return (
+        f"{len(missing)} of {len(request['cells'])} cells of state {request['state']} were not measured "
+        f"({', '.join(missing) or 'none'}): {lost or stopped or 'no reason is known'}"
+    )
+
+
+def hosts_of(target: Target, request: Request) -> Inventory:
+    """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
+    hosts = of(request)
+    names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
+    if len(claimed) > 1 or len(names) > 1:
+        if names != claimed:
+            raise Refusal(
+                f"target {target.name} was claimed for the clients {', '.join(claimed) or 'none'}, and the inventory "
+                f"names {', '.join(names)}: a study's hosts stay the same. Name those again, or release the target and "
+                "claim it for these"
+            )
+        if target.of_one_host:
+            raise Refusal(f"target {target.name} (kind: {target.kind}) is of one host: name one in the group clients")
+    return hosts
+
+
+def too_late(until: float | None, cell: Cell) -> str | None:
+    """Why a cell is not begun: it would not end before the site's window closes (seconds since 1970); or None."""
+    if until is None or time.time() + cell["estimate_s"] <= until:
+        return None
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
+    return (
+        f"cell {cell['name']} takes about {cell['estimate_s']:.0f} s and would not end before {end}, when the window "
+        "closes; the same command goes on in the next one"
+    )

@@ -1,0 +1,65 @@
+"""The outbox: observations are safe on the launcher's disk the moment they are taken, until they were fetched."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from fsage.host import message
+from fsage.host.errors import Refusal
+from fsage.host.messages.observation import Observation
+from fsage.host.messages.request import Cell, Request
+from fsage.host.system import places
+from fsage.host.system.files import write_json
+from fsage.host.targets.declaration import complete, home_of
+from fsage.host.targets.lease import held
+from fsage.host.targets.target import Target
+
+
+def place(target: Target, request: Request, cell: Cell) -> Path:
+    """The file of one cell's observation; what was taken under another claim lies elsewhere. Raises Refusal."""
+    parts = (target.claim["id"], request["study"], request["state"], cell["name"])
+    if wrong := [part for part in parts if not message.is_name(part)]:
+        raise Refusal(f"{message.shown(wrong[0])} is no name, and would become part of a path; nothing was touched")
+    return target.home.joinpath("outbox", *parts[:-1], f"{cell['name']}.{cell['attempt']}.json")
+
+
+def keep(path: Path, observation: Observation) -> None:
+    """Store an observation durably."""
+    write_json(path, observation)
+
+
+def bundle(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Pack all that waits (of lost runs too) into `<home>/bundle.tar`."""
+    home = home_of(complete(spec))
+    box, path = home / "outbox", home / "bundle.tar"
+    with held(home, request):
+        waiting = sorted(box.rglob("*.json"))
+        if not check:
+            whole = places.file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with open(whole, "wb") as out, tarfile.open(fileobj=out, mode="w") as tar:
+                for one in waiting:
+                    tar.add(one, str(one.relative_to(box)))
+    return {
+        "changed": bool(waiting),
+        "msg": f"{len(waiting)} observations wait",
+        "bundle": str(path),
+        "count": len(waiting),
+    }
+
+
+def acknowledge(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Forget what the last bundle held, now that it was fetched."""
+    home = home_of(complete(spec))
+    path = home / "bundle.tar"
+    with held(home, request):
+        if not path.exists() or check:
+            return {"changed": False, "msg": "no bundle to acknowledge"}
+        with tarfile.open(path) as tar:
+            names = tar.getnames()
+        for name in names:
+            (home / "outbox" / name).unlink(missing_ok=True)
+        path.unlink()
+    return {"changed": bool(names), "msg": f"{len(names)} observations acknowledged"}

@@ -1,0 +1,234 @@
+"""A cell's phases: caches dropped and that verified, the command run, what it left looked at."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import Any, cast
+
+from fsage.host.cells import io_groups, leftover
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import servercache
+from fsage.host.messages.observation import PhaseResult
+from fsage.host.messages.request import Cell, Phase
+from fsage.host.messages.token import Token
+from fsage.host.outside.trace import tracing
+from fsage.host.remote.attendant import measured_files
+from fsage.host.remote.others import Hosts, Lost
+from fsage.host.states.fingerprint import layout_of
+from fsage.host.system import caches, commands
+from fsage.host.system.library import in_memory, packed, path_of
+from fsage.host.targets.target import Target
+
+LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
+"""A phase may take so many times what its whole cell was estimated to, and so long in any case."""
+WARM_ATTEMPTS = 3
+
+
+class Phases:
+    """What runs the phases of cells on a target. `check_alive` is called often; what it raises ends a command."""
+
+    def __init__(self, target: Target, hosts: Hosts, slurm_job: str | None, check_alive: Callable[[], None]) -> None:
+        self.target, self.hosts, self.slurm_job, self.check_alive = target, hosts, slurm_job, check_alive
+
+    def run(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
+        """Run a cell's commands; what each gave, and why the cell failed (or None). The first failure ends the cell.
+
+        `state`: the token of the state that the target is in.
+        """
+        taken: list[PhaseResult] = []
+        try:
+            with servercache.held(self.hosts, cell["phases"]) as server_cache:
+                self.target.make_folders(state.notes)
+                taken, why = self.measured(cell, state)
+        except Lost:
+            raise
+        except Failure as failure:
+            return taken, str(failure)
+        for phase in taken if server_cache else ():
+            phase["server_cache"] = server_cache
+        return taken, why
+
+    def measured(self, cell: Cell, state: Token) -> tuple[list[PhaseResult], str | None]:
+        """The same, when servers and directories are ready."""
+        taken: list[PhaseResult] = []
+        for planned in cell["phases"]:
+            phase: Phase = {"timeout_s": limit_s(cell), **planned}
+            for folder in phase.get("folders", ()):  # before caches are dropped, for to look whether it is there reads
+                Path(folder).mkdir(exist_ok=True)
+                self.target.give(Path(folder))
+            try:
+                dropped = self.found_warm(phase) if phase.get("warm") else self.drop_caches(phase)
+            except Lost:
+                raise
+            except Failure as warm:
+                return taken, f"{phase['name']}: {warm}"
+            result: PhaseResult = {
+                "name": phase["name"],
+                "argv": self.argv(phase),
+                "cache_drop_s": dropped["seconds"],
+                "wall_s": 0.0,
+                "limit_s": phase["timeout_s"],
+                "cached_pages": dropped["cached_pages"],
+                "cache_drop": dropped["method"],
+                "cached_names": dropped["cached_names"],
+                "metadata": phase.get("metadata", dropped["metadata"]),
+            }
+            if "files" in phase:
+                result["files"] = phase["files"]
+            if "jobs" in phase:
+                result["jobs"] = phase["jobs"]
+            if dropped.get("hosts"):
+                result["cache_drop_hosts"] = dropped["hosts"]
+            taken.append(result)
+            if phase.get("reads") and dropped["cached_pages"] and not phase.get("warm"):
+                return (
+                    taken,
+                    f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
+                )
+            if dropped["metadata"] == caches.WARM and not phase.get("warm"):
+                return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
+            if self.target.watch and phase.get("folders"):  # many names, of which each would cost some µs more
+                self.target.watch.lift()
+            with tracing(self.target) if cell.get("trace") else nullcontext() as trace:
+                result.update(cast(PhaseResult, self.served({**phase, "argv": result["argv"]})))
+            if trace:
+                result["trace"] = trace.noted
+            if result.get("timed_out"):
+                return taken, (
+                    f"{phase['name']}: it had not ended after {phase['timeout_s']:g} s, its limit; the whole cell was "
+                    f"estimated to take {cell.get('estimate_s', 0.0):.1f} s, and a phase may take {TIMES_ESTIMATE} "
+                    f"times that, at least {LEAST_LIMIT_S:.0f} s"
+                )
+            if code := next((one["rc"] for one in (result, *result.get("beside", ())) if one["rc"]), 0):
+                where = next((f" on {name}" for name, one in result.get("by_host", {}).items() if one["rc"]), "")
+                return taken, f"{phase['name']}: exit code {code}{where}"
+            if not phase.get("reads"):
+                files = measured_files(self.target.mounts)
+                result["extents"] = layout_of(files, self.target.mounts)
+                if why := self.place(files, result, state):
+                    return taken, f"{phase['name']}: {why}"
+        return taken, None
+
+    def place(self, files: list[Path], result: PhaseResult, state: Token) -> str | None:
+        """Note in `result` on which OSTs files were put; why that is not as declared, or None."""
+        try:
+            found = self.target.placement(files, state.notes)
+        except Failure as why:
+            return str(why)
+        if found is None:
+            return None
+        result["placement"] = found
+        if result["extents"]:  # of every OST on its own, and by what the whole file system has
+            result["extents"] |= {"mean_position": None, "position_sd": None}
+        return f"{len(found['astray'])} files lie elsewhere: {found['astray'][0]}" if found["astray"] else None
+
+    def argv(self, phase: Phase) -> list[str]:
+        """A phase's command; what it reads past the file system is the first store's device."""
+        device = self.target.devices[0] if self.target.devices else "no device"
+        words = list(phase["argv"])
+        for name, value in (("{device}", device), ("{python}", sys.executable)):
+            words = [word.replace(name, value) for word in words]
+        return words
+
+    def found_warm(self, phase: Phase) -> dict[str, Any]:
+        """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
+        began, paths = time.monotonic(), [Path(path) for path in phase["reads_files"]]
+        whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
+        for _ in range(WARM_ATTEMPTS):
+            if (cached := caches.cached_pages(paths)) >= whole:
+                said = {"method": "none: from memory", "metadata": caches.WARM, "cached_names": len(paths)}
+                return {**said, "seconds": time.monotonic() - began, "cached_pages": cached}
+            caches.bring_in(paths)
+        raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")
+
+    def drop_caches(self, phase: Phase) -> dict[str, Any]:
+        """Make the target cold on every host; what of the files that are measured is still in memory (caches.left_of).
+
+        Where the allocator is reset by umount and mount, that drops all that the kernel knows of the file system
+        (data, names, inodes, maps of extents, bitmaps) and leaves everybody else's caches alone: between the two the
+        kernel says that nobody has the file system. From then on until the phase runs no file of these is touched.
+        """
+        began = time.monotonic()
+        # Without symbolic links, as caches.known asks; on the way to a file the kernel would have to read them.
+        of_state = [Path(os.path.realpath(path)) for path in phase.get("reads_files", ())]
+        if self.target.allocator_reset != "remount":
+            dropped = self.hosts.drop(self.target, of_state)
+        else:
+            files = [*measured_files(self.target.mounts), *of_state]
+            self.target.remount()
+            dropped = {**caches.left_of(files), "method": "umount and mount"}
+        if phase.get("eviction_file"):
+            self.hosts.read_eviction_file(self.target)
+            dropped["method"] += ", then read the cache-eviction file"
+        return {**dropped, "seconds": time.monotonic() - began}
+
+    def served(self, phase: Phase) -> dict[str, Any]:
+        """What a phase's command gave; with `jobs` on every client.
+
+        {files}/NAME is one of its files; a program of the agent's own is `env PYTHONPATH={agent} {python} -m ...`.
+        Whoever runs it can read both.
+        """
+        texts = {f"{{files}}/{name}": text.encode() for name, text in phase.get("files", {}).items()}
+        if any("{agent}" in word for word in phase["argv"]):
+            texts["{agent}"] = packed()
+        argv, numbers = phase["argv"], list[int]()
+        try:
+            with ExitStack() as opened:
+                for name, content in texts.items():
+                    numbers.append(opened.enter_context(in_memory(content)))
+                    argv = [word.replace(name, path_of(numbers[-1])) for word in argv]
+                if "io_groups" in phase:
+                    return io_groups.run(self.target, phase, self.check_alive)
+                if "jobs" in phase:
+                    timeout_s = phase["timeout_s"]
+                    return self.hosts.together(argv, phase["jobs"], self.target, self.check_alive, timeout_s)
+                return self.call({**phase, "argv": argv}, numbers)
+        except Lost:
+            raise
+        except (Failure, Refusal) as why:
+            return {"rc": 127, "stdout": "", "stderr": str(why), "wall_s": 0.0}
+
+    def allocation(self, argv: list[str]) -> dict[str, str]:
+        """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
+        return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and "srun" in argv else {}
+
+    def call(self, phase: Phase, inherited: Sequence[int] = ()) -> dict[str, Any]:
+        """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
+
+        What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.
+        """
+        before = _used_by_children()
+        env = {**os.environ, "LC_ALL": "C", **leftover.marked(), **phase.get("env", {})}
+        with self.target.charged():
+            first, *others = commands.run(
+                [phase["argv"], *phase.get("beside", ())],
+                self.check_alive,
+                phase["timeout_s"],
+                cwd=self.target.mounts[0] / "measured",
+                env={**env, **self.allocation(phase["argv"])},
+                front=self.target.front(phase["argv"]),
+                pass_fds=inherited,
+            )
+        first["cpu_s"] = _used_by_children() - before
+        if others:
+            return {**first, "beside": others, "wall_s": max(one["wall_s"] for one in (first, *others))}
+        del first["line_s"]  # nothing to compare them with
+        return first
+
+
+def limit_s(cell: Cell) -> float:
+    """How long a phase of a cell may take."""
+    return max(LEAST_LIMIT_S, TIMES_ESTIMATE * cell.get("estimate_s", 0.0))
+
+
+def _used_by_children() -> float:
+    """Seconds of processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,199 @@
+"""How fast the store is, and how much a task must move for a sample of at least one second."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.host import containers
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Failure, Refusal
+from fsage.host.structure.room import Room
+from fsage.host.system import files
+from fsage.host.system import places as owned
+from fsage.host.system.shell import run
+from fsage.host.targets.declaration import MIB, tasks_of
+from fsage.host.targets.target import Target
+
+TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
+SAMPLE_S = 1.02  # a sample lasts a second, and a little more for noise
+BACKING_MIB = 2048
+BACKING_RUNS = 3
+SHARE_FOR_MEASURED = 0.15  # of the empty target: what is measured must fit beside a target filled to 80%
+FIO = ["--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0", "--output-format=json"]
+DIRECT = ["--ioengine=psync", "--direct=1"]
+
+
+def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: float = math.inf) -> dict[str, Any]:
+    """Sequential write and read rates of a raw device, or its image, with no file system on it: MiB/s, median of runs.
+
+    Overwrites it: only before mkfs, on what is proved to be the target's own. Where the first run gives more than
+    `enough_mib_s`, it is the only one.
+    """
+    amount_mib = min(BACKING_MIB, size_bytes // 2 // MIB)
+    rates: dict[str, float] = {}
+    commands = []
+    for direction in ("write", "read"):
+        argv = [
+            *containers.command("fio", images),
+            *FIO,
+            "--name=backing",
+            f"--filename={device}",
+            f"--rw={direction}",
+            "--bs=1M",
+            f"--size={amount_mib}M",
+            *DIRECT,
+        ]
+        commands.append(" ".join(argv))
+        samples_mib_s = [amount_mib / _fio(argv, direction, amount_mib * MIB)]
+        while samples_mib_s[0] < enough_mib_s and len(samples_mib_s) < BACKING_RUNS:
+            samples_mib_s.append(amount_mib / _fio(argv, direction, amount_mib * MIB))
+        rates[direction] = statistics.median(samples_mib_s)
+    return {
+        "backing_write_mib_s": round(rates["write"], 1),
+        "backing_read_mib_s": round(rates["read"], 1),
+        "commands": commands,
+    }
+
+
+def amount(target: Target, first_guess_mib_s: float) -> dict[str, Any]:
+    """How much each task moves: from pairs of a write and a read on the empty target.
+
+    Returns `amount_mib` (per task, a multiple of 64 unless declared), `passes` (how often a file is gone
+    through: more than one where the amount would not fit), `amount_source`, and `calibration`: MiB/s of both
+    directions, all tasks together, and seconds. `first_guess_mib_s` is of all tasks together.
+    """
+    tasks = tasks_of(target.spec)
+    room_mib = room(target.spec, target.capacity_bytes, len(target.claim.get("hosts", ())))
+    declared = target.spec["amount_mib"]
+    if declared is not None:
+        pair = _pair(target, declared, 1)
+        return {"amount_mib": declared, "passes": 1, "amount_source": "declared", "calibration": pair}
+    wanted_mib, fastest_mib_s = _whole(first_guess_mib_s / tasks * SAMPLE_S), 0.0
+    for attempt in range(8):
+        passes = math.ceil(wanted_mib / room_mib)
+        each_mib = _whole(wanted_mib / passes)
+        pair = _pair(target, each_mib, passes)
+        shortest_s = min(pair["write_s"], pair["read_s"])
+        fastest_mib_s = max(fastest_mib_s, each_mib * passes / shortest_s)
+        if attempt and shortest_s >= SAMPLE_S:
+            return {
+                "amount_mib": each_mib,
+                "passes": passes,
+                "amount_source": "calibrated",
+                "calibration": pair,
+            }
+        needed_mib = _whole(fastest_mib_s * SAMPLE_S)
+        wanted_mib = needed_mib if attempt == 0 else max(needed_mib, wanted_mib + TRANSFER_MIB)
+    raise Failure(
+        f"calibrating {target.name}: after {attempt + 1} runs a sample still lasts {shortest_s:.2f} s "
+        f"({wanted_mib} MiB a task); the store's speed is not steady: declare fsage_target.amount_mib"
+    )
+
+
+def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
+    """How many MiB each task of all clients may write on an empty target of this capacity; `Refusal` if too little."""
+    name, tasks, declared = spec["name"], tasks_of(spec) * max(1, clients), spec["amount_mib"]
+    capacity_mib = capacity_bytes // MIB
+    if declared is not None:
+        if declared * tasks > capacity_mib:
+            raise Refusal(
+                f"fsage_target.amount_mib is {declared} for each of {tasks} tasks, and target {name} has "
+                f"{capacity_mib} MiB; declare less, or a larger target"
+            )
+        return int(declared)
+    room_mib = int(capacity_mib * SHARE_FOR_MEASURED / tasks) // TRANSFER_MIB * TRANSFER_MIB
+    if room_mib < TRANSFER_MIB:
+        raise Refusal(
+            f"target {name} has {capacity_mib} MiB, and {SHARE_FOR_MEASURED:.0%} of it does not hold "
+            f"{TRANSFER_MIB} MiB for each of {tasks} tasks; a larger target or fewer tasks are needed"
+        )
+    return room_mib
+
+
+def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
+    """One write and one read as a cell has them, in the model's group: rates, seconds, command lines."""
+    tasks = tasks_of(target.spec)
+    Room(target).must_hold(each_mib * tasks * MIB, "calibrating")
+    places = [mount / "measured" for mount in target.mounts]
+    for place in places:
+        target.take(place)
+        owned.make(place)
+        target.give(place)
+    seconds: dict[str, float] = {}
+    commands = []
+    began = time.monotonic()
+    for direction in ("write", "read"):
+        argv = [
+            *containers.start(target.claim, "fio"),
+            *FIO,
+            "--name=calibrate",
+            "--directory=" + ":".join(str(p).replace(":", r"\:") for p in places),
+            f"--rw={direction}",
+            f"--bs={math.gcd(TRANSFER_MIB, each_mib)}M",  # fio leaves out what is less than a whole transfer
+            f"--size={each_mib}M",
+            *DIRECT,
+            "--fallocate=none",
+            f"--numjobs={tasks}",
+            f"--loops={passes}",
+        ]
+        commands.append(" ".join(argv))
+        with target.charged():
+            seconds[direction] = _fio(argv, direction, each_mib * passes * tasks * MIB, target.front())
+    pair_s = time.monotonic() - began
+    for place in places:
+        for file in place.glob("calibrate.*"):
+            file.unlink()
+        with contextlib.suppress(OSError):
+            place.rmdir()
+        _sync(place.parent)
+    total_mib = each_mib * passes * tasks
+    return {
+        "write_mib_s": round(total_mib / seconds["write"], 1),
+        "read_mib_s": round(total_mib / seconds["read"], 1),
+        "write_s": round(seconds["write"], 3),
+        "read_s": round(seconds["read"], 3),
+        "pair_s": round(pair_s, 3),
+        "cell_overhead_s": round(pair_s - seconds["write"] - seconds["read"], 3),
+        "when": files.utc_now(),
+        "commands": commands,
+    }
+
+
+def _fio(argv: list[str], direction: str, wanted_bytes: int, front: Sequence[str] = ()) -> float:
+    """Run fio; the seconds of its slowest job by its own clock. `Failure` unless all was moved."""
+    done = run([*front, *argv])
+    start = done.stdout.find("{\n")
+    try:
+        jobs = json.JSONDecoder().raw_decode(done.stdout[max(start, 0) :])[0]["jobs"]
+        moved = sum(job[direction]["io_bytes"] for job in jobs)
+        errors = [job["error"] for job in jobs if job["error"]]
+        seconds = max(job[direction]["runtime"] for job in jobs) / 1000
+    except (ValueError, KeyError, TypeError) as error:
+        raise Failure(f"`{' '.join(argv)}` ended well, but its answer cannot be read: {error}") from error
+    if errors or moved != wanted_bytes or not seconds:
+        raise Failure(
+            f"`{' '.join(argv)}` moved {moved} bytes of {wanted_bytes} in {seconds} s, errors {errors}; {done.stderr}"
+        )
+    return seconds
+
+
+def _whole(mib: float) -> int:
+    """The smallest multiple of the largest transfer that is not less."""
+    return max(1, math.ceil(mib / TRANSFER_MIB - 1e-9)) * TRANSFER_MIB
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.sync()

@@ -1,0 +1,83 @@
+"""Writing a claim: begun, of an empty target, and whole once it is calibrated."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import Any, cast
+
+from fsage.host import containers
+from fsage.host.claiming import calibrate
+from fsage.host.declared.claim import Claim, ClaimedStore
+from fsage.host.declared.spec import Spec
+from fsage.host.system import files
+from fsage.host.targets import claims, frozen, kinds
+from fsage.host.targets.declaration import MIB, tasks_of
+from fsage.host.targets.target import Target
+
+UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
+
+
+def calibrated(target: Target, raw: dict[str, Any], guess_mib_s: float) -> None:
+    """Find what a task moves and how fast, and declare the target claimed; `raw`: of the device without all else."""
+    found = calibrate.amount(target, guess_mib_s)
+    found["calibration"] = {
+        **raw,
+        **found["calibration"],
+        "commands": raw["commands"] + found["calibration"]["commands"],
+    }
+    target.claim.update(cast(Claim, found))
+    target.remount()  # XFS frees deleted space in the background; an unmount waits for it
+    target.claim["status"] = "claimed"
+    target.save()
+
+
+def no_backing() -> dict[str, Any]:
+    """What is known of a device that was not measured bare."""
+    return {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
+
+
+def measure_empty(target: Target) -> list[os.statvfs_result]:
+    """Note what the stores of the empty target have free."""
+    stats = [os.statvfs(point) for point in target.mounts]
+    target.claim["statfs_empty"] = [
+        {key: getattr(stat, key) for key in ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")}
+        for stat in stats
+    ]
+    target.claim["free_inodes_empty"] = sum(stat.f_ffree for stat in stats)
+    return stats
+
+
+def new(spec: Spec, hosts: list[str], stores: list[ClaimedStore]) -> Claim:
+    """A claim that is begun, of these stores and for these clients."""
+    uname = os.uname()
+    return {
+        "schema": 1,
+        "target": spec["name"],
+        "kind": spec["kind"],
+        "id": str(uuid.uuid4()),
+        "status": "claiming",
+        "created": files.utc_now(),
+        **claims.here(),
+        "kernel": uname.release,
+        "stores": stores,
+        "tools": containers.versions(spec["containers"]),
+        "containers": spec["containers"],
+        "images": containers.digests(spec["containers"]),
+        "tasks": tasks_of(spec),
+        "hosts": hosts,
+        "launcher": spec["launcher"],
+        "launcher_options": spec["launcher_options"],
+        "declared": frozen.declared(spec),
+        "filesystem_state_known": kinds.of(spec["kind"]).own_stores,
+    }
+
+
+def words(target: Target) -> str:
+    """A claimed target in words."""
+    ours = target.claim
+    pair = ours["calibration"]
+    return (
+        f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a "
+        f"task, {pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"
+    )

@@ -1,0 +1,220 @@
+"""Make and remove a target, of whichever kind, and the image files of those that have such.
+
+`<home>/<target>/images.json` names every image before it exists: nothing that is not named there is ever
+written or removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from fsage.host.declared.claim import Claim, Image, Images, Made
+from fsage.host.declared.hosts import Asker
+from fsage.host.declared.spec import Spec
+from fsage.host.device import capabilities, loops, seek
+from fsage.host.device.loops import CLEAR
+from fsage.host.errors import Refusal
+from fsage.host.stores import filesystems
+from fsage.host.system import files, places, space
+from fsage.host.targets import claims, declaration, lease
+from fsage.host.targets.declaration import GIB, MIB
+from fsage.host.targets.kinds import Result
+
+STEP_BYTES = 64 * MIB
+
+
+OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
+"""What is to be done about the images of a claimed target."""
+
+
+def make(spec: Spec, request: Asker, check: bool, of_a_claim: OfAClaim) -> Result:
+    """Make the image files (each written once) and attach loop devices; idempotent."""
+    capabilities.need_loops(spec["name"])
+    if check:
+        return _create(spec, check, of_a_claim)
+    with lease.held(declaration.home_of(spec), request):
+        return _create(spec, check, of_a_claim)
+
+
+def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
+    known = claims.images(declaration.home_of(spec))
+    wanted = {"stores": spec["stores"], "size_gib": spec["size_gib"]}
+    if known and known["declared"] != wanted:
+        raise Refusal(
+            f"target {spec['name']} was created as {known['declared']}, and {wanted} is declared now; "
+            f"remove it first: {CLEAR}"
+        )
+    if known and all(image["status"] == "written" for image in known["images"]):
+        for image in known["images"]:
+            loops.verify(whole(image))
+        if claimed := claims.read(declaration.home_of(spec)):
+            return of_a_claim(spec, claimed, known, check)
+        if all(loops.device_of(whole(image)) for image in known["images"]):
+            return {
+                "changed": False,
+                "msg": f"the images of {spec['name']} are in place",
+                "images": known["images"],
+            }
+        devices = [] if check else [loops.attach(whole(image)) for image in known["images"]]
+        return {
+            "changed": True,
+            "msg": f"attached {', '.join(devices) or 'the loop devices'} again",
+            "images": known["images"],
+        }
+    place, each_bytes, why = _plan(spec, known)
+    total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
+    if check:
+        return {"changed": True, "msg": f"would write {total} ({why})", "image_dir": str(place)}
+    places.make(place)
+    if not known:
+        here = claims.here()
+        known = {
+            "schema": 1,
+            "target": spec["name"],
+            **here,
+            "declared": wanted,
+            "images": [
+                {
+                    "image": str(place / f"fsage-{spec['name']}-{store}.{uuid.uuid4().hex[:8]}.img"),
+                    "status": "planned",
+                    "bytes": each_bytes,
+                }
+                for store in range(spec["stores"])
+            ],
+        }
+        files.write_json(_journal(spec), known)
+    for image in known["images"]:
+        if image["status"] == "written":
+            loops.verify(whole(image))
+            continue
+        # A kill while writing leaves a file under a name that only this journal knows: it is made anew.
+        files.remove(image["image"])
+        image.update(_write(image["image"], image["bytes"]))
+        image["status"] = "written"
+        files.write_json(_journal(spec), known)
+    devices = [loops.attach(whole(image)) for image in known["images"]]
+    nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in known["images"]) else ""
+    return {
+        "changed": True,
+        "msg": f"wrote {total}{nocow}: {why}",
+        "images": known["images"],
+        "devices": devices,
+    }
+
+
+def delete(spec: Spec, check: bool, released: Result) -> Result:
+    """Delete the images of a target that was `released` just now."""
+    known = claims.images(declaration.home_of(spec))
+    if known is None:
+        return {
+            "changed": released["changed"],
+            "msg": f"{spec['name']} has no images here",
+            "proof": released["proof"],
+        }
+    if check:
+        return {
+            "changed": True,
+            "msg": "would delete " + ", ".join(i["image"] for i in known["images"]),
+            "proof": [],
+        }
+    proof, left = list(released["proof"]), []
+    for image in known["images"]:
+        path = image["image"]
+        if not os.path.lexists(path):
+            continue
+        if image["status"] == "written" and loops.identity(path) != {k: image[k] for k in ("dev", "ino", "bytes")}:
+            left.append(path)
+            continue
+        files.remove(path)
+        proof.append(f"{path} is gone")
+    files.remove(_journal(spec))
+    with contextlib.suppress(OSError):  # made by us unless something else is in it by now
+        os.rmdir(Path(known["images"][0]["image"]).parent)
+    msg = f"removed the images of {spec['name']}"
+    if left:
+        msg += f"; left {', '.join(left)}: another file than the one that was made here"
+    return {"changed": True, "msg": msg, "proof": proof, "left": left}
+
+
+def _plan(spec: Spec, known: Images | None) -> tuple[Path, int, str]:
+    """Where the images go, bytes of each, and why so many."""
+    if known:
+        first = known["images"][0]
+        return Path(first["image"]).parent, first["bytes"], "as begun before"
+    good, bad = space.places(spec["image_dir"])
+    if not good:
+        raise Refusal(
+            "no place for images that serves O_DIRECT: " + "; ".join(bad) + ". Name one: fsage_target.image_dir"
+        )
+    free = space.free_bytes(good[0])
+    total_gib = int(min(spec["size_gib"], free / 2 / GIB))
+    if total_gib < spec["minimum_gib"]:
+        raise Refusal(
+            f"{good[0]} has {free / GIB:.1f} GiB free, and half of it, {free / 2 / GIB:.1f} GiB, is less "
+            f"than fsage_target.minimum_gib, {spec['minimum_gib']}; free some, or name another "
+            "fsage_target.image_dir"
+        )
+    why = (
+        "as declared"
+        if total_gib == spec["size_gib"]
+        else f"half of the {free / GIB:.1f} GiB free, {spec['size_gib']} declared"
+    )
+    return good[0], total_gib * GIB // spec["stores"] // MIB * MIB, why
+
+
+def _write(path: str, size_bytes: int) -> Made:
+    """Make the image: allocated whole, then written once. First writes into holes are slower."""
+    descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
+    try:
+        nocow = _stop_copying(descriptor)
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    finally:
+        os.close(descriptor)
+    descriptor = places.file(path, os.O_WRONLY | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, STEP_BYTES) as zeros, memoryview(zeros) as view:
+            written = 0
+            while written < size_bytes:
+                written += os.pwrite(descriptor, view[: min(STEP_BYTES, size_bytes - written)], written)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    files.sync_dir(Path(path).parent)
+    return {**(loops.identity(path) or {}), "nocow": nocow}
+
+
+def _stop_copying(descriptor: int) -> bool:
+    """Have the file system below leave the image where it is. True when that had to be done."""
+    below = filesystems.get(space.fs_type(Path(f"/proc/self/fd/{descriptor}")))
+    return bool(below and below.keep_in_place(descriptor))
+
+
+def _journal(spec: Spec) -> Path:
+    return declaration.home_of(spec) / "images.json"
+
+
+def of(spec: Spec, known: Claim | None) -> list[Made]:
+    """Every image of this target: those `create` noted, and those the claim names."""
+    created = claims.images(declaration.home_of(spec))
+    images = {image["image"]: image for image in (created["images"] if created else ())}
+    for store in known["stores"] if known else ():
+        if "image" in store:
+            found: Made = {**store["image_id"], "image": store["image"], "status": "written"}
+            images.setdefault(store["image"], found)
+    return list(images.values())
+
+
+def whole(image: Made) -> Image:
+    """What tells an image that was written."""
+    return {"image": image["image"], "dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
+
+
+def all_of(spec: Spec, known: Claim | None) -> list[Image]:
+    """Those of them that have an identity, and what the device model offers in their place."""
+    there = [whole(image) for image in of(spec, known) if "ino" in image]
+    return there + seek.disks(declaration.home_of(spec))

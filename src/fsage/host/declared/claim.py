@@ -1,0 +1,140 @@
+"""The claim of a target (claim.json) and the list of its images (images.json), as a host keeps them.
+
+Both are written by fsage alone; fsage.host.targets.claims says when they are believed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypedDict
+
+from fsage.host.declared.spec import Launcher
+from fsage.host.typed import Check, Json, Name, Positive, Word, between
+
+Rate = Annotated[float, Check(lambda value: 0 < value < 1e9, "a number above 0")]
+Tasks = Annotated[int, between(1, 10**6, "a whole number")]
+WHOLE = ("capacity_bytes", "device_model", "amount_mib", "calibration")
+"""Keys that a claim has once the target is claimed."""
+
+
+class ImageId(TypedDict):
+    """What tells an image file from every other on its host; `bytes`: its size."""
+
+    dev: int
+    ino: int
+    bytes: int
+
+
+class Image(ImageId):
+    """An image file, or what a device model offers in its place."""
+
+    image: str  # its path
+
+
+class Here(TypedDict, total=False):
+    """What names a host in its notes."""
+
+    host: Word
+    machine: Word  # a digest of its machine-id(5), where it has one
+
+
+class Made(TypedDict, total=False):
+    """An image as images.json has it; planned, or written, and only then what tells it is known."""
+
+    image: str  # its path
+    status: str
+    bytes: int
+    dev: int
+    ino: int
+    nocow: bool  # its file system was told to leave it where it is
+
+
+class Images(Here):
+    """images.json: the images that were made for a target, and as what it was declared."""
+
+    schema: int
+    target: str
+    declared: dict[str, int]
+    images: list[Made]
+
+
+class _Mounted(TypedDict):
+    mount: Word
+
+
+class ClaimedStore(_Mounted, total=False):
+    """One store of a claimed target: where it is mounted, and what it is told by."""
+
+    filesystem: str | None  # None: a directory, of whose file system nothing is known
+    uuids: list[str]  # the file system's; a second one is that of the mkfs which is under way
+    image: str  # of kind loop, with image_id and hash_seed
+    image_id: ImageId
+    hash_seed: str
+    directory: str  # of the other kinds, with directory_id
+    directory_id: dict[str, Any]
+
+
+class _LustreClaim(TypedDict):
+    declared: dict[str, Any]
+    version: str
+    osts: dict[str, dict[str, float]]
+
+
+class LustreClaim(_LustreClaim, total=False):
+    """What a claim notes of Lustre: as what it was declared, its version, and each OST's fullness then.
+
+    `device_bytes`: of the one OST that a layout can be copied onto, where there is such.
+    """
+
+    device_bytes: Positive
+
+
+class _Calibration(TypedDict):
+    write_mib_s: Rate
+    read_mib_s: Rate
+    cell_overhead_s: Annotated[float, between(-1e9, 1e9, "a number")]
+
+
+class Calibration(_Calibration, total=False):
+    """How fast the empty target is, and below it the device without all else, where that was measured."""
+
+    backing_write_mib_s: float | None
+    backing_read_mib_s: float | None
+    commands: list[Any]
+
+
+class _Begun(Here):
+    """What a claim has from its beginning."""
+
+    schema: int
+    target: Name
+    kind: Name
+    id: Name
+    status: Literal["claiming", "claimed", "releasing"]
+    created: Word
+    kernel: Word
+    stores: Annotated[list[ClaimedStore], Check(bool, "at least one store")]
+    tools: dict[Name, Word | None]
+    containers: Word | None
+    images: dict[Word, Word]
+    tasks: Tasks  # on each client
+    hosts: list[Word]  # the clients, by name
+    launcher: Launcher
+    launcher_options: list[Word]
+    declared: Json  # fsage.host.targets.frozen
+    filesystem_state_known: bool
+
+
+class Claim(_Begun, total=False):
+    """claim.json: that a target is fsage's, what it is told by, and what was measured of it while it was empty."""
+
+    uid: int  # who runs what is measured
+    capacity_bytes: Positive
+    statfs_empty: list[dict[str, int]]
+    free_inodes_empty: int
+    device_model: Json
+    amount_mib: Positive  # what a task moves
+    amount_source: str
+    passes: int
+    calibration: Calibration
+    lustre: LustreClaim
+    edits: list[Json]

@@ -1,0 +1,236 @@
+"""Defragmenting with each file system's own tool: xfs_fsr, e4defrag, `btrfs filesystem defragment`.
+
+Every file is given to its tool by itself, the one in most pieces first: so a time limit can be kept, and it is known
+what became of each. That is told by the file's extents before and after, for xfs_fsr ends with status 0 whatever it
+did. The first two copy a file into a temporary one, whose name they remove at once, and have the kernel exchange the
+extents of both; btrfs writes the file anew where it is. Killed at any moment, none of them changes what a file holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.evidence.counting import Counting
+from fsage.host.evidence.fiemap import Extent
+from fsage.host.evidence.fragmentation import Fragmentation
+from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import Defragmenter
+from fsage.host.stores.free_space import of_mount
+from fsage.host.system import caches, mounting
+from fsage.host.system.walk import regular_files
+
+CLOCK_S = 0.02  # by which a file's times may lag behind the clock
+TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
+
+
+def with_tool() -> list[str]:
+    """Names of the file systems whose files can be defragmented."""
+    return [name for name in filesystems.names() if filesystems.of(name).defragmenter]
+
+
+def tool_of(filesystem: str) -> Defragmenter:
+    """What defragments files of this file system; Refusal where nothing does, or it is not installed."""
+    found = filesystems.get(filesystem)
+    if not found or not (tool := found.defragmenter):
+        raise Refusal(f"files of {filesystem} cannot be defragmented; those of {', '.join(with_tool())} can")
+    if not shutil.which(tool.command[0]):
+        raise Refusal(
+            f"{tool.command[0]}: no such program on {os.uname().nodename}; install {tool.package} (apt or dnf)"
+        )
+    return tool
+
+
+def version_of(tool: Defragmenter) -> str:
+    """What the tool says of its version."""
+    said = _call(tool.version_command, None).stdout
+    return said.strip().splitlines()[0] if said.strip() else "unknown"
+
+
+def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: float) -> dict[str, Any]:
+    """Defragment chosen files, or all below a directory (a mount: the whole file system), worst first.
+
+    Returns filesystem, tool, version, time_limit_s, seconds (in all), `largest_free_bytes` (the longest free run before
+    it began; None where it cannot be told), `before` and `after` (Fragmentation.summary of all files), `moved_bytes`,
+    `files` (`of_file` of each file that was in more extents than it has to be) and `left` (a sentence for each of them
+    that still is). The limit holds for the tools' work: one that is at work when it is over is killed, and ends once
+    the kernel has done the call that it is in (of ext4: moved an extent). Looking at the extents before and after is
+    not in it. Raises Refusal, Failure.
+    """
+    tool, began = tool_of(filesystem), time.monotonic()
+    paths = [where] if isinstance(where, Path) else list(where)
+    total, found = fragmentation.NONE, []
+    for path, pieces in _pieces(paths):
+        one = fragmentation.of_file(pieces)
+        total = total.plus(one)
+        if one.excess:
+            found.append((one, path))
+    found.sort(key=lambda file: (-file[0].excess, file[1]))
+    largest = largest_free_bytes(filesystem, paths[0]) if found else None
+    deadline = time.monotonic() + time_limit_s
+    files = [of_file(path, filesystem, deadline - time.monotonic(), largest) for _, path in found]
+    after = total
+    for file, (was, _) in zip(files, found):
+        after = after.plus(was, -1).plus(was._replace(extents=file["extents_after"]))
+    return {
+        "filesystem": filesystem,
+        "tool": tool.command[0],
+        "version": version_of(tool),
+        "time_limit_s": time_limit_s,
+        "seconds": time.monotonic() - began,
+        "largest_free_bytes": largest,
+        "before": total.summary(),
+        "after": after.summary(),
+        "moved_bytes": sum(file["moved_bytes"] for file in files),
+        "files": files,
+        "left": [f"{file['path']}: {file['left']}" for file in files if file["left"]],
+    }
+
+
+def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes: int | None) -> dict[str, Any]:
+    """Defragment one file, within a time limit; say what was done, and what not.
+
+    Returns path, bytes (that have a place), extents_before, ideal_extents, extents_after, moved_bytes, command, status
+    (negative: killed by that signal; None: not called, there was no time), seconds, said (the tool's words) and `left`
+    (why the file is in more extents than it has to be; None when it is not). Raises Failure (the file is gone).
+    """
+    command = [*tool_of(filesystem).command, os.path.abspath(path)]  # or a name with a dash would be an option
+    try:
+        before = fiemap.extents(path)
+        done, began = None, time.monotonic()
+        if time_limit_s > 0 and fragmentation.of_file(before).excess:
+            # With the pages in memory the kernel (6.18) moves ext4's extents page by page, with a commit of the journal
+            # for each: 2 MiB a second instead of 70, and nothing ends that call before it has moved a whole extent of
+            # up to 128 MiB.
+            caches.give_up(path)
+            since_s = time.time()
+            try:
+                done = _call(command, time_limit_s)
+            finally:
+                if done is None or done.returncode < 0:
+                    clear_temporaries(path, filesystem, since_s)
+        seconds = time.monotonic() - began
+        after = fiemap.extents(path) if done else before
+    except OSError as error:
+        raise Failure(f"{path}: its extents cannot be told: {error.strerror}") from error
+    was, now = fragmentation.of_file(before), fragmentation.of_file(after)
+    said = _words(done)
+    return {
+        "path": str(path),
+        "bytes": was.bytes,
+        "extents_before": was.extents,
+        "ideal_extents": was.ideal_extents,
+        "extents_after": now.extents,
+        "moved_bytes": fragmentation.moved_bytes(before, after),
+        "command": command,
+        "status": done.returncode if done else None,
+        "seconds": seconds,
+        "said": said,
+        "left": _left(now, done, said, largest_free_bytes, time_limit_s),
+    }
+
+
+def largest_free_bytes(filesystem: str, path: Path) -> int | None:
+    """The longest run of free blocks of the file system that holds `path`; None where it cannot be told."""
+    mount = mounting.mount_of(path)
+    store = of_mount(filesystem, mount.source, Path(mount.point), Counting(bins=1))
+    extents = store.found.get("free_extents")
+    return extents["largest_bytes"] if extents else None
+
+
+def clear_temporaries(path: Path, filesystem: str, since_s: float) -> list[str]:
+    """Remove what the tool left beside a file if it was killed between making a temporary file and removing its name.
+
+    That is an empty file of a certain name, made since `since_s` (seconds of Unix time). Returns what was removed.
+    """
+    found, removed = filesystems.get(filesystem), []
+    for name in map(path.with_name, found.temporaries(path) if found else ()):
+        with contextlib.suppress(FileNotFoundError):
+            stat = os.lstat(name)
+            if not stat.st_size and stat.st_ctime >= since_s - CLOCK_S:
+                os.unlink(name)
+                removed.append(str(name))
+    return removed
+
+
+def _pieces(paths: Sequence[Path]) -> Iterator[tuple[Path, list[Extent]]]:
+    """Each file once, with its extents: those given, and all below directories that can be looked at."""
+    seen: set[tuple[int, int]] = set()
+    for given in paths:
+        below = given.is_dir()
+        for path in regular_files(given) if below else (given,):
+            try:
+                stat = os.stat(path)
+                if (stat.st_dev, stat.st_ino) not in seen:
+                    seen.add((stat.st_dev, stat.st_ino))
+                    yield path, fiemap.extents(path)
+            except OSError as error:
+                if not below:
+                    raise Failure(f"{path}: its extents cannot be told: {error.strerror}") from error
+
+
+def _call(argv: Sequence[str], time_limit_s: float | None) -> subprocess.CompletedProcess[str]:
+    """Run a tool, which is killed when its time is over.
+
+    Its standard input is a terminal: without one xfs_fsr speaks to syslog alone. Descriptors that are inheritable go
+    along, so that a lock that the caller has made so is held until the tool has ended too.
+    """
+    ours, its = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=its,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
+            close_fds=False,
+        )
+        try:
+            said, _ = process.communicate(timeout=time_limit_s)
+        except BaseException as error:
+            process.kill()
+            said, _ = process.communicate()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+    finally:
+        os.close(ours)
+        os.close(its)
+    return subprocess.CompletedProcess(argv, process.returncode, said)
+
+
+def _words(done: subprocess.CompletedProcess[str] | None) -> str:
+    """What the tool said, without what moves a cursor."""
+    lines = TERMINAL_CODES.sub("\n", done.stdout).splitlines() if done else []
+    return "; ".join(line.strip() for line in lines if line.strip())
+
+
+def _left(
+    now: Fragmentation,
+    done: subprocess.CompletedProcess[str] | None,
+    said: str,
+    largest_free_bytes: int | None,
+    time_limit_s: float,
+) -> str | None:
+    """Why a file is still in more extents than it has to be."""
+    if not now.excess:
+        return None
+    still = f"in {now.extents} extents, of {now.ideal_extents} that it needs"
+    if done is None:
+        return f"{still}: not begun, the time was over"
+    if done.returncode < 0:
+        return f"{still}: stopped after {time_limit_s:.1f} s, when the time was over"
+    if largest_free_bytes is not None and largest_free_bytes < now.bytes:
+        return f"{still}: of {now.bytes} bytes, and no free run was longer than {largest_free_bytes}"
+    return f"{still}; the tool ended with status {done.returncode} and said: {said or 'nothing'}"

@@ -1,0 +1,125 @@
+"""Ranges of a file put into one piece each by the file system's own call, which nobody can catch halfway.
+
+What is in one piece already stays where it is. Each call moves or exchanges extents under the file system's journal, or
+writes them anew where data is never overwritten (btrfs): killed at any moment, the file holds what it held. The donor
+of new blocks is a file without a name, which goes with whoever made it. The calls are those of fsage.host.filesystems.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.evidence.fiemap import Extent
+from fsage.host.evidence.fragmentation import Fragmentation
+from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import Mover, Range
+from fsage.host.system import caches
+
+BLOCK_BYTES = 4096
+
+
+def hot(size: int, hot_bytes: int, every_bytes: int) -> list[Range]:
+    """The ranges of a file of which the first `hot_bytes` of each `every_bytes` are read."""
+    return [(begin, min(begin + hot_bytes, size)) for begin in range(0, size, every_bytes)]
+
+
+def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_s: float) -> dict[str, Any]:
+    """Put each range that lies in pieces into one.
+
+    Returns the keys of fsage.host.defragmentation.defragment except `files`, and ranges, ranges_moved, range_bytes,
+    `ranges_before` and `ranges_after` (extents of the ranges, added up). Raises Refusal where the file system or the
+    kernel has no such call, and Failure.
+    """
+    mover, began, left = _mover_of(filesystem), time.monotonic(), []
+    moved = 0
+    try:
+        caches.give_up(path)
+        before = fiemap.extents(path)
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            for one in ranges:
+                if not _within(before, one).excess:
+                    continue
+                if time.monotonic() - began > time_limit_s:
+                    left.append(f"{path}: from byte {one[0]} on not begun, the time was over")
+                    break
+                why = _move(mover, path, descriptor, one, _within(before, one).extents)
+                if why:
+                    left.append(f"{path}: {why}")
+                else:
+                    moved += 1
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        after = fiemap.extents(path)
+    except OSError as error:
+        if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP):
+            raise Refusal(_lacking(mover)) from error
+        raise Failure(f"{mover.name} of {path}: {error.strerror}") from error
+    return {
+        "filesystem": filesystem,
+        "tool": mover.name,
+        "version": f"Linux {os.uname().release}",
+        "time_limit_s": time_limit_s,
+        "seconds": time.monotonic() - began,
+        "before": fragmentation.of_file(before).summary(),
+        "after": fragmentation.of_file(after).summary(),
+        "moved_bytes": fragmentation.moved_bytes(before, after),
+        "left": left,
+        "ranges": len(ranges),
+        "ranges_moved": moved,
+        "range_bytes": sum(end - begin for begin, end in ranges),
+        "ranges_before": sum(_within(before, one).extents for one in ranges),
+        "ranges_after": sum(_within(after, one).extents for one in ranges),
+    }
+
+
+def _within(extents: Sequence[Extent], one: Range) -> Fragmentation:
+    """The fragmentation of a range of a file."""
+    begin, end = one
+    inside = []
+    for extent in extents:
+        first, last = max(extent.logical, begin), min(extent.logical + extent.length, end)
+        if first < last:
+            place = extent.physical + first - extent.logical
+            inside.append(Extent(first, place, last - first, extent.unwritten))
+    return fragmentation.of_file(inside)
+
+
+def _move(mover: Mover, path: Path, descriptor: int, one: Range, extents: int) -> str | None:
+    """Move one range; why it was not, where free space has nothing better. Raises OSError."""
+    if not mover.donor:
+        mover.move(descriptor, -1, one)
+        return None
+    begin = one[0]
+    length = -(-(one[1] - begin) // BLOCK_BYTES) * BLOCK_BYTES
+    donor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o600)
+    try:
+        os.posix_fallocate(donor, begin, length)
+        offered = fragmentation.of_file(fiemap.extents(f"/proc/self/fd/{donor}")).extents
+        if offered >= extents:
+            return f"bytes {begin} to {one[1]} stay in {extents} extents: free space would give {offered}"
+        mover.move(descriptor, donor, (begin, begin + length))
+    finally:
+        os.close(donor)
+    return None
+
+
+def _mover_of(filesystem: str) -> Mover:
+    found = filesystems.get(filesystem)
+    if not found or not found.mover:
+        able = ", ".join(name for name in filesystems.names() if filesystems.of(name).mover)
+        raise Refusal(f"{filesystem} has no call that moves a range of a file; {able} have")
+    return found.mover
+
+
+def _lacking(mover: Mover) -> str:
+    uname = os.uname()
+    return f"{mover.name} is not to be had on {uname.nodename} (Linux {uname.release}): {mover.wants}"

@@ -1,0 +1,261 @@
+"""What this machine allows this process, found by trying: loop devices, mounts, dropped caches and the like.
+
+User number 0 proves nothing: in a container root has fewer rights, and its /dev, /sys and /proc are other ones. So each
+right that fsage needs is tried once, so that nothing stays: a loop device on a file in memory, a mount of what can
+never be mounted. Whoever needs a right asks here: the default target, refusals, `fsage site`, `fsage doctor`, tests.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fsage.host.device import cgroups, loops, seekdisk
+from fsage.host.errors import Failure, Refusal
+from fsage.host.evidence import fiemap
+from fsage.host.system import caches, fanotify, mounting, namespace, space
+
+LOOP_CONTROL = "/dev/loop-control"
+LOOP_CLR_FD = 0x4C01  # linux/loop.h
+LOOP_ATTEMPTS = 4  # others may take the device that was free just now
+ROOT = "run it as root"
+CONTAINER = "in a container, start that with --privileged"
+
+
+class Obstacle(NamedTuple):
+    """Why a capability cannot be had here: what failed, the name of its errno where there is one, what helps."""
+
+    reason: str
+    errno: str | None
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}"
+
+
+class Capability(NamedTuple):
+    """Something that fsage needs of a machine. `attempt` raises OSError, or Refusal or Failure with a sentence."""
+
+    name: str
+    purpose: str
+    attempt: Callable[[], None]
+    remedy: str
+
+
+def obstacle(name: str) -> Obstacle | None:
+    """Why the capability of this name cannot be had by this process; None when it can. Tried once a process."""
+    return _tried(name, os.geteuid())
+
+
+@functools.cache
+def _tried(name: str, user: int) -> Obstacle | None:
+    capability = CAPABILITIES[name]
+    try:
+        capability.attempt()
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        code = errno.errorcode.get(error.errno or 0)
+        reason = f"{place}{error.strerror or error} ({code})" if code else f"{place}{error}"
+        return Obstacle(reason, code, capability.remedy)
+    except (Refusal, Failure) as why:
+        return Obstacle(str(why), None, capability.remedy)
+    return None
+
+
+def obstacles(names: Sequence[str]) -> list[Obstacle]:
+    """What stands in the way of these capabilities."""
+    return [why for why in map(obstacle, names) if why]
+
+
+def why_no_loops() -> str | None:
+    """Why this process cannot have file systems of its own; None when it can."""
+    if not (missing := obstacles(LOOP_TARGET)):
+        return None
+    reasons = "; ".join(why.reason for why in missing)
+    return f"file systems of its own cannot be had ({reasons}): {missing[0].remedy}; or declare `kind: directory`"
+
+
+def need_loops(name: str) -> None:
+    """`Refusal` where a target of kind loop cannot be had."""
+    if why := why_no_loops():
+        raise Refusal(f"target {name} (kind: loop) on {os.uname().nodename}: {why}; nothing was touched")
+
+
+def _attach_loop_device() -> None:
+    """A free loop device, on a file in memory for a moment."""
+    memory = os.memfd_create("fsage-attempt", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(memory, 1 << 20)
+        for attempt in range(LOOP_ATTEMPTS):
+            control = os.open(LOOP_CONTROL, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                path = f"/dev/loop{fcntl.ioctl(control, loops.LOOP_CTL_GET_FREE)}"
+            finally:
+                os.close(control)
+            device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.ioctl(device, loops.LOOP_SET_FD, memory)
+                fcntl.ioctl(device, LOOP_CLR_FD)
+                return
+            except OSError as error:
+                if error.errno != errno.EBUSY or attempt == LOOP_ATTEMPTS - 1:
+                    raise OSError(error.errno, error.strerror, path) from error
+            finally:
+                os.close(device)
+    finally:
+        os.close(memory)
+
+
+def _mount_block_device() -> None:
+    """The kernel looks at our rights first, and then sees that /dev/null is no block device."""
+    lines = Path("/proc/filesystems").read_text(encoding="ascii").splitlines()
+    kinds = [line.strip() for line in lines if not line.startswith("nodev")]
+    _mount_in_vain("/dev/null", kinds[0] if kinds else "ext4", "")
+
+
+def _mount_fuse() -> None:
+    """The same with a file system of a process, without the descriptor of that process."""
+    os.close(os.open(seekdisk.FUSE, os.O_RDWR | os.O_CLOEXEC))
+    _mount_in_vain("fsage-attempt", "fuse", "")
+
+
+def _mount_in_vain(source: str, kind: str, options: str) -> None:
+    """Raises OSError where the kernel refuses for want of rights; any other answer means that it would mount."""
+    with tempfile.TemporaryDirectory(prefix="fsage-attempt-") as folder:
+        try:
+            mounting.mount_call(source, folder, kind, 0, options)
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EACCES, errno.ENODEV):
+                raise OSError(error.errno, error.strerror, f"mounting {kind}") from None
+
+
+def _move_between_mount_namespaces() -> None:
+    """Into the present one, in a thread of its own.
+
+    The rights are those that it takes to make one, but nothing is copied: a copy would keep others' mounts busy.
+    """
+    errors: list[OSError] = []
+
+    def move() -> None:
+        try:
+            namespace.rejoin()
+        except OSError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    thread.join()
+    for error in errors:
+        raise OSError(error.errno, error.strerror, "setns(CLONE_NEWNS)")
+
+
+def _make_control_group() -> None:
+    """A group of cgroup v2, removed at once. It is not called as those of targets are, which others look for."""
+    root = cgroups.root()
+    if root is None:
+        raise Failure("the root of cgroup v2 is not mounted here, or a container hides it")
+    if "io" not in cgroups.words(root / "cgroup.controllers") and cgroups.v1() is None:
+        raise Failure(f"{root}/cgroup.controllers has no controller io, and cgroup v1 has no blkio that could be moved")
+    group = Path(tempfile.mkdtemp(prefix="attempt-fsage-", dir=root))
+    group.rmdir()
+
+
+def _drop_caches() -> None:
+    """The kernel looks at rights when the file is opened: nothing is dropped."""
+    if not caches.may_drop():
+        os.close(os.open(caches.DROP, os.O_WRONLY))
+
+
+def _watch_file_system() -> None:
+    """Of the directory for temporary files, for a moment."""
+    watch = fanotify.FileWatch({"": Path(tempfile.gettempdir())}, "")
+    try:
+        watch.arm()
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EINVAL):
+            raise OSError(error.errno, error.strerror, "fanotify") from None
+    finally:
+        watch.close()
+
+
+def _write_directly() -> None:
+    """Into the place for temporary files that is on a disk, if one is."""
+    why = [space.why_no_direct_io(Path(place)) for place in TEMPORARY if os.access(place, os.W_OK)]
+    if all(why):
+        raise Failure("; ".join(filter(None, why)) or f"none of {', '.join(TEMPORARY)} can be written")
+
+
+def _map_extents() -> None:
+    place = next((place for place in TEMPORARY if os.access(place, os.W_OK)), "/")
+    with tempfile.NamedTemporaryFile(prefix="fsage-attempt-", dir=place) as file:
+        file.write(b"fsage")
+        file.flush()
+        try:
+            fiemap.extents(file.name)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, f"FS_IOC_FIEMAP in {place}") from None
+
+
+TEMPORARY = ("/var/tmp", tempfile.gettempdir(), ".")
+"""Where files may be tried, the place that is on a disk most often first."""
+LOOP_DEVICE, MOUNT, MOUNT_NAMESPACE = "loop device", "mount", "mount namespace"
+CONTROL_GROUP, DROP_CACHES, FANOTIFY = "control group", "drop caches", "fanotify"
+FUSE, DIRECT_IO, EXTENTS = "FUSE", "O_DIRECT", "FIEMAP"
+CAPABILITIES = {
+    capability.name: capability
+    for capability in (
+        Capability(
+            LOOP_DEVICE,
+            "file systems of fsage's own, in image files",
+            _attach_loop_device,
+            f"{ROOT}, with {LOOP_CONTROL} and /dev/loop*; {CONTAINER}",
+        ),
+        Capability(MOUNT, "the same", _mount_block_device, f"{ROOT} with CAP_SYS_ADMIN; {CONTAINER}"),
+        Capability(
+            MOUNT_NAMESPACE,
+            "mounts that no other program holds on to",
+            _move_between_mount_namespaces,
+            f"{ROOT} with CAP_SYS_ADMIN; {CONTAINER}",
+        ),
+        Capability(FUSE, "device model seek", _mount_fuse, f"modprobe fuse; {ROOT}; {CONTAINER}"),
+        Capability(
+            CONTROL_GROUP,
+            "device model iocost, study iocontrol",
+            _make_control_group,
+            f"{ROOT}; {CONTAINER} --cgroupns=host and /sys/fs/cgroup writable",
+        ),
+        Capability(
+            DROP_CACHES,
+            "cold names and inodes before a read (data is cold without it)",
+            _drop_caches,
+            f"{ROOT}, or give the user the helper (`fsage site --sudoers`); {CONTAINER}",
+        ),
+        Capability(
+            FANOTIFY,
+            "a check before each cell that does not look at every file",
+            _watch_file_system,
+            f"{ROOT} with CAP_SYS_ADMIN, on Linux 6.0 or later; {CONTAINER}",
+        ),
+        Capability(
+            DIRECT_IO,
+            "reads and writes past the page cache",
+            _write_directly,
+            "name a directory on a disk: fsage_target.directory or image_dir",
+        ),
+        Capability(
+            EXTENTS,
+            "where a file's extents lie",
+            _map_extents,
+            "name a directory on a file system that has it (ext4, XFS, btrfs)",
+        ),
+    )
+}
+LOOP_TARGET = (LOOP_DEVICE, MOUNT, MOUNT_NAMESPACE)
+"""What a target with file systems of its own needs."""

@@ -1,0 +1,148 @@
+"""Control groups of targets: where they are, made and weighed, entered by this process, removed.
+
+Kernel documentation: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/blkio-controller.rst.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from fsage.host.errors import Failure
+from fsage.host.system import files, journal, mounting
+
+PREFIX = "fsage-"
+PATIENCE_S = 5.0  # what a killed command started may still end a transfer
+WEIGHTS = (1, 10_000)
+
+
+def root() -> Path | None:
+    """The root group of cgroup v2 as this process can reach it. Only the real root has no cgroup.events."""
+    for mount in mounting.mounts():
+        if mount.type == "cgroup2" and mount.root == "/" and not os.path.exists(mount.point + "/cgroup.events"):
+            return Path(mount.point)
+    return None
+
+
+def v1() -> Path | None:
+    """Where the block I/O controller of cgroup v1 is mounted."""
+    for mount in mounting.mounts():
+        if mount.type == "cgroup" and mount.root == "/" and "blkio" in mount.super_options.split(","):
+            return Path(mount.point)
+    return None
+
+
+def hierarchy(version: str) -> Path:
+    """The root of the block I/O controller's groups in cgroup `v1` or `v2`. Raises Failure."""
+    found = v1() if version == "v1" else root()
+    if found is None:
+        raise Failure(f"the root of cgroup {version} cannot be reached here, or has no block I/O controller any more")
+    return found
+
+
+def path_of(name: str, version: str = "v2") -> Path:
+    """The directory of the group that is called so. Raises Failure."""
+    return hierarchy(version) / (PREFIX + name)
+
+
+def names() -> list[str]:
+    """The groups of cgroup v2 of fsage's targets that exist on this machine."""
+    there = root()
+    return sorted(group.name for group in there.glob(PREFIX + "*") if group.is_dir()) if there else []
+
+
+def why_not() -> str | None:
+    """Why this process may not have control groups; None when it may."""
+    return "needs root" if os.geteuid() else None
+
+
+@contextlib.contextmanager
+def inside(group: Path) -> Iterator[None]:
+    """Have this process in a group while the block runs, and whatever it starts meanwhile for good.
+
+    What it starts is there from its first instruction, and takes no time to come there. Raises Failure where the group
+    has gone.
+    """
+    before = group_of(os.getpid(), group)
+    join(str(group))
+    try:
+        yield
+    finally:
+        join(str(before))
+
+
+def join(group: str) -> None:
+    """Move this process into a group. Raises Failure."""
+    try:
+        write(Path(group) / "cgroup.procs", str(os.getpid()))
+    except Failure as why:
+        raise Failure(f"{why}{'' if Path(group).is_dir() else '; somebody removed it'}") from why
+
+
+def group_of(pid: int, like: Path) -> Path:
+    """The group of a process in the hierarchy to which another group belongs. Raises Failure."""
+    top = next((one for one in (root(), v1()) if one is not None and one in like.parents), None)
+    for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if top is not None and (not controllers if top == root() else "blkio" in controllers.split(",")):
+            return top / path.lstrip("/")
+    raise Failure(f"{like} is in no hierarchy of control groups that is mounted here")
+
+
+def weigh(name: str, version: str, weight: int) -> None:
+    """Give a group its share of a device; one of cgroup v1 is made before. Raises Failure."""
+    group = path_of(name, version)
+    if version == "v1":
+        with files.locked(journal.SHARED_LOCK):
+            group.mkdir(exist_ok=True)
+        write(group / f"{v1_prefix(group)}weight", str(weight))
+        return
+    for file in (group / "io.weight", group / "io.bfq.weight"):  # IOCost's or CFQ's, and BFQ's
+        if file.exists():
+            write(file, f"default {weight}")
+
+
+def v1_prefix(group: Path) -> str:
+    """BFQ's files of cgroup v1; CFQ's are called so without its name."""
+    return "blkio.bfq." if (group / "blkio.bfq.weight").exists() else "blkio."
+
+
+def remove(path: str) -> str:
+    """Remove a group; what was done, in words. Raises Failure naming the processes that are in it."""
+    group, deadline = Path(path), time.monotonic() + PATIENCE_S
+    while group.is_dir():
+        try:
+            group.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                inside = ", ".join(words(group / "cgroup.procs")) or "none"
+                raise Failure(
+                    f"removing the control group {group}: {error.strerror}; processes in it: {inside}"
+                ) from error
+            time.sleep(0.05)
+    return f"the control group {group} is gone"
+
+
+def words(path: Path) -> list[str]:
+    """What a file of a group holds; nothing where there is none."""
+    try:
+        return path.read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return []
+
+
+def write(path: Path, text: str, missing_ok: bool = False) -> None:
+    """One write(2), which is how these files take a command. Raises Failure."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if not (missing_ok and error.errno in (errno.ENODEV, errno.ENOENT)):
+            raise Failure(f"writing {text!r} to {path}: {error.strerror}") from error

@@ -1,0 +1,354 @@
+"""The device model: the kernel's I/O cost controller (IOCost), for the target's own control group.
+
+Kernel documentation: Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files". The controller must be in
+cgroup v2. Where cgroup v1 holds it (`blkio`), it is moved for the time of use if no foreign group uses it.
+The group is a child of the root group, whose own I/O is never charged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fsage.host.device import capabilities, cgroups
+from fsage.host.device.cgroups import words, write
+from fsage.host.device.model import MIB, Model
+from fsage.host.errors import Failure, Refusal
+from fsage.host.system import files, journal, mounting
+
+# The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
+# of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
+LATENCY_US = 5000
+PUT_BACK_PATIENCE_S = 150.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
+RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
+PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
+MS_REMOUNT = 32
+MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
+
+
+class Iocost(Model):
+    """The cost of each request on the loop device, charged to the target's control group."""
+
+    kind = "iocost"
+    defaults: ClassVar[dict[str, Any]] = {
+        "bytes_per_s": 380_000_000,
+        "sequential_iops": 20_000,
+        "random_iops": 100,
+        "allow_moving": [],
+    }
+
+    @staticmethod
+    def why_not(declared: dict[str, Any]) -> str | None:
+        """See `possible`."""
+        return possible(declared)
+
+    @staticmethod
+    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+        """A random I/O's cost, where both places are further apart than RANDOM_FROM_BYTES."""
+        return max(0.0, 1 - RANDOM_FROM_BYTES / span_bytes) ** 2 / float(parameters["random_iops"])
+
+    @staticmethod
+    def label(parameters: dict[str, Any]) -> str:
+        """Rates in both ways."""
+        return (
+            f"modelled device (IOCost, {parameters['bytes_per_s'] / MIB:.0f} MiB/s, "
+            f"{parameters['sequential_iops']} sequential and {parameters['random_iops']} random I/Os a second)"
+        )
+
+    def put(self, devices: list[str]) -> dict[str, Any]:
+        """See the function `put`."""
+        return put(self.home, self.name, devices, self.claimed)
+
+    def charged(self) -> AbstractContextManager[None]:
+        """In the target's control group."""
+        return cgroups.inside(cgroups.path_of(self.name))
+
+
+def possible(declared: dict[str, Any]) -> str | None:
+    """Why no model can be laid over a device of this machine; None when one can."""
+    if why := grantable(declared):
+        return why
+    root = cgroups.root()
+    if root and "io" in words(root / "cgroup.controllers") and not (root / "io.cost.qos").exists():
+        return "this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)"
+    return None
+
+
+def grantable(declared: dict[str, Any]) -> str | None:
+    """Why no group of cgroup v2 can have the block I/O controller here; None when one can."""
+    if obstacle := capabilities.obstacle(capabilities.CONTROL_GROUP):
+        return str(obstacle)
+    if "io" in words(cgroups.hierarchy("v2") / "cgroup.controllers"):
+        return None
+    try:
+        _plan_move(declared.get("allow_moving", []))
+    except Refusal as why:
+        return str(why)
+    return None
+
+
+def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dict[str, Any]:
+    """Lay the model over each device where it is not, and return what is read back. No devices: the group alone.
+
+    `Refusal` where this machine cannot; `Failure` when what is read back differs.
+    """
+    if not _in_place(name, devices, model):
+        if why := possible(model):
+            raise Refusal(f"no device model on {os.uname().nodename}: {why}")
+        mine = journal.path_of(home)
+        for entry in journal.entries(mine):  # of a loop device that the target has no more
+            if entry["kind"] == "cost" and entry["device"] not in map(number_of, devices):
+                cost_off(entry["device"])
+                journal.strike(mine, entry)
+        journal.note(mine, {"kind": "group", "path": str(cgroups.path_of(name))})
+        for device in devices:
+            journal.note(mine, {"kind": "cost", "device": number_of(device)})
+        lay(name, devices, model)
+        if not _in_place(name, devices, model):
+            raise Failure(f"the device model does not read back: asked {_lines(model)}, found {_read_back(devices)}")
+    return {
+        **model,
+        "group": name and cgroups.PREFIX + name,
+        "read_back": _read_back(devices),
+        "charges_buffered_writes": _charges_writeback(),
+    }
+
+
+def lay(name: str, devices: list[str], model: dict[str, Any]) -> None:
+    """Make the group and lay the model over the devices, the controller moved to cgroup v2 before. See `put`."""
+    with files.locked(journal.SHARED_LOCK):
+        root = _provide_io(model.get("allow_moving", []))
+        cgroups.path_of(name).mkdir(exist_ok=True)
+        for device in devices:
+            for file, line in _lines(model).items():
+                write(root / file, f"{number_of(device)} {line}")
+
+
+def put_back_shared() -> list[str]:
+    """Undo what all targets share when none has a group any more; what was verified, a sentence each.
+
+    Raises Failure: what could not be put back stays noted.
+    """
+    proof = []
+    with files.locked(journal.SHARED_LOCK):
+        for entry in reversed(journal.entries(journal.SHARED)) if not cgroups.names() else ():
+            proof.append(SHARED_UNDO[entry["kind"]](entry))
+            journal.strike(journal.SHARED, entry)
+        if not journal.entries(journal.SHARED):
+            files.remove(journal.SHARED)  # void entries of an earlier boot
+    return proof
+
+
+def number_of(device: str) -> str:
+    """`major:minor` of a device."""
+    stat = os.stat(device)
+    return f"{os.major(stat.st_rdev)}:{os.minor(stat.st_rdev)}"
+
+
+def _in_place(name: str, devices: list[str], model: dict[str, Any]) -> bool:
+    root = cgroups.root()
+    if root is None or not (root / f"{cgroups.PREFIX}{name}" / "io.stat").exists():
+        return False
+    if not devices:
+        return True
+    wanted = {file: _pairs(line.split()) for file, line in _lines(model).items()}
+    return all(
+        wanted[file].items() <= read.items() for found in _read_back(devices).values() for file, read in found.items()
+    )
+
+
+def _lines(model: dict[str, Any]) -> dict[str, str]:
+    """What is written to each file for a device. Reads and writes cost the same."""
+    rates = " ".join(
+        f"{way}bps={model['bytes_per_s']} {way}seqiops={model['sequential_iops']} {way}randiops={model['random_iops']}"
+        for way in "rw"
+    )
+    latency = f"rpct=0.00 rlat={LATENCY_US} wpct=0.00 wlat={LATENCY_US}"
+    return {
+        "io.cost.model": f"ctrl=user model=linear {rates}",
+        "io.cost.qos": f"enable=1 ctrl=user {latency} min=100.00 max=100.00",
+    }
+
+
+def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
+    """Device -> file -> key -> value, as the kernel has them."""
+    root = cgroups.root()
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for device in devices:
+        number = number_of(device)
+        found[device] = {file: {} for file in ("io.cost.model", "io.cost.qos")}
+        for file, read in found[device].items():
+            with contextlib.suppress(FileNotFoundError):
+                for line in ((root or Path()) / file).read_text(encoding="ascii").splitlines():
+                    if line.split()[0] == number:
+                        read.update(_pairs(line.split()[1:]))
+    return found
+
+
+def _provide_io(allow_moving: list[str]) -> Path:
+    """Make the `io` controller available to groups below the root of cgroup v2, and return that root."""
+    root = cgroups.root()
+    if root is None or (why := possible({"allow_moving": allow_moving})):
+        raise Refusal(f"no device model on {os.uname().nodename}: {why if root else 'no cgroup v2'}")
+    if "io" not in words(root / "cgroup.controllers"):
+        move = _plan_move(allow_moving)
+        journal.note(journal.SHARED, move)
+        try:
+            go = _remount if _below(move["mount"]) else _remount_when_idle
+            go(move["mount"], move["after"], move["flags"])
+        except Failure as failure:
+            journal.strike(journal.SHARED, move)
+            raise Failure(f"{failure}; groups that were removed still hold it, or somebody made a new one") from failure
+        if "io" not in words(root / "cgroup.controllers"):
+            raise Failure(
+                f"{move['mount']} gave blkio up ({move['before']} -> {move['after']}), but cgroup v2 has not got io"
+            )
+    if not (root / "io.cost.qos").exists():
+        raise Refusal("no device model: this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)")
+    if "io" not in words(root / "cgroup.subtree_control"):
+        journal.note(journal.SHARED, {"kind": "subtree_control", "path": str(root / "cgroup.subtree_control")})
+        write(root / "cgroup.subtree_control", "+io")
+    return root
+
+
+def _plan_move(allow_moving: list[str]) -> journal.Entry:
+    root = cgroups.root()
+    return plan_move(
+        Path("/proc/cgroups").read_text(encoding="ascii"),
+        mounting.mounts(),
+        words(root / "cgroup.subtree_control") if root else [],
+        allow_moving,
+        _below,
+    )
+
+
+def _below(point: str) -> int:
+    """How many groups there are below a mounted hierarchy. /proc/cgroups counts those that were removed too.
+
+    They die a minute or two later: when an idle loop worker, or what else has done I/O for them, lets go of them.
+    """
+    return sum(len(folders) for _, folders, _ in os.walk(point))
+
+
+def plan_move(
+    cgroups: str,
+    mounts: list[mounting.Mount],
+    used_in_v2: list[str],
+    allow_moving: list[str],
+    below: Callable[[str], int],
+) -> journal.Entry:
+    """How blkio leaves its cgroup v1 hierarchy, as a journal entry. `Refusal` says why it may not or cannot.
+
+    `cgroups` is the text of /proc/cgroups, `below` counts the groups of a hierarchy by where it is mounted.
+    A hierarchy keeps its other controllers; one that has no other gets one that nobody uses as a place-holder, because
+    the kernel allows none without.
+    """
+    table = {}
+    for line in cgroups.splitlines()[1:]:
+        controller, hierarchy, _, enabled = line.split()
+        table[controller] = (int(hierarchy), enabled == "1")
+    if "blkio" not in table or not table["blkio"][1]:
+        raise Refusal("this kernel has no block I/O controller, or it is switched off")
+    held = [m for m in mounts if m.type == "cgroup" and m.root == "/" and "blkio" in m.super_options.split(",")]
+    if not held:
+        raise Refusal("the block I/O controller is in a cgroup v1 hierarchy that is not mounted here")
+    mount, foreign = held[0], below(held[0].point)
+    if foreign and "blkio" not in allow_moving:
+        raise Refusal(
+            f"cgroup v1 holds blkio at {mount.point} and {foreign} foreign groups use it; "
+            "device_model.allow_moving: [blkio] would try to move it all the same"
+        )
+    options = [word for word in mount.super_options.split(",") if word not in ("rw", "ro")]
+    stays = [word for word in options if word != "blkio"]
+    if not any(word in table for word in stays):
+        free = [word for word in PLACE_HOLDERS if word not in used_in_v2 and word in table and table[word] == (0, True)]
+        if not free:
+            raise Refusal(f"cgroup v1 holds blkio at {mount.point}, and no free controller can take its place")
+        stays.append(free[0])
+    return {
+        "kind": "moved",
+        "mount": mount.point,
+        "before": ",".join(options),
+        "after": ",".join(stays),
+        "flags": sum(MOUNT_FLAGS.get(word, 0) for word in mount.mount_options.split(",")),
+    }
+
+
+def _remount(point: str, options: str, flags: int) -> None:
+    """Give a cgroup v1 hierarchy just these controllers. (mount(8) would merge the old ones in.)"""
+    try:
+        mounting.mount_call("cgroup", point, "cgroup", MS_REMOUNT | flags, options)
+    except OSError as error:
+        raise Failure(f"remounting {point} with {options}: {error.strerror}") from error
+
+
+def _remount_when_idle(point: str, options: str, flags: int) -> None:
+    """The same, once groups that were removed have let go of the hierarchy. Raises Failure when that takes too long."""
+    deadline = time.monotonic() + PUT_BACK_PATIENCE_S
+    while True:
+        try:
+            return _remount(point, options, flags)
+        except Failure:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _move_back(entry: journal.Entry) -> str:
+    try:
+        _remount_when_idle(entry["mount"], entry["before"], entry["flags"])
+    except Failure as failure:
+        raise Failure(
+            f"{failure}; it was {entry['before']} before fsage. Somebody else's group uses the io controller of "
+            "cgroup v2 by now; end it and release the target again"
+        ) from failure
+    now = mounting.mounted_at(entry["mount"])
+    if now is None or not set(entry["before"].split(",")) <= set(now.super_options.split(",")):
+        raise Failure(f"{entry['mount']} has {now and now.super_options} after remounting it with {entry['before']}")
+    return f"{entry['mount']} has {entry['before']} again"
+
+
+def _subtree_control_off(entry: journal.Entry) -> str:
+    write(Path(entry["path"]), "-io")
+    if "io" in words(Path(entry["path"])):
+        raise Failure(f"{entry['path']} still has io")
+    return f"{entry['path']} has no io again"
+
+
+def cost_off(number: str) -> str:
+    """Take the model off a device, `major:minor`; what was done, in words. Raises Failure."""
+    root = cgroups.root()
+    if root is None:
+        raise Failure(f"the cost model of device {number} cannot be reached: no cgroup v2 root here")
+    for file, line in (("io.cost.qos", "enable=0 ctrl=auto"), ("io.cost.model", "ctrl=auto")):
+        if (root / file).exists():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                write(root / file, f"{number} {line}", missing_ok=True)
+    return f"device {number} has no cost model"
+
+
+SHARED_UNDO: dict[str, Callable[[journal.Entry], str]] = {
+    "moved": _move_back,
+    "subtree_control": _subtree_control_off,
+}
+UNDO: dict[str, Callable[[journal.Entry], str]] = {
+    "group": lambda entry: cgroups.remove(entry["path"]),
+    "v1_group": lambda entry: cgroups.remove(entry["path"]),
+    "cost": lambda entry: cost_off(entry["device"]),
+}
+
+
+def _charges_writeback() -> bool:
+    """Whether buffered writes are charged to the group: only where v2 has the memory controller too."""
+    root = cgroups.root()
+    return root is not None and "memory" in words(root / "cgroup.subtree_control")
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    """`a=1 b=2` as a dictionary."""
+    return {key: value for key, _, value in (word.partition("=") for word in words)}

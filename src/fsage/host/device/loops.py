@@ -1,0 +1,180 @@
+"""Loop devices on image files. Identity is device, inode and size, asked from the kernel each time."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import stat
+import time
+from pathlib import Path
+
+from fsage.host.declared.claim import Image, ImageId
+from fsage.host.errors import Failure, Refusal
+from fsage.host.system.shell import run
+
+LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
+LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
+LO_FLAGS_DIRECT_IO = 16
+CLEAR = "ansible-playbook local_target.yml -e fsage_local_target_state=absent"
+
+
+class _LoopInfo(ctypes.Structure):
+    """struct loop_info64 of <linux/loop.h>."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in ("device", "inode", "rdevice", "offset", "sizelimit")),
+        *((name, ctypes.c_uint32) for name in ("number", "encrypt_type", "encrypt_key_size", "flags")),
+        ("names", ctypes.c_uint8 * (64 + 64 + 32)),
+        ("init", ctypes.c_uint64 * 2),
+    ]
+
+
+def verify(image: Image) -> None:
+    """`Refusal` unless the image file is the very file that `create` wrote."""
+    expected = {key: image[key] for key in ("dev", "ino", "bytes")}
+    found = identity(image["image"])
+    if found != expected:
+        was = "is missing" if found is None else f"is another file now ({found}, not {expected})"
+        raise Refusal(f"{image['image']} {was}; nothing was touched. To clear the target: {CLEAR}")
+
+
+def identity(path: str) -> ImageId | None:
+    """Device, inode and size of a regular file; None when there is none."""
+    try:
+        stat = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return {"dev": stat.st_dev, "ino": stat.st_ino, "bytes": stat.st_size}
+
+
+def devices_of(image: Image) -> list[str]:
+    """The loop devices on this image, by device and inode as the kernel tells them (a path may lie)."""
+    found = []
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        device = f"/dev/{backing.parts[3]}"
+        info = loop_info(device)
+        if info is not None and (info.device, info.inode) == (image["dev"], image["ino"]):
+            found.append(device)
+    return found
+
+
+def device_of(image: Image) -> str | None:
+    """The loop device on this image, verified to serve direct I/O; None when it has none."""
+    found = devices_of(image)
+    if len(found) > 1:
+        raise Refusal(f"{image['image']} has several loop devices: {', '.join(found)}; detach them (losetup -d)")
+    if not found:
+        return None
+    info = loop_info(found[0])
+    if info is None or info.offset or info.sizelimit or not info.flags & LO_FLAGS_DIRECT_IO:
+        raise Refusal(
+            f"{found[0]} on {image['image']} was not attached by fsage (offset, limit or no direct I/O); "
+            f"detach it: losetup -d {found[0]}"
+        )
+    return found[0]
+
+
+def loop_info(device: str) -> _LoopInfo | None:
+    """What the kernel knows of a loop device; None when nothing is attached."""
+    info = _LoopInfo()
+    try:
+        descriptor = os.open(device, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.ioctl(descriptor, LOOP_GET_STATUS64, info)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return info
+
+
+def attach(image: Image) -> str:
+    """The loop device on this image, attached with direct I/O to the file if it was not."""
+    verify(image)
+    descriptor = _opened(image)
+    try:
+        present = device_of(image)
+        if present:
+            return present
+        device = _attach_any(descriptor, image["image"])
+    finally:
+        os.close(descriptor)
+    info = loop_info(device)
+    if info is None or not info.flags & LO_FLAGS_DIRECT_IO:
+        run(["losetup", "--detach", device])
+        raise Refusal(f"{image['image']}: the loop device on it does not get direct I/O; declare another image_dir")
+    if device_of(image) != device:
+        raise Failure(f"losetup named {device} for {image['image']}, but the kernel has {device_of(image)} on it")
+    return device
+
+
+def _opened(image: Image) -> int:
+    """The very file that is meant, open for reading and writing; whatever else has its name is not even opened."""
+    there = os.open(image["image"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(there)
+        if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) != (image["dev"], image["ino"]):
+            raise Refusal(f"{image['image']} became another file just now; nothing was touched")
+        return os.open(f"/proc/self/fd/{there}", os.O_RDWR | os.O_CLOEXEC)
+    finally:
+        os.close(there)
+
+
+def _attach_any(image: int, name: str) -> str:
+    """An open file on any free device; another one where somebody else was faster, or renewed it just then."""
+    for _ in range(4):
+        with contextlib.suppress(OSError):
+            return _attach(image)
+        time.sleep(0.05)
+    try:
+        return _attach(image)
+    except OSError as error:
+        raise Failure(f"no loop device can be had for {name}: {error.strerror}") from error
+
+
+def _attach(image: int) -> str:
+    control = os.open("/dev/loop-control", os.O_RDWR)
+    try:
+        device = f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
+    finally:
+        os.close(control)
+    descriptor = os.open(device, os.O_RDWR)
+    try:
+        fcntl.ioctl(descriptor, LOOP_SET_FD, image)
+        with contextlib.suppress(OSError):  # where the file does not serve it; then the caller finds that it is off
+            fcntl.ioctl(descriptor, LOOP_SET_DIRECT_IO, 1)
+    finally:
+        os.close(descriptor)
+    return device
+
+
+def detach(image: Image) -> None:
+    """Detach every loop device from this image, leave it as new, and prove it."""
+    for device in devices_of(image):
+        run(["losetup", "--detach", device])
+        renew(device)
+    if devices_of(image):
+        raise Failure(
+            f"{', '.join(devices_of(image))} still holds {image['image']} after losetup --detach: another "
+            "mount namespace has it mounted"
+        )
+
+
+def renew(device: str) -> None:
+    """Take a free loop device away and make it again: nothing of its use (tunables, cost model) outlives it.
+
+    Its idle workers would otherwise hold on to the control group that they served for up to two minutes more.
+    A device that somebody else has taken meanwhile is left alone.
+    """
+    number = int(Path(device).name[len("loop") :])
+    control = os.open("/dev/loop-control", os.O_RDWR)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
+            fcntl.ioctl(control, LOOP_CTL_ADD, number)
+    finally:
+        os.close(control)

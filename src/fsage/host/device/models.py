@@ -1,0 +1,60 @@
+"""The device models that a target may declare, by their kind."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsage.host.device.iocost import Iocost
+from fsage.host.device.model import Model
+from fsage.host.device.seek import Seek
+
+if TYPE_CHECKING:
+    from fsage.host.declared.claim import Claim
+
+KINDS: dict[str, type[Model]] = {one.kind: one for one in (Model, Iocost, Seek)}
+USUAL = Iocost.kind
+
+
+def declarable() -> list[str]:
+    """The kinds that a declaration may name."""
+    return [kind for kind in KINDS if kind != Model.kind]
+
+
+def claimed(home: Path, name: str, claim: Claim) -> Model:
+    """The model of a target as its claim has it; none while that is not chosen yet."""
+    parameters = claim.get("device_model", {"kind": Model.kind})
+    return KINDS[parameters["kind"]](home, name, parameters)
+
+
+def choose(declared: dict[str, Any] | None, most_bytes_per_s: int) -> dict[str, Any]:
+    """The model's parameters and label, fixed before anything is measured with it.
+
+    `most_bytes_per_s`: what a store's device can give steadily.
+    """
+    if declared is None:
+        return none("not declared")
+    kind = KINDS[declared["kind"]]
+    if why := kind.why_not(declared):
+        return none(why)
+    fixed = {
+        **declared,
+        "bytes_per_s": min(declared["bytes_per_s"], most_bytes_per_s),
+        "declared_bytes_per_s": declared["bytes_per_s"],
+        **({"since_s": time.time()} if declared.get("drift_percent_per_hour") else {}),
+        "why_none": None,
+    }
+    return {**fixed, "label": kind.label(fixed)}
+
+
+def none(why: str) -> dict[str, Any]:
+    """What stands in a claim without a model."""
+    return {"kind": Model.kind, "label": Model.label({}), "why_none": why}
+
+
+def why_refused(declared: dict[str, Any] | None) -> str | None:
+    """Why a target that declares this model is not claimed on this machine; None when it may be."""
+    if declared is None or not KINDS[declared["kind"]].required:
+        return None
+    return KINDS[declared["kind"]].why_not(declared)

@@ -1,0 +1,96 @@
+"""Tunables of a block queue, /sys/block/<device>/queue (kernel: Documentation/ABI/stable/sysfs-block).
+
+They belong to the device: a loop device is taken away and made again when its target is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.message import below
+
+KNOWN = (
+    "add_random",
+    "discard_max_bytes",
+    "io_poll",
+    "io_poll_delay",
+    "io_timeout",
+    "iostats",
+    "iostats_passthrough",
+    "max_sectors_kb",
+    "nomerges",
+    "nr_requests",
+    "read_ahead_kb",
+    "rotational",
+    "rq_affinity",
+    "scheduler",
+    "stable_writes",
+    "wbt_lat_usec",
+    "write_cache",
+    "write_zeroes_unmap_max_bytes",
+)
+"""Every file there that may be written."""
+OF_BFQ = "iosched/low_latency"
+"""And one of BFQ's, which no study names."""
+
+
+def tune(
+    queues: list[Path], name: str, value: Any, before: list[str] | None, check: bool
+) -> tuple[dict[str, Any], bool, str]:
+    """Set a tunable of every queue and read it back: what to note of it, whether anything was changed, and in words.
+
+    `before`: what it was before fsage set it first, where that is noted.
+    """
+    knobs = [_knob(queue, name) for queue in queues if (queue / name).exists()]
+    if not knobs:
+        why = "no block queue of the target has it"
+        return {"asked": value, "unsupported": why}, False, f"unsupported, {why}"
+    held = [_value(knob) for knob in knobs]
+    changed = False
+    for knob, one in zip(knobs, held):
+        if one != str(value) and not check:
+            set_knob(knob, value)
+            changed = True
+    now = [_value(knob) for knob in knobs]
+    if not check and any(one != str(value) for one in now):
+        raise Failure(f"{knobs[0]}: asked {value}, reads back {now}")
+    was = ", ".join(sorted(set(held)))
+    said = f"{was} (unchanged)" if was == str(value) else f"{was} -> {value}"
+    return {"asked": value, "before": before or held, "now": now}, changed, said
+
+
+def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) -> list[str]:
+    """Give every queue the value that it had before; a sentence for each that changes."""
+    said = []
+    for queue, value in zip(queues, before):
+        knob = _knob(queue, name)
+        if (held := _value(knob)) != value:
+            said.append(f"{knob}: {held} -> {value}")
+            if not check:
+                set_knob(knob, value)
+    return said
+
+
+def _knob(queue: Path, name: str) -> Path:
+    knob = queue / name
+    if name not in KNOWN or not below(queue, knob):
+        raise Refusal(f"{knob} is no tunable of a block queue; nothing was touched")
+    return knob
+
+
+def _value(knob: Path) -> str:
+    text = knob.read_text().strip()
+    return text.partition("[")[2].partition("]")[0] if "[" in text else text
+
+
+def set_knob(knob: Path, value: Any) -> None:
+    """Write one. Raises Refusal where the kernel does not take the value."""
+    try:
+        knob.write_text(str(value))
+    except OSError as error:
+        raise Refusal(
+            f"{knob}: {value!r} was refused ({error.strerror}); it holds {knob.read_text().strip()!r}"
+        ) from error

@@ -1,0 +1,232 @@
+"""The device model `seek`: each store's image is a file of a disk that charges for seeks (fsage.host.device.seekdisk).
+
+The disk is a process of its own with a mount of its own, beside the store's; the loop device is attached to the file
+there. It lives from the claim to the release, over all commands between. Who serves what is asked from the kernel each
+time, from the loop device down: the mount that its file is on, whose source names the process; that process's command
+line; and the lock that it holds on the image (fcntl(2), F_GETLK), which is gone as soon as the process is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import struct
+import sys
+import time
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsage
+from fsage.host.declared.claim import ClaimedStore, Image
+from fsage.host.device import capabilities, loops, seekdisk
+from fsage.host.device.model import MIB, Model
+from fsage.host.errors import Failure, Refusal
+from fsage.host.system import journal, mounting, places
+from fsage.host.system.shell import run
+
+MODULE = seekdisk.__name__
+COSTS = [field.name for field in fields(seekdisk.Costs)]
+END_PATIENCE_S = 10.0
+FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len l_pid
+
+
+class Seek(Model):
+    """One disk with one arm for each store."""
+
+    kind = "seek"
+    charges_all = True
+    defaults: ClassVar[dict[str, Any]] = {
+        "bytes_per_s": 300_000_000,
+        "seek_s": 0.005,
+        "outer_to_inner": 1.0,
+        "noise_cov": 0.0,
+        "noise_seed": 1,
+        "drift_percent_per_hour": 0.0,
+    }
+    may_be_zero = ("noise_cov", "drift_percent_per_hour")
+    may_be_negative = ("drift_percent_per_hour",)
+    required = True
+
+    @staticmethod
+    def why_wrong(declared: dict[str, Any]) -> str | None:
+        """The outer end of a disk is not the slower one."""
+        if declared["outer_to_inner"] >= 1:
+            return None
+        return (
+            f"outer_to_inner is {declared['outer_to_inner']}: the rate at the first block over that at the last, 1 or "
+            "more, is wanted"
+        )
+
+    @staticmethod
+    def why_not(declared: dict[str, Any]) -> str | None:
+        """Needs FUSE."""
+        why = capabilities.obstacle(capabilities.FUSE)
+        return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another" if why else None
+
+    @staticmethod
+    def label(parameters: dict[str, Any]) -> str:
+        """Rate and seek, and what else is planted."""
+        said = [f"{parameters['bytes_per_s'] / MIB:.0f} MiB/s"]
+        if (factor := parameters.get("outer_to_inner", 1)) != 1:
+            said.append(f"outer to inner tracks {factor:g}:1")
+        said.append(f"{parameters['seek_s'] * 1000:g} ms a seek")
+        if cov := parameters.get("noise_cov"):
+            said.append(f"noise of {100 * cov:g}%")
+        if drift := parameters.get("drift_percent_per_hour"):
+            said.append(f"drift of {drift:+g}% an hour")
+        return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
+
+    @staticmethod
+    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+        """A seek, however far."""
+        return float(parameters["seek_s"])
+
+    def disk(self, store: ClaimedStore) -> Image:
+        """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""
+        image, point = super().disk(store), point_of(store)
+        pid, there = server_of(image["image"]), _mount(point)
+        if pid is None:
+            if there is not None:
+                _clear(_offered(there, image["bytes"]))
+                mounting.unmount(point)
+            loops.detach(image)
+            self._start(image["image"], point)
+            there = _mount(point)
+        elif there is None or (_served_by(there), _parameters(pid)) != (pid, self._asked(image["image"], point)):
+            raise Refusal(
+                f"process {pid} ({' '.join(_command(pid))}) holds {image['image']}, but is not the disk that the claim "
+                f"of {self.name} names at {point}; nothing was touched. End it, or clear the target: {loops.CLEAR}"
+            )
+        if there is None:
+            raise Failure(f"the disk on {image['image']} ended well, but nothing is mounted at {point}")
+        return _offered(there, image["bytes"])
+
+    def put(self, devices: list[str]) -> dict[str, Any]:
+        """What the disk under each device charges, read back from the process that serves it."""
+        read_back = {device: read(device) for device in devices}
+        asked = self._costs()
+        for device, found in read_back.items():
+            if found != asked:
+                raise Failure(
+                    f"{device} is on a disk that charges {found}, not {asked} as claimed; give the same command again, "
+                    "which starts the disk anew when it has ended"
+                )
+        return {**self.claimed, "read_back": read_back}
+
+    def _asked(self, image: str, point: Path) -> list[str]:
+        return [image, str(point), json.dumps(self._costs(), sort_keys=True)]
+
+    def _costs(self) -> dict[str, float]:
+        """What the disk charges, by the fields of `seekdisk.Costs`; those that the claim does not name as usual."""
+        return asdict(seekdisk.Costs(**{key: self.claimed[key] for key in COSTS if key in self.claimed}))
+
+    def _start(self, image: str, point: Path) -> None:
+        journal.note(journal.path_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})
+        mounting.refuse_occupied(point, f"the disk on {image}")
+        places.make(point)
+        package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in
+        environment = {**os.environ, "LC_ALL": "C", "PYTHONPATH": package}
+        run([sys.executable, "-S", "-m", MODULE, *self._asked(image, point)], env=environment, cwd="/")
+
+
+def point_of(store: ClaimedStore) -> Path:
+    """Where the disk of a store is mounted."""
+    return Path(store["mount"] + ".disk")
+
+
+def disks(home: Path) -> list[Image]:
+    """The files that the disks of this target offer now, dead ones too, as far as its journal names them."""
+    noted = [entry for entry in journal.entries(journal.path_of(home)) if entry["kind"] == "seekdisk"]
+    mounts = [_mount(Path(entry["point"])) for entry in noted]
+    return [_offered(there, 0) for there in mounts if there is not None]
+
+
+def read(device: str) -> dict[str, float] | None:
+    """What is charged for I/O on a loop device (`seekdisk.Costs`), of the living disk that it is on; else None."""
+    info = loops.loop_info(device)
+    for there in mounting.mounts():
+        if info is not None and there.source.startswith(seekdisk.SOURCE) and _device(there) == info.device:
+            pid = _served_by(there)
+            words = _parameters(pid)
+            if words and server_of(words[0]) == pid:
+                return dict(json.loads(words[2]))
+    return None
+
+
+def server_of(image: str) -> int | None:
+    """The process that serves an image: the one that has locked it. None when it is not served, or gone."""
+    try:
+        descriptor = os.open(image, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    finally:
+        os.close(descriptor)
+    kind, _, _, _, pid = FLOCK.unpack(answer)
+    return None if kind == fcntl.F_UNLCK else pid
+
+
+def _mount(point: Path) -> mounting.Mount | None:
+    """The disk mounted at `point`, living or dead; `Refusal` where something else is."""
+    there = mounting.mounted_at(point)
+    if there is not None and not there.source.startswith(seekdisk.SOURCE):
+        raise Refusal(f"{point}: {there.source} ({there.type}) is mounted there, which is not fsage's; unmount it")
+    return there
+
+
+def _offered(there: mounting.Mount, size_bytes: int) -> Image:
+    path = f"{there.point}/{seekdisk.NAME.decode()}"
+    return {"image": path, "dev": _device(there), "ino": seekdisk.DISK, "bytes": size_bytes}
+
+
+def _device(there: mounting.Mount) -> int:
+    return os.makedev(*map(int, there.device.split(":")))
+
+
+def _served_by(there: mounting.Mount) -> int:
+    return int(there.source[len(seekdisk.SOURCE) :])
+
+
+def _command(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="surrogateescape").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def _parameters(pid: int) -> list[str] | None:
+    """What follows the module's name on a disk's command line."""
+    words = _command(pid)
+    return words[words.index(MODULE) + 1 :] if MODULE in words else None
+
+
+def _clear(disk: Image) -> None:
+    """Take everything off a disk: what is mounted of it, and its loop devices."""
+    for device in loops.devices_of(disk):
+        mounting.unmount_all(device)
+    loops.detach(disk)
+
+
+def _end(entry: journal.Entry) -> str:
+    """Unmount a disk, upon which its process ends; wait for that."""
+    image, point, deadline = entry["image"], Path(entry["point"]), time.monotonic() + END_PATIENCE_S
+    while (there := _mount(point)) or server_of(image) is not None:  # killed while it was being started, it mounts yet
+        if there is not None:
+            mounting.unmount(point)
+        if time.monotonic() > deadline:
+            pid = server_of(image)
+            raise Failure(
+                f"the disk on {image} (process {pid}) lives on although {point} is unmounted: another mount namespace "
+                f"or a loop device holds it; end that, or the process: kill {pid}"
+            )
+        time.sleep(0.02)
+    with contextlib.suppress(OSError):  # gone, or somebody else's files are in it
+        point.rmdir()
+    return f"no disk is offered at {point}, and no process serves {image}"
+
+
+UNDO = {"seekdisk": _end}

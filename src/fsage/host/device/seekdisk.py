@@ -1,0 +1,281 @@
+"""A disk that charges for seeks: one file, offered through FUSE, each request as slow as on a spinning disk.
+
+    python3 -m fsage.host.device.seekdisk BACKING MOUNT COSTS
+
+serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted, in a process of its own: the command itself ends as
+soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and the mount's source names it.
+
+There is one arm: requests are served one after the other; each takes its bytes at the rate, and a seek before them when
+it does not begin where the last one ended (reads and writes alike). The time is kept by deadlines that follow from each
+other, so that what the server itself costs is hidden behind them as long as it is less. BACKING is read and written
+with O_DIRECT. COSTS (JSON, `Costs`) may plant more: outer tracks that are faster than inner ones, noise, drift.
+
+Speaks the kernel's protocol on /dev/fuse itself (include/uapi/linux/fuse.h, version 7.31): a file, a directory and
+ten kinds of request need no library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import math
+import mmap
+import os
+import random
+import stat
+import struct
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsage.host.system import libc, namespace
+from fsage.host.system.mounting import mount_call
+
+MAJOR, MINOR = 7, 31
+MAX_REQUEST_BYTES = 1 << 20  # 256 pages: the most that FUSE moves at once
+PAGE_BYTES = 4096
+ROOT, DISK = 1, 2  # inode numbers
+NAME = b"disk"
+FUSE = "/dev/fuse"
+SOURCE = "fsage-seekdisk-"  # of the mount; the number of the process follows
+PAUSE_S = 0.05  # longer than a program at work leaves between two requests, shorter than between two phases
+
+LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC = 1, 2, 3, 4, 14, 15, 16, 17, 18, 20
+FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, DESTROY, BATCH_FORGET = 25, 26, 27, 28, 29, 36, 38, 42
+UNANSWERED = (FORGET, INTERRUPT, BATCH_FORGET)
+
+FUSE_ASYNC_READ, FUSE_BIG_WRITES, FUSE_ASYNC_DIO, FUSE_MAX_PAGES = 1 << 0, 1 << 5, 1 << 15, 1 << 22
+FOPEN_DIRECT_IO = 1 << 0
+ATTRIBUTES_VALID_S = 3600
+
+IN_HEADER = struct.Struct("<IIQQIIIHH")  # len opcode unique nodeid uid gid pid total_extlen padding
+OUT_HEADER = struct.Struct("<IiQ")  # len error unique
+INIT_IN = struct.Struct("<IIII")  # major minor max_readahead flags
+INIT_OUT = struct.Struct("<IIIIHHIIHHI28x")  # … max_write time_gran max_pages map_alignment flags2
+ATTR = struct.Struct(
+    "<QQQQQQIIIIIIIIII"
+)  # ino size blocks atime mtime ctime (ns: 3) mode nlink uid gid rdev blksize flags
+ATTR_OUT = struct.Struct("<QII")  # valid valid_nsec dummy
+ENTRY_OUT = struct.Struct("<QQQQII")  # nodeid generation entry_valid attr_valid (nsec: 2)
+OPEN_OUT = struct.Struct("<QIi")  # fh open_flags backing_id
+RW_IN = struct.Struct("<QQIIQII")  # fh offset size flags lock_owner flags padding
+WRITE_OUT = struct.Struct("<II")  # size padding
+STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree bsize namelen frsize padding
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a disk charges.
+
+    bytes_per_s: rate at the first block. seek_s: before a request that does not begin where the last one ended.
+    outer_to_inner: rate at the first block over that at the last; between them it falls linearly.
+    noise_cov: coefficient of variation of a factor on all times, lognormal with median 1, drawn anew for each burst of
+    requests, after PAUSE_S without any. drift_percent_per_hour: by how much all gets faster (negative: slower) in an
+    hour since `since_s`, a time of the epoch.
+    """
+
+    bytes_per_s: float
+    seek_s: float
+    outer_to_inner: float = 1.0
+    noise_cov: float = 0.0
+    noise_seed: int = 1
+    drift_percent_per_hour: float = 0.0
+    since_s: float = 0.0
+
+    def rate(self, share: float) -> float:
+        """Bytes a second at a place, as a share of the size."""
+        return self.bytes_per_s * (1 - (1 - 1 / self.outer_to_inner) * share)
+
+    def drift(self, now_s: float) -> float:
+        """The factor on all rates at a time of the epoch; never below a tenth."""
+        return max(0.1, 1 + self.drift_percent_per_hour / 100 * (now_s - self.since_s) / 3600)
+
+
+class Arm:
+    """Where the arm is and until when it is busy: what the next request costs, in seconds."""
+
+    def __init__(self, costs: Costs, size_bytes: int) -> None:
+        self.costs, self.size_bytes = costs, size_bytes
+        self.position_bytes = 0
+        self.busy_until_s = 0.0
+        self.noise = random.Random(costs.noise_seed)
+        self.sigma = math.sqrt(math.log1p(costs.noise_cov**2))
+        self.factor = 1.0
+
+    def deadline_s(self, now_s: float, offset_bytes: int, length_bytes: int) -> float:
+        """The moment at which a request that arrived at `now_s` (monotonic) is done; the arm is at its end then.
+
+        One that goes on where the last ended may come late by the time of a request: a disk's own buffer streams on
+        meanwhile. Without this, the way through the kernel would be added to each.
+        """
+        if now_s - self.busy_until_s > PAUSE_S:
+            self.factor = math.exp(self.sigma * self.noise.gauss(0, 1)) / self.costs.drift(time.time())
+        rate = self.costs.rate((offset_bytes + length_bytes / 2) / self.size_bytes)
+        if offset_bytes == self.position_bytes:
+            begin_s = max(self.busy_until_s, now_s - MAX_REQUEST_BYTES / rate)
+        else:
+            begin_s = max(self.busy_until_s, now_s) + self.costs.seek_s * self.factor
+        self.busy_until_s = begin_s + length_bytes / rate * self.factor
+        self.position_bytes = offset_bytes + length_bytes
+        return self.busy_until_s
+
+
+class Disk:
+    """Serves the requests of one mount."""
+
+    def __init__(self, backing: Path, costs: Costs) -> None:
+        self.backing = os.open(backing, os.O_RDWR | os.O_DIRECT)
+        fcntl.lockf(self.backing, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.size_bytes = os.fstat(self.backing).st_size
+        self.arm = Arm(costs, self.size_bytes)
+        self.buffer = mmap.mmap(-1, MAX_REQUEST_BYTES)  # page-aligned, as O_DIRECT asks
+        self.answers: dict[int, Callable[[int, memoryview], bytes]] = {
+            INIT: self.init,
+            LOOKUP: self.lookup,
+            GETATTR: self.getattr,
+            SETATTR: self.getattr,
+            OPEN: lambda node, body: OPEN_OUT.pack(0, FOPEN_DIRECT_IO, 0),
+            OPENDIR: lambda node, body: OPEN_OUT.pack(0, 0, 0),
+            READDIR: lambda node, body: b"",
+            READ: self.read,
+            WRITE: self.write,
+            STATFS: self.statfs,
+            FSYNC: self.fsync,
+            **dict.fromkeys((RELEASE, RELEASEDIR, FLUSH, DESTROY), lambda node, body: b""),
+        }
+
+    def serve(self, device: int) -> None:
+        """Answer until the file system is unmounted."""
+        request = bytearray(MAX_REQUEST_BYTES + PAGE_BYTES)
+        while True:
+            try:
+                length = os.readv(device, [request])
+            except OSError as error:
+                if error.errno == errno.ENODEV:  # unmounted
+                    return
+                if error.errno in (errno.ENOENT, errno.EINTR, errno.EAGAIN):  # taken back meanwhile
+                    continue
+                raise
+            _, opcode, unique, node, *_ = IN_HEADER.unpack_from(request)
+            if opcode in UNANSWERED:
+                continue
+            body, failure = b"", 0
+            answer = self.answers.get(opcode)
+            try:
+                if answer is None:
+                    raise OSError(errno.ENOSYS, "not offered")
+                body = answer(node, memoryview(request)[IN_HEADER.size : length])
+            except OSError as error:
+                failure = error.errno or errno.EIO
+            try:
+                os.writev(device, [OUT_HEADER.pack(OUT_HEADER.size + len(body), -failure, unique), body])
+            except FileNotFoundError:  # interrupted meanwhile: nobody waits for it
+                continue
+
+    def init(self, node: int, body: memoryview) -> bytes:
+        _major, _minor, readahead, offered = INIT_IN.unpack_from(body)
+        flags = offered & (FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_ASYNC_DIO | FUSE_MAX_PAGES)
+        pages = MAX_REQUEST_BYTES // PAGE_BYTES
+        return INIT_OUT.pack(MAJOR, MINOR, readahead, flags, 64, 48, MAX_REQUEST_BYTES, 1, pages, 0, 0)
+
+    def attributes(self, node: int) -> bytes:
+        if node not in (ROOT, DISK):
+            raise OSError(errno.ENOENT, "no such file")
+        mode, size = (stat.S_IFDIR | 0o700, 0) if node == ROOT else (stat.S_IFREG | 0o600, self.size_bytes)
+        return ATTR.pack(node, size, size // 512, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, PAGE_BYTES, 0)
+
+    def lookup(self, node: int, body: memoryview) -> bytes:
+        if node != ROOT or bytes(body).rstrip(b"\0") != NAME:
+            raise OSError(errno.ENOENT, "no such file")
+        valid = ATTRIBUTES_VALID_S
+        return ENTRY_OUT.pack(DISK, 0, valid, valid, 0, 0) + self.attributes(DISK)
+
+    def getattr(self, node: int, body: memoryview) -> bytes:
+        return ATTR_OUT.pack(ATTRIBUTES_VALID_S, 0, 0) + self.attributes(node)
+
+    def statfs(self, node: int, body: memoryview) -> bytes:
+        return STATFS_OUT.pack(self.size_bytes // PAGE_BYTES, 0, 0, 2, 0, PAGE_BYTES, 255, PAGE_BYTES, 0)
+
+    def fsync(self, node: int, body: memoryview) -> bytes:
+        os.fdatasync(self.backing)
+        return b""
+
+    def read(self, node: int, body: memoryview) -> bytes:
+        _, offset, size, *_ = RW_IN.unpack_from(body)
+        deadline = self.arm.deadline_s(time.monotonic(), offset, size)
+        got = os.preadv(self.backing, [memoryview(self.buffer)[:size]], offset)
+        _sleep_until(deadline)
+        return self.buffer[:got]
+
+    def write(self, node: int, body: memoryview) -> bytes:
+        _, offset, size, *_ = RW_IN.unpack_from(body)
+        deadline = self.arm.deadline_s(time.monotonic(), offset, size)
+        self.buffer[:size] = body[RW_IN.size : RW_IN.size + size]
+        done = os.pwritev(self.backing, [memoryview(self.buffer)[:size]], offset)
+        _sleep_until(deadline)
+        return WRITE_OUT.pack(done, 0)
+
+
+def _sleep_until(deadline_s: float) -> None:
+    left = deadline_s - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+
+
+def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None]) -> None:
+    """Mount at `point`, call `mounted`, and serve until unmounted."""
+    disk = Disk(Path(backing), costs)
+    device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
+    mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
+    with contextlib.suppress(PermissionError):  # a container may keep it from us
+        os.setpriority(os.PRIO_PROCESS, 0, -20)  # a disk does not wait for a processor, whoever started it
+    # Timers of the kernel may be late by 50 us otherwise: as long as a small request takes.
+    libc.library.prctl(libc.PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
+    # Memory that we need must not be made free by writing to ourselves.
+    libc.library.prctl(libc.PR_SET_IO_FLUSHER, 1, 0, 0, 0)
+    mounted()
+    leave_namespace()
+    disk.serve(device)
+
+
+def leave_namespace() -> None:
+    """Go to the mount namespace of the machine's first process, if that is allowed.
+
+    A file system on this disk is mounted in fsage's namespace. Were we the last one there, the kernel would unmount it
+    as we end, when we answer no more and before it closes what we have open (do_exit): it would wait for ever.
+    """
+    with contextlib.suppress(OSError):
+        first = os.open("/proc/1/ns/mnt", os.O_RDONLY)
+        libc.library.unshare(namespace.CLONE_FS)
+        libc.library.setns(first, namespace.CLONE_NEWNS)
+        os.close(first)
+
+
+def main(backing: str, point: str, costs: str) -> None:
+    """Leave a process that serves the disk, and return when it is mounted; exit status 1 if it cannot be."""
+    ready, tell = os.pipe()
+    if os.fork():
+        os.close(tell)
+        sys.exit(0 if os.read(ready, 1) else 1)
+    os.setsid()  # ends by being unmounted, whoever is interrupted meanwhile
+
+    def mounted() -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        os.write(tell, b"!")
+        os.close(tell)
+
+    try:
+        serve(backing, point, Costs(**json.loads(costs)), mounted)
+    except OSError as error:
+        sys.exit(f"{backing} cannot be served at {point}: {error}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,86 @@
+"""The layout of ext4 (and ldiskfs, ext3, ext2), from dumpe2fs; where a mounted one changes under it, from GETFSMAP.
+
+dumpe2fs reads the bitmaps through the block device's page cache, where the kernel of a mounted ext4 changes them: what
+it lists is what statfs(2) counts, once the file system is synchronised. While files come and go a bitmap may not fit
+the checksum that was read for it, and dumpe2fs gives up. FS_IOC_GETFSMAP is the allocator's own list: it leaves out
+what is set aside for small files, up to 2 MiB a CPU, which comes back at the next mount, and what was deleted since
+the last commit of the journal; hence it comes second. `mb_groups` is not read: in several ldiskfs series that ends in
+a read-only target.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from fsage.host.errors import Failure
+from fsage.host.evidence.counting import ONCE, Counting
+from fsage.host.evidence.dumpe2fs import of_text, read_header
+from fsage.host.evidence.fsmap import free_extents
+from fsage.host.evidence.store import Geometry, NotThisText, Store, of_extents
+from fsage.host.evidence.text import Text, blocks_of
+from fsage.host.system.shell import run
+
+SOURCE = "FS_IOC_GETFSMAP, what the allocator can give at once (it is in use, and dumpe2fs cannot read it)"
+CHANGED = "checksum does not match"
+
+
+def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
+    """The store of a mounted ext4. Raises Failure, OSError."""
+    if not os.access(device, os.R_OK):  # a user's target: he reads his image, and through the mount the kernel's list
+        image = Path("/sys/block", Path(device).name, "loop/backing_file").read_text(encoding="utf-8").strip()
+        return of_kernel(image, mount, counting)
+    try:
+        return of_device(device, counting)
+    except Failure as error:
+        if CHANGED not in str(error):
+            raise
+    return of_kernel(device, mount, counting)
+
+
+def of_kernel(device: str, mount: Path, counting: Counting = ONCE) -> Store:
+    """The store of a mounted ext4 as its allocator has it just now. Raises Failure, OSError."""
+    header, _ = read_header(run(["dumpe2fs", "-h", device]).stdout.encode().splitlines(keepends=True))
+    size = header.block_bytes
+    geometry = Geometry(header.blocks * size, size, header.group_blocks * size, header.first_block * size)
+    return of_extents("ext4", SOURCE, "block group", geometry, free_extents(mount), counting)
+
+
+def of_device(device: str, counting: Counting = ONCE) -> Store:
+    """The store on a device or in an image, mounted or not; read-only. Raises Failure."""
+    return of_command(["dumpe2fs", device], f"dumpe2fs {device}", counting)
+
+
+def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Store:
+    """The store that dumpe2fs tells of, here or on another host; `command`: how sentences call it. Raises Failure."""
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        except FileNotFoundError as error:
+            raise Failure(f"{argv[0]}: no such program on {os.uname().nodename}; install e2fsprogs") from error
+        with process:
+            assert process.stdout is not None
+            try:
+                store = of_text(Text(blocks_of(process.stdout)), counting)
+            except NotThisText as error:
+                process.stdout.close()
+                if process.wait() <= 0:
+                    raise Failure(f"`{command}`: {error}") from error
+            except BaseException:  # a time limit: what is not wanted any more shall not read on
+                process.kill()
+                raise
+        if process.returncode:
+            said.seek(0)
+            words = said.read().decode(errors="replace").splitlines()[1:]  # without the version
+            raise Failure(
+                f"`{command}` ended with status {process.returncode}: {'; '.join(words) or 'it said nothing'}"
+            )
+    return store

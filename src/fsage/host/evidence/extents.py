@@ -1,0 +1,184 @@
+"""Free extents of a device as a text of their own, and as sets of bytes.
+
+The text is small and holds nothing of anybody's files: a mark, a line of JSON on the device, a line `GAP LENGTH` in
+blocks for each free extent (the gap: since the end of the one before), and a line `end` that counts them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from fsage.host.evidence.counting import ONCE, Counting
+from fsage.host.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
+
+MARK = b"fsage free extents 1"
+LINE = re.compile(rb"(\d{1,19}) (\d{1,19})\n")
+END = re.compile(rb"end (\d{1,19}) (\d{1,19})\n?")
+GROUP = "group"
+MOST_GROUPS = 1 << 24
+
+Extents = list[tuple[int, int]]
+"""Start and end in bytes, ascending; none touches the next."""
+
+
+class Head(NamedTuple):
+    """The device whose free extents are told: sizes in bytes, `group_bytes` of its block or allocation groups.
+
+    `source`: what told them. `filesystem`: None where nobody said. `drawn`: how, if it is a sample of a larger device.
+    """
+
+    device_bytes: int
+    block_bytes: int
+    group_bytes: int
+    filesystem: str | None
+    source: str
+    drawn: dict[str, Any] | None = None
+
+
+def written(head: Head, extents: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    """The text, line by line."""
+    yield MARK + b"\n"
+    yield json.dumps(head._asdict(), sort_keys=True).encode() + b"\n"
+    block, at, count, free = head.block_bytes, 0, 0, 0
+    for start, end in extents:
+        yield b"%d %d\n" % ((start - at) // block, (end - start) // block)
+        at, count, free = end, count + 1, free + (end - start) // block
+    yield b"end %d %d\n" % (count, free)
+
+
+def read(lines: Iterable[bytes]) -> tuple[Head, Iterator[tuple[int, int]]]:
+    """What the text tells; the extents come as they are read. Raises NotThisText, also while they come."""
+    lines = iter(lines)
+    if next(lines, b"").rstrip(b"\n") != MARK:
+        raise NotThisText(f"it does not begin with {MARK.decode()!r}")
+    head = _head(next(lines, b""))
+    return head, _extents(head, lines)
+
+
+def _head(line: bytes) -> Head:
+    try:
+        found = json.loads(line)
+        head = Head(**{name: found.get(name) for name in Head._fields})
+        numbers = head[:3]
+        words = (head.source, head.filesystem or "")
+        if not isinstance(head.drawn, (dict, type(None))):
+            raise ValueError(f"{line[:200]!r}")
+        if any(type(one) is not int or one <= 0 for one in numbers) or not all(
+            isinstance(one, str) and len(one) <= 1000 and one.isprintable() for one in words
+        ):
+            raise ValueError(f"{line[:200]!r}")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise NotThisText(f"the line on the device lacks something or has what cannot be: {error}") from None
+    check_device(head.device_bytes // head.block_bytes, head.block_bytes)
+    return head
+
+
+def _extents(head: Head, lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
+    block, at, count, free = head.block_bytes, 0, 0, 0
+    for line in lines:
+        match = LINE.fullmatch(line)
+        if not match:
+            break
+        gap, length = int(match[1]) * block, int(match[2]) * block
+        start, count, free = at + gap, count + 1, free + int(match[2])
+        at = start + length
+        if not length or (not gap and count > 1) or at > head.device_bytes:
+            raise NotThisText(
+                f"free extent {count} has {length} bytes at {start}, {gap} after the one before, on a device of "
+                f"{head.device_bytes} bytes: it cannot be"
+            )
+        yield start, at
+    else:
+        raise NotThisText(f"its list ends with free extent {count} and without its end: it was cut short")
+    end = END.fullmatch(line)
+    if not end:
+        raise NotThisText(f"it goes on with {line[:60]!r} where a free extent or the end should be")
+    if (number_of(end[1]), number_of(end[2])) != (count, free):
+        raise NotThisText(
+            f"its end counts {int(end[1])} free extents of {int(end[2])} blocks; there are {count} of {free}"
+        )
+
+
+def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+    """The store that the text tells of. Raises NotThisText."""
+    head, extents = read(lines)
+    geometry = Geometry(head.device_bytes, head.block_bytes, head.group_bytes)
+    runs = ((start, end - start) for start, end in extents)
+    if head.device_bytes // head.group_bytes > MOST_GROUPS:
+        raise NotThisText(f"it tells of groups of {head.group_bytes} bytes, too many for {head.device_bytes}")
+    store = of_extents(head.filesystem, head.source, GROUP, geometry, runs, counting)
+    store.absent["files"] = "a text of free extents lists no files"
+    return store
+
+
+def size(extents: Extents) -> int:
+    """Bytes of all."""
+    return sum(end - start for start, end in extents)
+
+
+def common(some: Extents, others: Extents) -> Extents:
+    """What is in both."""
+    found, here, there = [], 0, 0
+    while here < len(some) and there < len(others):
+        start, end = max(some[here][0], others[there][0]), min(some[here][1], others[there][1])
+        if start < end:
+            found.append((start, end))
+        if some[here][1] < others[there][1]:
+            here += 1
+        else:
+            there += 1
+    return found
+
+
+def without(some: Extents, others: Extents) -> Extents:
+    """What is in `some` and not in `others`."""
+    found, at = [], 0
+    for start, end in some:
+        while at < len(others) and others[at][1] <= start:
+            at += 1
+        here = at
+        while here < len(others) and others[here][0] < end:
+            if others[here][0] > start:
+                found.append((start, others[here][0]))
+            start = max(start, others[here][1])
+            here += 1
+        if start < end:
+            found.append((start, end))
+    return found
+
+
+def joined(room: Extents, total: int, centre: int) -> Extents:
+    """`total` bytes of `room`, one after the other, that lie about `centre` as far as there is room on both sides."""
+    before = size(common(room, [(0, max(1, centre))]))
+    skip = max(0, min(before - total // 2, size(room) - total))
+    found = []
+    for start, end in room:
+        passed = min(skip, end - start)
+        skip -= passed
+        taken = min(total, end - start - passed)
+        total -= taken
+        if taken:
+            found.append((start + passed, start + passed + taken))
+    return found
+
+
+def centre(extents: Extents) -> int:
+    """The mean place of a free byte."""
+    return sum((start + end) * (end - start) // 2 for start, end in extents) // max(1, size(extents))
+
+
+def shares(extents: Extents, device_bytes: int, parts: int) -> list[int]:
+    """How much of each of so many equal parts of the device is free, in whole percent."""
+    ends = [device_bytes * number // parts for number in range(parts + 1)]
+    free, part = [0] * parts, 0
+    for start, end in extents:
+        while start < end:
+            while ends[part + 1] <= start:
+                part += 1
+            stop = min(end, ends[part + 1])
+            free[part] += stop - start
+            start = stop
+    return [100 * bytes_free // max(1, ends[number + 1] - ends[number]) for number, bytes_free in enumerate(free)]

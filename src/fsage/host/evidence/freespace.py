@@ -1,0 +1,195 @@
+"""Free extents of a device, counted as they come and not kept: the memory needed does not grow with their number."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fsage.host.evidence.runs import parts, runs
+
+MIB_POWER = 20
+ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB
+BATCH = 4096  # extents that are counted together
+
+Keep = Callable[[Sequence[int], Sequence[int]], None]
+"""Is given free extents: where they begin and where they end, in bytes."""
+
+
+class FreeSpace:
+    """Histogram, bitmap and aligned chunks of the free extents given to `add`.
+
+    A free extent is a run of free blocks that lie side by side on the device, whichever group they belong to. The
+    bitmap has at most `bins` bins, each a power of two of bytes and no smaller than a block. `unit_bytes`: of what all
+    calls but `keep` give; a power of two, 1 MiB at most.
+    """
+
+    def __init__(
+        self,
+        device_bytes: int,
+        block_bytes: int,
+        bins: int,
+        keep: Keep | None,
+        unit_bytes: int,
+    ) -> None:
+        self.device_bytes, self.unit_bytes = device_bytes, unit_bytes
+        self._keep = keep
+        self._unit_power = unit_bytes.bit_length() - 1
+        self._of_length: Counter[int] = Counter()  # as many as differ: few beside the extents
+        self._aligned = [0] * len(ALIGNED_POWERS)  # chunks
+        self._bin_power = max(-(-device_bytes // bins) - 1, block_bytes - 1).bit_length()
+        self._bins = [0] * (((device_bytes - 1) >> self._bin_power) + 1)
+        self._starts: list[int] = []  # of extents that nobody looked at yet
+        self._ends: list[int] = []
+        self._last = 0, 0  # begin and end of the extent that the next one may still lengthen
+
+    def add(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Take extents (start, length), ascending, neighbours joined.
+
+        Raises ValueError for what cannot be, here or with a later call: many are looked at together.
+        """
+        extents = iter(extents)
+        while batch := list(itertools.islice(extents, BATCH)):
+            starts, lengths = zip(*batch)
+            self._take(starts, list(map(operator.add, starts, lengths)))
+
+    def add_listed(self, lists: Iterable[bytes], more: int) -> list[int]:
+        """`add` of texts such as `9305-32767, 33000`; return the length of each.
+
+        `more`: how far a run goes on beyond where its last number begins. Raises ValueError, as `add`.
+        """
+        found = []
+        for text in lists:
+            length = 0
+            for part in parts(text):
+                starts, ends = runs(part, more)
+                self._take(starts, ends)
+                length += sum(ends) - sum(starts)
+            found.append(length)
+        return found
+
+    def _take(self, starts: Sequence[int], ends: Sequence[int]) -> None:
+        """Extents in two lists, for there are millions."""
+        self._starts += starts
+        self._ends += ends
+        if len(self._starts) >= BATCH:
+            self._look()
+
+    def summary(self) -> dict[str, Any]:
+        """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
+
+        free_extents: by power of two, `from_bytes` included, twice that excluded. bitmap: share of each bin's bytes
+        that is free, from the device's beginning, the last bin cut off at its end. aligned_free_share: by chunk size in
+        bytes, share of the free bytes that lie in wholly free chunks that begin at a multiple of that size. Raises
+        ValueError, as `add`.
+        """
+        self._look()
+        self._count([self._last[0]], [self._last[1]])
+        self._last = 0, 0
+        extents, sizes, largest_bytes = self._by_power()
+        device_bytes, bin_bytes = self.device_bytes, 1 << self._bin_power
+        count, free_bytes = sum(extents), sum(sizes)
+        powers = [power for power, number in enumerate(extents) if number]
+        return {
+            "used_bytes": device_bytes - free_bytes,
+            "free_bytes": free_bytes,
+            "fullness_percent": 100 * (device_bytes - free_bytes) / device_bytes,
+            "free_extents": {
+                "count": count,
+                "largest_bytes": largest_bytes,
+                "mean_bytes": free_bytes / count if count else None,
+                "histogram": [
+                    {"from_bytes": 1 << power, "extents": extents[power], "bytes": sizes[power]}
+                    for power in (range(powers[0], powers[-1] + 1) if powers else ())
+                ],
+            },
+            "bitmap": {
+                "bin_bytes": bin_bytes,
+                "free_share": [
+                    free / min(bin_bytes, device_bytes - number * bin_bytes) for number, free in enumerate(self._bins)
+                ],
+            },
+            "aligned_free_share": {
+                str(1 << power): (chunks << power) / free_bytes if free_bytes else None
+                for power, chunks in zip(ALIGNED_POWERS, self._aligned)
+            },
+        }
+
+    def _look(self) -> None:
+        """Check what was added; count all but the last extent. Raises ValueError."""
+        starts, ends = self._starts, self._ends
+        if not starts:
+            return
+        before = [self._last[1], *ends[:-1]]
+        if not all(map(operator.lt, starts, ends)) or ends[-1] << self._unit_power > self.device_bytes:
+            self._refuse(starts, ends)
+        if not all(map(operator.gt, starts, before)):
+            if any(map(operator.lt, starts, before)):
+                self._refuse(starts, ends)
+            apart = list(map(operator.ne, starts, before))
+            starts, before = list(itertools.compress(starts, apart)), list(itertools.compress(before, apart))
+        last = starts.pop() if starts else self._last[0]
+        self._count([self._last[0], *starts][: len(before)], before)
+        self._last = last, ends[-1]
+        self._starts, self._ends = [], []
+
+    def _refuse(self, starts: Sequence[int], ends: Sequence[int]) -> None:
+        """Raise ValueError for the first that cannot be."""
+        unit, until = self.unit_bytes, self._last[1]
+        for start, end in zip(starts, ends):
+            if start < until:
+                raise ValueError(f"a free extent at {start * unit}, after one up to {until * unit}")
+            if end <= start or end * unit > self.device_bytes:
+                raise ValueError(
+                    f"a free extent of {(end - start) * unit} bytes at {start * unit}, on a device of "
+                    f"{self.device_bytes} bytes"
+                )
+            until = end
+
+    def _count(self, starts: list[int], ends: list[int]) -> None:
+        """Count extents whose two ends are known; none may be the first, of no length."""
+        if starts and not ends[0]:
+            starts, ends = starts[1:], ends[1:]
+        if not starts:
+            return
+        unit, power = self.unit_bytes, self._unit_power
+        if self._keep and power:
+            self._keep([start * unit for start in starts], [end * unit for end in ends])
+        elif self._keep:
+            self._keep(starts, ends)
+        lengths = list(map(operator.sub, ends, starts))
+        self._of_length.update(lengths)
+        # Whole chunks, by the numbers of the first and of the one after the last.
+        power = MIB_POWER - power
+        pairs = zip(starts, ends)
+        large = itertools.compress(pairs, map((1 << power).__le__, lengths))
+        chunks = [(-(-start >> power), end >> power) for start, end in large]
+        for number in range(len(ALIGNED_POWERS)):
+            chunks = [
+                (first, last) for first, last in chunks if first < last
+            ]  # where none fits, none of twice its size
+            self._aligned[number] += sum(last - first for first, last in chunks)
+            chunks = [((first + 1) >> 1, last >> 1) for first, last in chunks]
+        if len(self._bins) == 1:
+            self._bins[0] += sum(lengths) * unit
+            return
+        upto, power = [0, *itertools.accumulate(lengths)], self._bin_power - self._unit_power
+        below = 0
+        for number in range(starts[0] >> power, ((ends[-1] - 1) >> power) + 1):
+            edge = (number + 1) << power
+            whole = bisect_right(ends, edge)
+            part = max(0, edge - starts[whole]) if whole < len(starts) else 0
+            self._bins[number] += (upto[whole] + part - below) * unit
+            below = upto[whole] + part
+
+    def _by_power(self) -> tuple[list[int], list[int], int]:
+        """Extents counted, their number and bytes by the power of two of their bytes, and the largest."""
+        extents, sizes = [0] * 64, [0] * 64
+        for length, number in self._of_length.items():
+            power = length.bit_length() - 1 + self._unit_power
+            extents[power] += number
+            sizes[power] += length * number * self.unit_bytes
+        return extents, sizes, max(self._of_length, default=0) * self.unit_bytes

@@ -1,0 +1,126 @@
+"""What is known of the layout of one store, in the shape that evidence files and `fsage evidence` share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from fsage.host.evidence.counting import ONCE, Counting
+
+SCHEMA = 1
+
+OF_EXTENTS = ("free_extents", "bitmap", "aligned_free_share")  # what only a list of free extents can give
+OF_FREE_SPACE = ("used_bytes", "free_bytes", "fullness_percent", *OF_EXTENTS)
+OF_DEVICE = ("device_bytes", "block_bytes", *OF_FREE_SPACE, "groups")
+KEYS = (*OF_DEVICE, "files")
+
+
+MOST_EXTENTS = 1_000_000
+MOST_BLOCK_BYTES = 1 << 30
+MOST_DEVICE_BYTES = (1 << 63) - 1
+
+
+class NotThisText(ValueError):
+    """A text is not what its reader reads, or not all of it; the message says where and why."""
+
+
+def number_of(digits: bytes) -> int:
+    """A count or a place as a text has it. Raises NotThisText for more than any file system holds."""
+    if len(digits) > 19:
+        raise NotThisText(f"it has a number of {len(digits)} digits; no file system counts so far")
+    return int(digits)
+
+
+def check_extents(extents: int) -> None:
+    """Raise NotThisText for more extents of one file than are kept while it is read."""
+    if extents > MOST_EXTENTS:
+        raise NotThisText(f"it lists more than {MOST_EXTENTS:,} extents of one file, the most that are read")
+
+
+def check_device(blocks: int, block_bytes: int) -> None:
+    """Raise NotThisText for a device that cannot be."""
+    if not (blocks > 0 and 0 < block_bytes <= MOST_BLOCK_BYTES and blocks * block_bytes <= MOST_DEVICE_BYTES):
+        raise NotThisText(f"it tells of {blocks} blocks of {block_bytes} bytes, which no device has")
+
+
+@dataclass
+class Store:
+    """One store as an input shows it.
+
+    `source`: {"free": what told the free extents, "files": what told the extents of files}. `found`: of KEYS what the
+    input has; `absent`: of KEYS what it cannot give, and why.
+    """
+
+    filesystem: str | None
+    source: dict[str, str]
+    found: dict[str, Any]
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def summary(self, number: int) -> dict[str, Any]:
+        """All KEYS, None where `absent` has the reason, with store (number), filesystem, source and absent.
+
+        Shapes and units of the larger ones: FreeSpace.summary, Groups.summary, FileLayouts.summary; `files` holds one
+        of the latter for each named set of files.
+        """
+        known = {key: self.found.get(key) for key in KEYS}
+        return {
+            "store": number,
+            "filesystem": self.filesystem,
+            "source": self.source,
+            **known,
+            "absent": {key: self.absent[key] for key in KEYS if known[key] is None},
+        }
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A device and its groups, all of one size but the last; bytes. The first group begins at `first_bytes`."""
+
+    device_bytes: int
+    block_bytes: int
+    group_bytes: int
+    first_bytes: int = 0
+
+    def groups_bytes(self) -> list[int]:
+        """The length of each group."""
+        starts = range(self.first_bytes, self.device_bytes, self.group_bytes)
+        return [min(self.group_bytes, self.device_bytes - start) for start in starts]
+
+
+def of_extents(
+    filesystem: str | None,
+    source: str,
+    kind: str,
+    geometry: Geometry,
+    extents: Iterable[tuple[int, int]],
+    counting: Counting = ONCE,
+) -> Store:
+    """The store with these free extents, start and length in bytes, ascending; `kind` is what its groups are called.
+
+    Raises ValueError (extents that cannot be).
+    """
+    free, groups = counting.free_space(geometry.device_bytes, geometry.block_bytes), counting.groups(kind)
+    sizes_bytes = geometry.groups_bytes()
+    free_bytes = [0] * len(sizes_bytes)
+
+    def by_group() -> Iterator[tuple[int, int]]:
+        """The extents, counted in passing; one may reach over several groups."""
+        for start, length in extents:
+            at, end = start - geometry.first_bytes, start - geometry.first_bytes + length
+            while at < end:
+                number = at // geometry.group_bytes
+                group_end = min(end, (number + 1) * geometry.group_bytes)
+                free_bytes[number] += group_end - at
+                at = group_end
+            yield start, length
+
+    free.add(by_group())
+    groups.add_all(sizes_bytes, free_bytes)
+    space = {"device_bytes": geometry.device_bytes, "block_bytes": geometry.block_bytes, **free.summary()}
+    return Store(filesystem, {"free": source}, {**space, "groups": groups.summary()})
+
+
+def without(keys: tuple[str, ...], reason: str) -> dict[str, str]:
+    """`absent` of several keys for one reason."""
+    return dict.fromkeys(keys, reason)

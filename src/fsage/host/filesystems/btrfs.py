@@ -1,0 +1,81 @@
+"""btrfs, on one device."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsage.host.stores.filesystem import Defragmenter, FileSystem, Mover, Range
+from fsage.host.system.mounting import Mount
+
+if TYPE_CHECKING:
+    from fsage.host.evidence.counting import Counting
+    from fsage.host.evidence.store import Store
+
+BTRFS_IOC_DEFRAG_RANGE, DEFRAG, START_IO = 0x40309410, struct.Struct("=QQQII4I"), 2
+FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000  # linux/fs.h
+LONGEST_BYTES = 128 << 20  # of an extent
+
+
+class DefragmentRange(Mover):
+    """The file system writes the range into new extents (include/uapi/linux/btrfs.h)."""
+
+    name = "BTRFS_IOC_DEFRAG_RANGE"
+    donor = False
+
+    def move(self, descriptor: int, donor: int, one: Range) -> None:
+        """As Mover.move."""
+        begin, end = one
+        asked = DEFRAG.pack(begin, end - begin, START_IO, LONGEST_BYTES, 0, 0, 0, 0, 0)
+        fcntl.ioctl(descriptor, BTRFS_IOC_DEFRAG_RANGE, asked)
+
+
+class Btrfs(FileSystem):
+    """btrfs; not for users: a second device with the UUID of one that is mounted would take its place."""
+
+    name = title = "btrfs"
+    programs = ("mkfs.btrfs",)
+    # 128 MiB is the longest extent that btrfs has; unasked, those of 32 MiB and more are left as they are. -f writes
+    # the file out before the command ends.
+    defragmenter = Defragmenter(
+        ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
+    )
+    mover = DefragmentRange()
+    frees_parts = False  # of an extent, up to 128 MiB
+    no_preallocation = "btrfs has no preallocation to set: the structure itself is laid out at the granularity"
+
+    def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
+        """As FileSystem.make_command. -f passes over our own last file system; a mounted device is still refused."""
+        return ["mkfs.btrfs", "-q", "-K", "-f", "-U", fs_uuid]
+
+    def is_on(self, device: str, there: Mount, point: Path) -> bool:
+        """By its source: its device numbers are its own."""
+        return os.path.realpath(there.source) == os.path.realpath(device)
+
+    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
+        """As FileSystem.free_space."""
+        from fsage.host.evidence import btrfs
+
+        return btrfs.of_mount(mount, counting)
+
+    def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
+        """As FileSystem.data_ranges."""
+        from fsage.host.evidence import btrfs
+
+        return btrfs.data_ranges(mount)
+
+    def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
+        """As FileSystem.restoring: what `btrfs-image` wrote."""
+        return [["btrfs-image", "-r", image, raw], ["btrfs", "check", raw], ["btrfstune", "-f", "-U", fs_uuid, raw]]
+
+    def keep_in_place(self, image: int) -> bool:
+        """chattr +C: it would move an image about."""
+        flags = int.from_bytes(fcntl.ioctl(image, FS_IOC_GETFLAGS, bytes(8)), "little")
+        fcntl.ioctl(image, FS_IOC_SETFLAGS, (flags | FS_NOCOW_FL).to_bytes(8, "little"))
+        return True
+
+
+FILESYSTEM = Btrfs()

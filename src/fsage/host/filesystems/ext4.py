@@ -1,0 +1,97 @@
+"""ext4."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsage.host.stores.filesystem import Defragmenter, FileSystem, Mover, Range
+
+if TYPE_CHECKING:
+    from fsage.host.evidence.counting import Counting
+    from fsage.host.evidence.store import Store
+
+BLOCK_BYTES = 4096
+EXT4_IOC_MOVE_EXT, MOVE = 0xC028660F, struct.Struct("=IIQQQQ")  # reserved, donor, begins of both, length, moved
+
+
+class MoveExtents(Mover):
+    """The kernel copies what the range holds into the donor's blocks, and exchanges the extents (fs/ext4/ext4.h)."""
+
+    name = "EXT4_IOC_MOVE_EXT"
+
+    def move(self, descriptor: int, donor: int, one: Range) -> None:
+        """As Mover.move."""
+        begin, end = one[0] // BLOCK_BYTES, one[1] // BLOCK_BYTES
+        while begin < end:
+            given = bytearray(MOVE.pack(0, donor, begin, begin, end - begin, 0))
+            fcntl.ioctl(descriptor, EXT4_IOC_MOVE_EXT, given)
+            moved = MOVE.unpack(given)[-1]
+            if not moved:
+                raise OSError(errno.EIO, f"no block was moved from block {begin} on")
+            begin += moved
+
+
+class Ext4(FileSystem):
+    """ext4; its layout is read as that of ext2, ext3 and ldiskfs is."""
+
+    name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
+    programs = ("mkfs.ext4",)
+    defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
+    mover = MoveExtents()
+    no_preallocation = (
+        "mainline ext4 has neither prealloc_table nor mb_last_group: the structure itself is laid out at the "
+        "granularity, and umount and mount start the allocator anew"
+    )
+
+    def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
+        """As FileSystem.make_command.
+
+        Everything is written now and nothing later in the background, which would be measured. No -F: mke2fs itself
+        refuses a device in use. The hash seed is constant, so that directories hash alike every time.
+        """
+        later = "lazy_itable_init=0,lazy_journal_init=0"
+        return ["mkfs.ext4", "-q", "-m", "0", "-U", fs_uuid, "-E", f"nodiscard,{later},hash_seed={hash_seed}"]
+
+    def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
+        """As FileSystem.restoring: what `e2image -Q` wrote. tune2fs wants one that was checked after its last use."""
+        checked = [["e2fsck", "-f", "-n", raw], ["e2fsck", "-f", "-p", raw]]
+        return [["e2image", "-r", image, raw], *checked, ["tune2fs", "-U", fs_uuid, raw]]
+
+    def mounted(self, device: str) -> None:
+        """Have it read the bitmap of every block group, so that the allocator's choice repeats.
+
+        Its first passes leave out groups whose bitmap is not in memory yet: after a mount, what a file gets would
+        depend on which reads have come back. Reading mb_groups loads them all (fs/ext4/mballoc.c,
+        ext4_mb_seq_groups_show). For local ext4 only: in several ldiskfs series this file must not be read.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            (Path("/proc/fs/ext4") / Path(device).name / "mb_groups").read_bytes()
+
+    def counted(self, space: os.statvfs_result) -> str:
+        """Free blocks and inodes."""
+        return f"{space.f_bfree}|{space.f_ffree}"
+
+    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
+        """As FileSystem.free_space."""
+        from fsage.host.evidence import ext4  # not part of root's helper
+
+        return ext4.of_mount(device, mount, counting)
+
+    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
+        """As FileSystem.free_space_unmounted; it may be mounted too."""
+        from fsage.host.evidence import ext4
+
+        return ext4.of_device(device, counting)
+
+    def temporaries(self, path: Path) -> list[str]:
+        """What e4defrag makes."""
+        return [f"{path.name}.defrag"]
+
+
+FILESYSTEM = Ext4()

@@ -1,0 +1,202 @@
+"""XFS.
+
+How much it gives a file at a time is set by the extent size hint of a directory and the mount option allocsize. The
+hint (xfs(5), xfs_io(8) `extsize`; FS_IOC_FSGETXATTR in <linux/fs.h>) rounds every allocation of the files that are made
+below, direct writes as well as buffered ones; allocsize is what is set aside beyond the end of a file that is written
+through the cache (Documentation/admin-guide/xfs.rst). Both together leave no write out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsage.host.errors import Failure
+from fsage.host.stores.filesystem import Defragmenter, FileSystem, Mover, Preallocation, Range
+from fsage.host.system import mounting
+
+if TYPE_CHECKING:
+    from fsage.host.evidence.counting import Counting
+    from fsage.host.evidence.store import Store
+
+FREES_PATIENCE_S = 60.0
+COPY_BYTES = 1 << 20
+FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR = 0x801C581F, 0x401C5820
+FS_XFLAG_EXTSZINHERIT = 0x1000
+FSXATTR = struct.Struct("=IIIII8x")  # fsx_xflags fsx_extsize fsx_nextents fsx_projid fsx_cowextsize
+XFS_IOC_EXCHANGE_RANGE, EXCHANGE, DSYNC = 0x40285881, struct.Struct("=iIQQQQ"), 1 << 1
+XFS_IOC_FSGEOMETRY_V1 = 0x80705864  # fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1, flags at byte 92
+XFS_FSOP_GEOM_FLAGS_RMAPBT = 1 << 19
+XFS_IOC_FREE_EOFBLOCKS, EOFBLOCKS, SYNC = 0x8080583A, struct.Struct("=II120x"), 1  # version, flags; version 1
+
+
+class ExchangeRange(Mover):
+    """What the range holds is copied into the donor; then the kernel exchanges the extents of both, all or none.
+
+    Nobody else may write to the file meanwhile: it is the target's, which one run holds (fs/xfs/libxfs/xfs_fs.h).
+    """
+
+    name = "XFS_IOC_EXCHANGE_RANGE"
+    wants = "it wants Linux 6.10 and a file system made with exchange-range (mkfs.xfs -i exchange=1, xfsprogs 6.10)"
+
+    def move(self, descriptor: int, donor: int, one: Range) -> None:
+        """As Mover.move."""
+        begin, end = one
+        size = os.fstat(descriptor).st_size
+        for offset in range(begin, end, COPY_BYTES):
+            data = os.pread(descriptor, min(COPY_BYTES, end - offset), offset)
+            os.pwrite(donor, data, offset)
+        os.ftruncate(donor, min(end, size))
+        os.fsync(donor)
+        asked = EXCHANGE.pack(donor, 0, begin, begin, min(end, size) - begin, DSYNC)
+        fcntl.ioctl(descriptor, XFS_IOC_EXCHANGE_RANGE, asked)
+
+
+class ExtentSize(Preallocation):
+    """The extent size hint of every directory, and allocsize: a power of two from 64 KiB to 1 GiB."""
+
+    def option(self, size_bytes: int) -> str:
+        """As the kernel lists it in /proc/self/mounting."""
+        return f"allocsize={size_bytes >> 10}k" if size_bytes else ""
+
+    def words(self, size_bytes: int) -> str:
+        """As Preallocation.words."""
+        return f"extsize={size_bytes} {self.option(size_bytes)}" if size_bytes else "none"
+
+    def of(self, mount: Path) -> int:
+        """The hint that files made in this directory get; 0: none."""
+        flags, size_bytes, *_ = _attributes(mount)
+        return size_bytes if flags & FS_XFLAG_EXTSZINHERIT else 0
+
+    def give(self, directory: Path, size_bytes: int) -> None:
+        """Give files that are made in this directory from now on a hint, 0: none; read back. Raises Failure."""
+        flags, _, extents, project, cow = _attributes(directory)
+        flags = flags | FS_XFLAG_EXTSZINHERIT if size_bytes else flags & ~FS_XFLAG_EXTSZINHERIT
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(descriptor, FS_IOC_FSSETXATTR, FSXATTR.pack(flags, size_bytes, extents, project, cow))
+        except OSError as error:
+            raise Failure(f"{directory}: an extent size hint of {size_bytes} was refused ({error.strerror})") from error
+        finally:
+            os.close(descriptor)
+        if (found := self.of(directory)) != size_bytes:
+            raise Failure(f"{directory}: asked for an extent size hint of {size_bytes} bytes, reads back {found}")
+
+    def directories(self, mount: Path) -> list[Path]:
+        """Where files are made: the root of a store and what is below, but not fsage's own notes, which are small."""
+        return [
+            mount,
+            *(
+                Path(place)
+                for top in sorted(mount.iterdir())
+                if top.name != ".fsage" and top.is_dir() and not top.is_symlink()
+                for place, _, _ in os.walk(top)
+            ),
+        ]
+
+    def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
+        """As Preallocation.in_place."""
+        hints = {self.of(directory) for mount in mounts for directory in self.directories(mount)}
+        found = [[one for one in line.split(",") if one.startswith("allocsize=")] for line in options]
+        return hints == {size_bytes} and all(one == ([self.option(size_bytes)] if size_bytes else []) for one in found)
+
+
+class Xfs(FileSystem):
+    """XFS."""
+
+    name, title = "xfs", "XFS"
+    programs = ("mkfs.xfs",)
+    defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
+    mover = ExchangeRange()
+    preallocation = ExtentSize()
+
+    def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
+        """As FileSystem.make_command. -f passes over our own last file system; a mounted device is still refused."""
+        return ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"]
+
+    def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
+        """As FileSystem.restoring: what `xfs_metadump` wrote."""
+        return [["xfs_mdrestore", image, raw], ["xfs_repair", "-n", "-f", raw], ["xfs_admin", "-f", "-U", fs_uuid, raw]]
+
+    def settle(self, mount: Path) -> None:
+        """Have it free what it keeps beyond the ends of files, and wait until it has freed what was deleted.
+
+        Files that grew in several writes keep blocks for the next one until they are evicted, or for five minutes
+        (speculative preallocation, Documentation/admin-guide/xfs.rst); a state is not to change then. What was deleted
+        it frees in the background, a sync or not. statfs(2) hurries it without waiting; it is done when the free space
+        has stood still for a while.
+        """
+        descriptor = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with contextlib.suppress(PermissionError):  # a user's: a remount frees them, and the next look notices
+                fcntl.ioctl(descriptor, XFS_IOC_FREE_EOFBLOCKS, EOFBLOCKS.pack(1, SYNC))
+        finally:
+            os.close(descriptor)
+        deadline, still, free = time.monotonic() + FREES_PATIENCE_S, 0, -1
+        while still < 5:
+            now = os.statvfs(mount).f_bfree
+            still, free = (still + 1, free) if now == free else (0, now)
+            if time.monotonic() > deadline:
+                raise Failure(f"{mount}: space is still being freed after {FREES_PATIENCE_S} s ({now} blocks free)")
+            time.sleep(0.002)
+
+    def counted(self, space: os.statvfs_result) -> str:
+        """Free blocks; it makes inodes as it needs them."""
+        return f"{space.f_bfree}|"
+
+    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
+        """As FileSystem.free_space."""
+        from fsage.host.evidence import xfs  # not part of root's helper
+
+        return xfs.of_mount(mount, counting)
+
+    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
+        """As FileSystem.free_space_unmounted."""
+        from fsage.host.evidence import xfs
+
+        if stat.S_ISBLK(os.stat(device).st_mode) and not mounting.exclusive(device):
+            raise Failure("this XFS is mounted in another mount namespace: give its mount, there (nsenter -t PID -m)")
+        return xfs.of_device(device, counting)
+
+    def temporaries(self, path: Path) -> list[str]:
+        """What xfs_fsr makes."""
+        return [entry.name for entry in os.scandir(path.parent) if re.fullmatch(r"\.fsr[0-9]+", entry.name)]
+
+    def risk(self, point: str) -> str | None:
+        """As FileSystem.risk.
+
+        Seen on Linux 6.18, with files of more extents than an inode holds: after xfs_fsr the log holds the exchange of
+        two B+trees, and recovery stops at the temporary file's inode ("Metadata corruption detected at
+        xfs_dinode_verify"). With reverse mapping the kernel exchanges extents in another way, and recovers.
+        """
+        fd = os.open(point, os.O_RDONLY)
+        try:
+            geometry = fcntl.ioctl(fd, XFS_IOC_FSGEOMETRY_V1, bytes(112))
+        finally:
+            os.close(fd)
+        if struct.unpack_from("=L", geometry, 92)[0] & XFS_FSOP_GEOM_FLAGS_RMAPBT:
+            return None
+        return (
+            f"{point} is an XFS without rmapbt: if this machine crashes or loses power meanwhile, or before the log "
+            "is written back (a minute of idleness, or an unmount), it may not mount again without `xfs_repair -L` "
+            "(seen on Linux 6.18)"
+        )
+
+
+def _attributes(directory: Path) -> tuple[int, ...]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return FSXATTR.unpack(fcntl.ioctl(descriptor, FS_IOC_FSGETXATTR, bytes(FSXATTR.size)))
+    finally:
+        os.close(descriptor)
+
+
+FILESYSTEM = Xfs()

@@ -1,0 +1,94 @@
+"""The helper that root installs, for users who measure without being root: `sudo -n HELPER VERB`.
+
+It drops caches and does what Lustre wants of root. There is no verb that runs a command, or that takes a path or a
+device: what a user says is a list of names, or a number, and each is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import granted
+from fsage.host.system import caches, privilege
+
+MOST_BYTES = 1 << 20
+Given = dict[str, Any]
+"""What the caller says: the arguments of a verb, as JSON."""
+
+
+def hello(given: Given) -> str:
+    """That the user may call, and whom: the version of this helper."""
+    return privilege.version()
+
+
+def drop_caches(given: Given) -> None:
+    """Drop the page cache of the machine, once."""
+    caches.drop_all_pages()
+
+
+def lustre_locks(given: Given) -> None:
+    """Give back the locks of a Lustre client that nobody uses."""
+    granted.cancel_locks(granted.check_locks(given.get("connections")))
+
+
+def lustre_tune(given: Given) -> None:
+    """Set known tunables of a Lustre client."""
+    granted.tune(granted.check_tunables(given.get("values")))
+
+
+def lustre_sync(given: Given) -> str:
+    """Have a Lustre server commit."""
+    return granted.commit(granted.check_fsname(given.get("fsname")))
+
+
+def lustre_counters(given: Given) -> str:
+    """What the OSTs of a Lustre server have counted."""
+    return granted.counters(granted.check_fsname(given.get("fsname")))
+
+
+VERBS: dict[str, Callable[[Given], Any]] = {"hello": hello, "drop-caches": drop_caches}
+OF_LUSTRE: dict[str, Callable[[Given], Any]] = {
+    "lustre-locks": lustre_locks,
+    "lustre-tune": lustre_tune,
+    "lustre-sync": lustre_sync,
+    "lustre-counters": lustre_counters,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Do one verb for the user who asks. Exit status as the agent's: 1 refused, 2 failed."""
+    verbs = {**VERBS, **OF_LUSTRE}
+    try:
+        caller = os.environ.get("SUDO_UID", "")
+        if os.geteuid() != 0 or not caller.isdigit() or int(caller) == 0:
+            raise Refusal("this is for users, by way of `sudo -n`; root needs no helper")
+        os.environ.clear()
+        os.environ.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C")
+        os.umask(0o022)
+        os.chdir("/")
+        if len(arguments) != 1 or arguments[0] not in verbs:
+            raise Refusal(f"no verb {' '.join(arguments)!r:.100}; there are {', '.join(verbs)}")
+        answer, code = {"value": verbs[arguments[0]](_read(sys.stdin.buffer.read(MOST_BYTES + 1)))}, 0
+    except Refusal as why:
+        answer, code = {"refused": str(why)}, 1
+    except (Failure, OSError) as why:
+        answer, code = {"failed": f"{' '.join(arguments)}: {why}"}, 2
+    print(json.dumps(answer))
+    return code
+
+
+def _read(text: bytes) -> Given:
+    if len(text) > MOST_BYTES:
+        raise Refusal(f"more than {MOST_BYTES} bytes on standard input")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"standard input is not JSON ({error})") from error
+    if not isinstance(given, dict):
+        raise Refusal("standard input is not a JSON object")
+    return given

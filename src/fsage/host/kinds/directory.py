@@ -1,0 +1,185 @@
+"""Kind `directory`: a plain directory, for where there is no root. It has a budget in place of a capacity."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsage.host.claiming import calibrate, claim
+from fsage.host.declared.claim import Claim, ClaimedStore, LustreClaim
+from fsage.host.declared.hosts import Asker
+from fsage.host.declared.spec import Spec
+from fsage.host.device import models
+from fsage.host.errors import Refusal
+from fsage.host.evidence.counting import ONCE, Counting
+from fsage.host.evidence.store import OF_DEVICE, Store, without
+from fsage.host.system import files, privilege, space
+from fsage.host.targets import declaration, directories, frozen
+from fsage.host.targets.declaration import GIB
+from fsage.host.targets.free import Free
+from fsage.host.targets.kinds import Lacking, Result
+from fsage.host.targets.limits import Limits, Shared
+from fsage.host.targets.target import Target
+
+
+class Offer(NamedTuple):
+    """What a directory offers; `state_known`: nothing else is on its file system. `lustre`: of that kind alone."""
+
+    capacity_bytes: int
+    mount: Path
+    state_known: bool = False
+    lustre: LustreClaim | None = None
+
+
+class Directory(Target):
+    """A directory on a file system that is other people's too, and of which nothing is known."""
+
+    kind = "directory"
+    how_shared = "; of several clients all share fsage_target.home"
+    below: str | None = None
+    """The file system that it is on, where that is known."""
+    threads = 1
+    """How many at a time delete files."""
+    why_no_free_space = "the target is a directory: its file system is not its own"
+
+    @classmethod
+    def lacking(cls, spec: Spec) -> Lacking:
+        """As Target.lacking."""
+        missing = []
+        if not os.access(parent := space.existing(spec["directory"]), os.W_OK):
+            missing.append(f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory")
+        elif why := space.why_no_direct_io(parent):
+            missing.append(f"{why}; declare a fsage_target.directory on another file system")
+        return Lacking(missing, {})
+
+    @classmethod
+    def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
+        """As Target.create."""
+        known = files.read_json(declaration.home_of(spec) / "claim.json")
+        frozen.refuse(known or {}, spec)
+        if known is None:
+            calibrate.room(spec, cls.offer(spec).capacity_bytes)  # too little is refused before anything is made
+        return directories.create(spec, check)
+
+    @classmethod
+    def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
+        """As Target.remove."""
+        return directories.remove(spec, check, released)
+
+    @classmethod
+    def offer(cls, spec: Spec) -> Offer:
+        """What can be claimed. Raises Refusal."""
+        return Offer(directories.budget_bytes(spec), Path(spec["directory"]))
+
+    @staticmethod
+    def identity(place: Path) -> dict[str, Any]:
+        """What tells a directory from others. Raises FileNotFoundError."""
+        return directories.identity(place)
+
+    @classmethod
+    def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
+        """As Target.claim_new."""
+        place = Path(spec["directory"])
+        directories.create(spec, check=True)  # refuses what is not ours to take
+        if not place.is_dir():
+            raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
+        offer = cls.offer(spec)
+        calibrate.room(spec, offer.capacity_bytes, len(hosts))
+        if check:
+            return {"changed": True, "msg": f"would claim {place} ({offer.capacity_bytes / GIB:.1f} GiB)"}
+        store: ClaimedStore = {
+            "directory": str(place),
+            "directory_id": cls.identity(place),
+            "mount": str(place),
+            "filesystem": cls.below,
+            "uuids": [],
+        }
+        ours = claim.new(spec, hosts, [store])
+        ours["capacity_bytes"], ours["filesystem_state_known"] = offer.capacity_bytes, offer.state_known
+        ours["device_model"] = models.none(f"kind {spec['kind']}: no device of its own")
+        if offer.lustre is not None:
+            ours["lustre"] = offer.lustre
+        target = cls(spec, ours)
+        ours["uid"] = target.uid
+        with files.locked(target.home / "open.lock"):
+            target.save()
+            target.begin(offer.mount)
+            claim.measure_empty(target)
+            claim.calibrated(target, claim.no_backing(), claim.UNKNOWN_MIB_S)
+            target.confirm(offer.mount)
+        return {"changed": True, "msg": f"claimed {spec['name']}: {claim.words(target)}", "claim": ours}
+
+    def begin(self, mount: Path) -> None:
+        """Note on the target, on this mount, that it is being claimed. Raises Refusal where another came first."""
+        self.stamp(0)
+
+    def confirm(self, mount: Path) -> None:
+        """Note on the target that it is claimed."""
+
+    @classmethod
+    def take_back(cls, spec: Spec, known: Claim | None) -> list[str]:
+        """As Target.take_back."""
+        if not known:
+            return []
+        place = Path(known["stores"][0]["directory"])
+        if not place.is_dir():
+            return [f"{place} is gone"]
+        if not directories.anything_ours(place):
+            return [f"nothing of fsage's is in {place}"]
+        try:
+            directories.verify(place, known, cls.identity)
+        except Refusal as why:
+            return [f"left {place} as it is: {why}"]
+        if os.geteuid() == 0 and known.get("uid"):  # run_as
+            directories.take(place / "measured")
+        others = directories.clear(place, keep_mark=False, threads=cls.threads)
+        return [f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")]
+
+    @classmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        """As Target.destroys."""
+        return f"files that fsage made in {spec['directory']}; nothing else there is touched"
+
+    @classmethod
+    def disturbs(cls, spec: Spec, other: Spec) -> str | None:
+        """As Target.disturbs."""
+        here, there = Path(spec["directory"]).resolve(), Path(other["directory"]).resolve()
+        if here != there and here not in there.parents and there not in here.parents:
+            return None
+        return f"shares a file tree with {spec['name']} ({other['directory']}, {spec['directory']})"
+
+    def open(self) -> None:
+        """As Target.open."""
+        self.verify()
+        privilege.why_not()  # a helper of another version is refused before anything is measured
+
+    def verify(self) -> None:
+        """`Refusal` unless the directory is the very one that was claimed."""
+        directories.verify(self.mounts[0], self.claim, self.identity)
+
+    def format(self) -> None:
+        """As Target.format: it is only emptied."""
+        self.verify()
+        self.take(self.mounts[0] / "measured")
+        self.empty()
+
+    def empty(self) -> None:
+        """Delete what fsage made. Raises Failure."""
+        directories.clear(self.mounts[0], keep_mark=True)
+
+    def limits(self) -> Limits:
+        """As Target.limits."""
+        return Shared(self.mounts[0], self.capacity_bytes)
+
+    def free(self, mount: Path) -> Free:
+        """As Target.free: the file system is other people's too, so that nothing of it counts."""
+        stat = os.statvfs(mount)
+        return Free(stat.f_bfree * stat.f_frsize)
+
+    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
+        """As Target.free_space."""
+        return Store(self.filesystem, {}, {}, without(OF_DEVICE, self.why_no_free_space))
+
+
+TARGET = Directory

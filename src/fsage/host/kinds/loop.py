@@ -1,0 +1,393 @@
+"""Kind `loop`: file systems of its own on loop devices, one a store, in image files that fsage writes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fsage.host.claiming import calibrate, claim, images
+from fsage.host.declared.claim import Claim, ClaimedStore, Images
+from fsage.host.declared.hosts import Asker
+from fsage.host.declared.spec import Spec
+from fsage.host.device import capabilities, loops, models, seek
+from fsage.host.device.model import Model
+from fsage.host.errors import Failure, Refusal
+from fsage.host.evidence.counting import ONCE, Counting
+from fsage.host.evidence.store import Store
+from fsage.host.outside.undo import left_over, undo
+from fsage.host.stores import filesystems, free_space, metadata_image
+from fsage.host.stores.filesystem import FileSystem
+from fsage.host.system import files, journal, mounting, places, space
+from fsage.host.targets import declaration, frozen
+from fsage.host.targets.declaration import MIB
+from fsage.host.targets.free import Free, Wrong, nothing
+from fsage.host.targets.kinds import Lacking, Result
+from fsage.host.targets.limits import Limits
+from fsage.host.targets.target import Target
+
+PROGRAMS = ("losetup", "blkid", "wipefs")
+# Directory hashes of ext4 must be alike in every target that is built from the same seed.
+HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
+MODEL_SHARE = 0.60  # a model above this share of the backing store would measure the store's own noise
+
+
+class Loop(Target):
+    """File systems of its own on loop devices."""
+
+    kind = "loop"
+    own_stores = of_one_host = True
+    meaningless = ("directory",)  # where it is not declared it is another for each user
+
+    @classmethod
+    def lacking(cls, spec: Spec) -> Lacking:
+        """As Target.lacking."""
+        missing, room_bytes = list[str](), dict[str, int]()
+        if why := capabilities.why_no_loops():
+            missing.append(why)
+        missing += [
+            f"{tool}: install the package that holds it"
+            for tool in (*PROGRAMS, *filesystems.of(spec["filesystem"]).programs)
+            if not shutil.which(tool)
+        ]
+        if not filesystems.is_known_here(spec["filesystem"]):
+            missing.append(f"{spec['filesystem']}: this kernel does not know it")
+        if os.geteuid() == 0:
+            good, bad = space.places(spec["image_dir"])
+            room_bytes = {str(place): space.free_bytes(place) for place in good}
+            if not good:
+                missing.append("a place for images: " + "; ".join(bad))
+            if why := models.why_refused(spec["device_model"]):
+                missing.append(why)
+        return Lacking(missing, room_bytes)
+
+    @classmethod
+    def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
+        """As Target.create."""
+        return images.make(spec, request, check, cls._attach_again)
+
+    @classmethod
+    def _attach_again(cls, spec: Spec, claimed: Claim, known: Images, check: bool) -> Result:
+        """The images of a claimed target, attached again if need be as its device model has it."""
+        target = cls(spec, claimed)
+        frozen.refuse(target.claim, spec)
+        disks = [*map(images.whole, known["images"]), *seek.disks(target.home)]
+        attached = sum(len(loops.devices_of(disk)) for disk in disks)
+        if target.claim["status"] != "claimed" or attached == spec["stores"]:  # what is in between, `claim` finishes
+            return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": known["images"]}
+        if not check:
+            target.attach()
+        msg = "; ".join(target.notes) or f"would attach the images of {spec['name']} again"
+        return {"changed": True, "msg": msg, "images": known["images"]}
+
+    @classmethod
+    def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
+        """As Target.remove."""
+        return images.delete(spec, check, released)
+
+    @classmethod
+    def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
+        """As Target.claim_new."""
+        capabilities.need_loops(spec["name"])
+        made, home = images.of(spec, None), declaration.home_of(spec)
+        if not made or any(image["status"] != "written" for image in made):
+            raise Refusal(
+                f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
+                "ansible-playbook local_target.yml"
+            )
+        if len(made) != spec["stores"]:
+            raise Refusal(
+                f"target {spec['name']} was created with {len(made)} stores, and {spec['stores']} are declared "
+                f"now; remove it first: {loops.CLEAR}"
+            )
+        for image in made:
+            loops.verify(images.whole(image))
+        calibrate.room(spec, sum(image["bytes"] for image in made))  # refuses what cannot be before it begins
+        if why := models.why_refused(spec["device_model"]):
+            raise Refusal(f"target {spec['name']} is not claimed: {why}")
+        if check:
+            return {
+                "changed": True,
+                "msg": f"would make {spec['filesystem']} on {len(made)} images and claim {spec['name']}",
+            }
+        stores: list[ClaimedStore] = [
+            {
+                "image": image["image"],
+                "image_id": {"dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]},
+                "uuids": [str(uuid.uuid4())],
+                "filesystem": spec["filesystem"],
+                "hash_seed": HASH_SEED,
+                "mount": str(Path(spec["mount_dir"]) / spec["name"] / str(index)),
+            }
+            for index, image in enumerate(made)
+        ]
+        target = cls(spec, claim.new(spec, hosts, stores))
+        target.claim["uid"] = target.uid
+        with files.locked(home / "open.lock"):
+            target.attach()
+            for _, device, point in target.stores():
+                mounting.refuse_occupied(point, device)
+                mounting.refuse_if_in_use(device)
+            target.save()
+            target.set_up()
+        return {"changed": True, "msg": f"claimed {spec['name']}: {claim.words(target)}", "claim": target.claim}
+
+    def set_up(self) -> None:
+        """From a claim that is begun to one that is whole: device model, file systems, capacity, calibration."""
+        declared, stores = self.spec["device_model"], len(self.devices)
+        raw: dict[str, Any] = claim.no_backing()
+        if declared or self.spec["amount_mib"] is None:
+            image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
+            # Twice what the model may take at most: beyond that no further run changes what is chosen.
+            enough_mib_s = 2 * declared["bytes_per_s"] * stores / MODEL_SHARE / MIB if declared else 0.0
+            raw = calibrate.backing(self.devices[0], image_bytes, self.spec["containers"], enough_mib_s)
+        lower_mib_s = min(raw["backing_write_mib_s"] or 0, raw["backing_read_mib_s"] or 0)
+        self.claim["device_model"] = models.choose(declared, int(MODEL_SHARE * lower_mib_s * MIB / stores))
+        self.save()
+        self.attach()  # the model may offer another disk than the one that was calibrated
+        self.make()
+        try:
+            self.model_in_place()
+        except Refusal as why:  # found out only after a controller was moved
+            undo(self.home)
+            self.claim["device_model"] = models.none(str(why))
+        stats = claim.measure_empty(self)
+        self.claim["capacity_bytes"] = sum(stat.f_bfree * stat.f_frsize for stat in stats)
+        if self.claim["device_model"]["kind"] == Model.kind:
+            guess_mib_s = lower_mib_s or claim.UNKNOWN_MIB_S
+        else:
+            guess_mib_s = self.claim["device_model"]["bytes_per_s"] * stores / MIB
+        claim.calibrated(self, raw, guess_mib_s)
+
+    @classmethod
+    def begun(cls, spec: Spec) -> bool:
+        """As Target.begun."""
+        home = declaration.home_of(spec)
+        attached = any(loops.devices_of(image) for image in images.all_of(spec, None))
+        return attached or bool(journal.entries(journal.path_of(home))) or left_over()
+
+    @classmethod
+    def take_back(cls, spec: Spec, known: Claim | None) -> list[str]:
+        """As Target.take_back."""
+        proof, all_images = list[str](), images.all_of(spec, known)
+        for image in all_images:
+            for device in loops.devices_of(image):
+                mounting.unmount_all(device)
+        for image in all_images:
+            for device in loops.devices_of(image):
+                _wipe(device, known)
+            loops.detach(image)
+            proof.append(f"no loop device on {image['image']}")
+        proof += undo(declaration.home_of(spec))  # after the loop devices, which hold on to the control group
+        for store in known["stores"] if known else ():
+            if mounting.mounted_at(store["mount"]):
+                raise Failure(f"{store['mount']} is still mounted")
+            proof.append(f"nothing is mounted at {store['mount']}")
+            for directory in (Path(store["mount"]), Path(store["mount"]).parent):
+                with contextlib.suppress(OSError):  # not empty: another store's, or somebody else's
+                    directory.rmdir()
+        return proof
+
+    @classmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        """As Target.destroys."""
+        made = f"{'the' if claimed else 'a new'} image of up to {spec['size_gib']} GiB"
+        return f"all that is in {made} below {spec['image_dir'] or 'the roomiest place'}; no device or file of others"
+
+    @property
+    def made_of(self) -> FileSystem:
+        """What its stores hold."""
+        return filesystems.of(self.spec["filesystem"])
+
+    @property
+    def allocator_reset(self) -> str:
+        """As Target.allocator_reset: as declared."""
+        return self.spec["allocator_reset"]
+
+    def open(self) -> None:
+        """As Target.open."""
+        capabilities.need_loops(self.name)
+        for store in self.claim["stores"]:
+            places.check(Path(store["image"]).parent)
+            loops.verify({**store["image_id"], "image": store["image"]})
+        self.attach()
+        self.identify()
+        self.mount()
+        self.model_in_place()
+
+    def limits(self) -> Limits:
+        """As Target.limits: the file systems' own end."""
+        return Limits()
+
+    def free(self, mount: Path) -> Free:
+        """As Target.free."""
+        stat = os.statvfs(mount)
+        return Free(stat.f_bfree * stat.f_frsize, self.made_of.counted(stat))
+
+    @property
+    def why_unwatched(self) -> str | None:
+        """As Target.why_unwatched."""
+        why = capabilities.obstacle(capabilities.FANOTIFY)
+        return why.reason if why else None
+
+    def settle(self, wrong: Wrong = nothing) -> None:
+        """As Target.settle."""
+        for mount in self.mounts:
+            self.made_of.settle(mount)
+
+    def free_space(self, number: int, counting: Counting = ONCE) -> Store:
+        """As Target.free_space."""
+        return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
+
+    @classmethod
+    def laid_bytes(cls, claim: Claim) -> int | None:
+        """As Kind.laid_bytes."""
+        return claim["stores"][0]["image_id"]["bytes"]
+
+    @property
+    def why_not_laid(self) -> str | None:
+        """As Target.why_not_laid."""
+        if len(self.mounts) == 1:
+            return None
+        return f"target {self.name} has {len(self.mounts)} stores: a layout is copied onto one (stores: 1)"
+
+    def laid_space(self, counting: Counting = ONCE) -> Store:
+        """As Target.laid_space: its only one."""
+        return self.free_space(0, counting)
+
+    @property
+    def frees_parts(self) -> bool:
+        """As Target.frees_parts."""
+        return self.made_of.frees_parts
+
+    def format(self) -> None:
+        """Make every store's file system anew, with UUIDs that are in the claim before."""
+        for store, device, point in self.stores():
+            occupant = mounting.mounted_at(point)
+            if occupant:
+                filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+                mounting.unmount(point)
+        for device in self.devices:
+            mounting.refuse_if_in_use(device)
+        for store in self.claim["stores"]:
+            store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
+        self.save()
+        self.make()
+
+    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, Any]:
+        """As Target.restore. Until it is there whole, the claim has a format under way: killed, that is finished."""
+        if len(self.devices) > 1:
+            raise Failure(f"target {self.name}: an image is restored onto a target with one store")
+        [(store, device, point)] = self.stores()
+        store["uuids"] = [store["uuids"][0], str(uuid.uuid4())]
+        filesystem, device_bytes = self.spec["filesystem"], store["image_id"]["bytes"]
+        beside = self.home / "restore"
+        with metadata_image.restored(filesystem, image, digest, beside, store["uuids"][-1], device_bytes) as raw:
+            size_bytes = raw.stat().st_size
+            check_lease()
+            self.save()
+            mounting.unmount(point)
+            mounting.refuse_if_in_use(device)
+            mounting.wipe(device)
+            written = metadata_image.write(raw, device)
+        filesystems.mount(filesystem, device, point, self._options())
+        filesystems.verify(filesystem, device, store["uuids"][-1], point)
+        if taken := sorted({".fsage", "filler", "measured"} & set(os.listdir(point))):
+            mounting.unmount(point)
+            raise Failure(f"the file system in {image.name} has {', '.join(taken)} of its own, where fsage makes them")
+        os.chown(point, 0, 0)  # its root was somebody's
+        os.chmod(point, 0o755)
+        del store["uuids"][:-1]
+        self.save()
+        self.mount()
+        return {"filesystem_bytes": size_bytes, "metadata_bytes": written}
+
+    def remount(self) -> None:
+        """Unmount and mount every store: the allocator starts from its beginning again. Verified by UUID."""
+        for store, device, point in self.stores():
+            filesystems.remount(self.spec["filesystem"], device, point, self._options(), self.watch)
+            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+
+    def attach(self) -> None:
+        """Attach the images, or what the device model offers in their place; fill in `devices`."""
+        self.devices = []
+        for store in self.claim["stores"]:
+            disk = self.model.disk(store)
+            if not loops.devices_of(disk):
+                self.notes.append(f"attached {disk['image']}")
+            self.devices.append(loops.attach(disk))
+
+    def mount(self) -> None:
+        """Mount every store that is not mounted, verify each by UUID, and stamp what has no stamp yet."""
+        for index, (store, device, point) in enumerate(self.stores()):
+            if mounting.mounted_at(point) is None:
+                filesystems.mount(self.spec["filesystem"], device, point, self._options())
+                self.notes.append(f"mounted {point}")
+            filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
+            self.stamp(index)
+            settable = self.made_of.preallocation
+            if settable and settable.of(point) != self.preallocation_bytes:  # made anew
+                settable.give(point, self.preallocation_bytes)
+
+    def identify(self) -> None:
+        """Compare the UUID on every device with the claim; finish a format that was killed."""
+        unfinished = False
+        for store, device, _ in self.stores():
+            current, following = store["uuids"][0], store["uuids"][1:]
+            found = mounting.uuid_on(device)
+            if following and found in (*following, None):
+                unfinished = True
+            elif found != current:
+                journalled = f" (nor the journalled next one, {following[0]})" if following else ""
+                raise Refusal(
+                    f"{device} ({store['image']}) has a file system with UUID {found or 'none'}, not the "
+                    f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
+                )
+        if unfinished:
+            # Nothing is on it yet, and mkfs itself may have been cut short: made again, not trusted.
+            for store, device, point in self.stores():
+                if mounting.mounted_at(point):
+                    mounting.unmount(point)
+                mounting.refuse_if_in_use(device)
+                store["uuids"] = [store["uuids"][0], (store["uuids"][1:] or [str(uuid.uuid4())])[0]]
+            self.save()
+            self.make(mount=False)
+            self.notes.append("finished a format that had been interrupted")
+        elif any(len(store["uuids"]) > 1 for store in self.claim["stores"]):  # killed before mkfs did anything
+            for store in self.claim["stores"]:
+                del store["uuids"][1:]
+            self.save()
+
+    def make(self, mount: bool = True) -> None:
+        """mkfs with the last UUID that the claim names for each store, then note it as the current one."""
+        for store, device, _ in self.stores():
+            filesystems.make(self.spec["filesystem"], device, store["uuids"][-1], store["hash_seed"])
+        for store in self.claim["stores"]:
+            del store["uuids"][:-1]
+        self.save()
+        if mount:
+            self.mount()
+
+    def _options(self) -> str:
+        settable = self.made_of.preallocation
+        return settable.option(self.preallocation_bytes) if settable else ""
+
+    def stores(self) -> list[tuple[ClaimedStore, str, Path]]:
+        """Claim entry, loop device and mount point of each store."""
+        if len(self.devices) != len(self.mounts):
+            raise Failure(f"target {self.name} is not attached")
+        return [(store, self.devices[i], self.mounts[i]) for i, store in enumerate(self.claim["stores"])]
+
+
+def _wipe(device: str, known: Claim | None) -> None:
+    """Take the file system that fsage made, with everything in it, off the device."""
+    if known and mounting.uuid_on(device) in {one for store in known["stores"] for one in store["uuids"]}:
+        mounting.refuse_if_in_use(device)
+        mounting.wipe(device)
+
+
+TARGET = Loop

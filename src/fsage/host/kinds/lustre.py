@@ -1,0 +1,280 @@
+"""Kind `lustre`: a directory on a client's mount, the only target of that file system (fsage.host.lustre)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.host.declared.claim import Claim
+from fsage.host.declared.spec import LustreSpec, Spec
+from fsage.host.errors import Failure, Refusal
+from fsage.host.evidence.counting import ONCE, Counting
+from fsage.host.evidence.store import Store
+from fsage.host.kinds.directory import Directory, Offer
+from fsage.host.lustre import limits, osts, placement, servers, space, stripes, tunables
+from fsage.host.lustre import target as lustre
+from fsage.host.structure import striping
+from fsage.host.system import privilege
+from fsage.host.targets.declaration import known_keys, positive
+from fsage.host.targets.free import Free, Wrong, nothing
+from fsage.host.targets.kinds import Lacking
+from fsage.host.targets.limits import Limits
+
+PROGRAMS = ("lfs", "lctl", "findmnt")
+DEFAULTS: dict[str, Any] = {
+    "fsname": None,
+    "mgs": None,
+    "capacity_gib": None,
+    "stripe_count": 1,
+    "stripe_size_mib": 1,
+    "first_ost": -1,
+    "oss": [],
+    "tolerance_mib": None,
+}
+OTHERS_MIB = 1024  # the usual tolerance_mib where others use the file system too
+
+
+class Lustre(Directory):
+    """A directory on Lustre, emptied by deleting."""
+
+    kind = "lustre"
+    has_osts = True
+    how_shared = ""
+    below = "lustre"
+    threads = lustre.THREADS
+    why_no_free_space = "the free space of Lustre is on its OSTs, the stores before this one"
+
+    @property
+    def lustre(self) -> LustreSpec:
+        """What it is on."""
+        assert self.spec["lustre"] is not None
+        return self.spec["lustre"]
+
+    @classmethod
+    def complete(cls, spec: dict[str, Any]) -> None:
+        """As Target.complete: the key `lustre`."""
+        spec["lustre"] = _complete(spec)
+
+    @classmethod
+    def lacking(cls, spec: Spec) -> Lacking:
+        """As Target.lacking."""
+        room_bytes: dict[str, int] = {}
+        lacking = [f"{tool}: install the Lustre client" for tool in PROGRAMS if not shutil.which(tool)]
+        missing = list(lacking)
+        if why := privilege.why_not():
+            missing.append(f"root, or its helper, for lctl set_param and caches: {why}")
+        if not lacking:
+            try:
+                mount = lustre.mount_of(spec).point
+                room_bytes = {str(mount): sum(ost.available_bytes for ost in space.osts(mount))}
+            except (Refusal, Failure) as why_not:
+                missing.append(str(why_not))
+        return Lacking(missing, room_bytes)
+
+    @classmethod
+    def refuse_to_create(cls, spec: Spec, claimed: bool) -> None:
+        """As Target.refuse_to_create."""
+        mount = lustre.mount_of(spec).point  # refuses where another file system would get it
+        if not claimed:
+            lustre.refuse_second(mount)
+
+    @classmethod
+    def offer(cls, spec: Spec) -> Offer:
+        """As Directory.offer."""
+        found = lustre.inspect(spec)
+        return Offer(found.capacity_bytes, found.mount, found.alone, found.noted)
+
+    @staticmethod
+    def identity(place: Path) -> dict[str, Any]:
+        """As Directory.identity: its FID."""
+        return dict(lustre.identity(place))
+
+    def begin(self, mount: Path) -> None:
+        """As Directory.begin."""
+        lustre.mark(mount, self.claim)
+        lustre.prepare(self.mounts[0], self.lustre)
+        self.stamp(0)
+
+    def confirm(self, mount: Path) -> None:
+        """As Directory.confirm."""
+        lustre.mark_anew(mount, self.claim)
+
+    @classmethod
+    def claimed_elsewhere(cls, spec: Spec) -> Claim | None:
+        """As Target.claimed_elsewhere: by the mark in the root of the file system."""
+        return lustre.claim_of(spec)
+
+    @classmethod
+    def take_back(cls, spec: Spec, known: Claim | None) -> list[str]:
+        """As Target.take_back."""
+        proof = super().take_back(spec, known)
+        if known and spec["lustre"]:
+            home = Path(spec["home"]) / spec["name"]
+            proof += tunables.put_back(spec["lustre"]["fsname"], home / "tunables.json")
+            proof += lustre.unmark(spec, known)
+        return proof
+
+    @classmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        """As Target.destroys."""
+        declared = spec["lustre"]
+        assert declared is not None
+        capacity = declared["capacity_gib"]
+        much = "all of it" if capacity == "all" else f"{capacity:g} GiB"
+        return (
+            f"files that fsage made in {spec['directory']}, which fill {much} of {_name(spec)}; "
+            "nothing else there is touched, and no OST is formatted"
+        )
+
+    @classmethod
+    def disturbs(cls, spec: Spec, other: Spec) -> str | None:
+        """As Target.disturbs."""
+        if _name(spec) != _name(other):
+            return None
+        return f"is on the same file system as {spec['name']} ({_name(spec)})"
+
+    def mount_options(self) -> list[str]:
+        """As Target.mount_options: of the client's mount."""
+        return [lustre.mount_of(self.spec).options]
+
+    def verify(self) -> None:
+        """As Directory.verify, and that the file system is as it was claimed."""
+        lustre.verify(self.spec, self.claim)
+
+    def empty(self) -> None:
+        """As Directory.empty, with proof that the objects are gone too."""
+        lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.sync_servers)
+
+    @property
+    def why_unwatched(self) -> str | None:
+        """As Target.why_unwatched."""
+        return "a client of Lustre does not see what others do"
+
+    def settle(self, wrong: Wrong = nothing) -> None:
+        """As Target.settle."""
+        for mount in self.mounts:
+            space.await_frees(mount, self.sync_servers, wrong)
+
+    def limits(self) -> Limits:
+        """As Target.limits: of each OST."""
+        return limits.Osts(self.mounts[0], self.lustre, self.state_known, self.sync_servers)
+
+    def free(self, mount: Path) -> Free:
+        """As Target.free: without what servers keep for themselves, which the capacity of a claim leaves out too."""
+        found = space.osts(mount)
+        return Free(sum(ost.available_bytes for ost in found), None, space.used(found))
+
+    @property
+    def tolerance_bytes(self) -> int:
+        """As Target.tolerance_bytes, as declared."""
+        return self.lustre["tolerance_mib"] << 20
+
+    def sync_servers(self) -> int | None:
+        """As Target.sync_servers."""
+        return servers.sync(self.lustre["fsname"], self.servers)
+
+    def why_no_extents(self, error: OSError) -> str:
+        """As Target.why_no_extents."""
+        return f"{super().why_no_extents(error)}; Lustre gives it for files of one stripe only"
+
+    def osts(self, answers: Sequence[Any]) -> list[dict[str, Any]]:
+        """As Target.osts."""
+        return osts.every(self, list(answers))
+
+    @classmethod
+    def laid_bytes(cls, claim: Claim) -> int | None:
+        """As Kind.laid_bytes."""
+        return claim["lustre"].get("device_bytes")
+
+    @property
+    def why_not_laid(self) -> str | None:
+        """As Target.why_not_laid."""
+        if not lustre.laid_ost(self.lustre):
+            return (
+                f"target {self.name}: a layout is copied onto one OST, and its server is asked what is free there: "
+                "declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"
+            )
+        if not self.state_known:
+            return f"target {self.name}: a layout is copied where nobody else writes: declare lustre.capacity_gib all"
+        return None
+
+    def laid_space(self, counting: Counting = ONCE) -> Store:
+        """As Target.laid_space: of the OST on which all of its files lie, by its server."""
+        if not (ost := lustre.laid_ost(self.lustre)):
+            raise Failure(str(self.why_not_laid))
+        return servers.free_space(self.lustre, ost, counting)
+
+    def fullness(self) -> dict[str, Any]:
+        """As Target.fullness."""
+        return {"osts": osts.fullness(self)}
+
+    def tune(self, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+        """As Target.tune: the client's parameters."""
+        return tunables.tune(self.lustre["fsname"], wanted, noted, check)
+
+    def untune(self, path: Path, kept: str, check: bool) -> list[str]:
+        """As Target.untune."""
+        return tunables.put_back(self.lustre["fsname"], path, check)
+
+    def spread(self, folder: Path) -> None:
+        """As Target.spread."""
+        stripes.set_on(folder, {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
+
+    def make_folders(self, notes: Mapping[str, dict[str, Any]]) -> None:
+        """As Target.make_folders."""
+        placement.make_folders(self, notes)
+
+    def placement(self, files: list[Path], notes: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        """As Target.placement."""
+        return placement.of_striped(self, files, notes)
+
+    def verify_fillers(self) -> None:
+        """As Target.verify_fillers."""
+        placement.verify_fillers(self)
+
+
+def _name(spec: Spec) -> str:
+    """The file system, as a mount has it."""
+    assert spec["lustre"] is not None
+    return f"{spec['lustre']['mgs']}:/{spec['lustre']['fsname']}"
+
+
+def _complete(full: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(full["lustre"], dict) or not full["directory"]:
+        raise Refusal(
+            "fsage_target of kind lustre needs lustre (fsname, mgs, capacity_gib) and directory, a folder of its own "
+            "on a client's mount"
+        )
+    known_keys("fsage_target.lustre", full["lustre"], DEFAULTS)
+    lustre = {**DEFAULTS, **full["lustre"]}
+    if not isinstance(lustre["fsname"], str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,8}", lustre["fsname"]):
+        raise Refusal(f"fsage_target.lustre.fsname is {lustre['fsname']!r}: a name as in MGS:/NAME is wanted")
+    if not isinstance(lustre["mgs"], str) or not re.fullmatch(r"[\w.,:@-]+@[\w.,:@-]+", lustre["mgs"]):
+        raise Refusal(f"fsage_target.lustre.mgs is {lustre['mgs']!r}: NIDs as in the mount are wanted: 10.0.0.1@tcp")
+    if lustre["capacity_gib"] is None:
+        raise Refusal(
+            "fsage_target.lustre.capacity_gib is missing: say how many GiB fsage may fill, or `all` of a file system "
+            "that holds nothing else"
+        )
+    if lustre["capacity_gib"] != "all":
+        positive("fsage_target.lustre.capacity_gib", lustre["capacity_gib"], whole=False)
+    positive("fsage_target.lustre.stripe_size_mib", lustre["stripe_size_mib"], whole=True)
+    for key in ("stripe_count", "first_ost"):
+        if lustre[key] != -1 and (key, lustre[key]) != ("first_ost", 0):
+            positive(f"fsage_target.lustre.{key}", lustre[key], whole=True)
+    if lustre["tolerance_mib"] is None:
+        lustre["tolerance_mib"] = 0 if lustre["capacity_gib"] == "all" else OTHERS_MIB
+    elif lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] != 0:
+        raise Refusal(
+            f"fsage_target.lustre.tolerance_mib is {lustre['tolerance_mib']!r}, and capacity_gib all: the file system "
+            "is fsage's alone, so that nobody's writing is tolerated; leave it out"
+        )
+    elif lustre["tolerance_mib"] != 0:
+        positive("fsage_target.lustre.tolerance_mib", lustre["tolerance_mib"], whole=True)
+    return lustre
+
+
+TARGET = Lustre

@@ -1,0 +1,147 @@
+"""Formatting OSTs, for the playbook of that name only: no step of a study does it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsage.host.declared.spec import LustreSpec
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import mounts
+from fsage.host.messages.request import Request
+from fsage.host.system import mounting
+from fsage.host.system.shell import run
+from fsage.host.targets import declaration
+from fsage.host.targets.declaration import complete
+
+TUNEFS = re.compile(r"^(Target|Index|Lustre FS|Mount type|Persistent mount opts|Parameters): *(.*?) *$", re.MULTILINE)
+DUMPE2FS = re.compile(r"^([A-Z][^:\n]*): +(.+?) *$", re.MULTILINE)
+# What mke2fs made of an OST, and can be told to make again; the journal is in the file system, and in MiB.
+AGAIN = {
+    "Block size": "-b",
+    "Inode size": "-I",
+    "Inode count": "-N",
+    "Blocks per group": "-g",
+    "Flex block group size": "-G",
+}
+OF_NO_MKFS = {"needs_recovery", "orphan_present"}  # features that come and go while it is mounted
+MIB = 1 << 20
+LUSTRE_PATIENCE_S = 600
+
+
+def parse(text: str) -> dict[str, str]:
+    """Target, Index, Lustre FS, Mount type, mount options, Parameters, as `tunefs.lustre --dryrun` first has them."""
+    found: dict[str, str] = {}
+    for key, value in TUNEFS.findall(text):
+        found.setdefault(key, value)
+    return found
+
+
+def inspect(device: str) -> dict[str, str]:
+    """What is on a device. `Refusal` if it holds no Lustre target: then nobody knows whose it is."""
+    try:
+        found = parse(run(["tunefs.lustre", "--dryrun", device]).stdout)
+    except Failure as why:
+        raise Refusal(f"{device}: {why}; nothing was formatted") from why
+    if not {"Target", "Index", "Lustre FS"} <= set(found):
+        raise Refusal(f"{device} holds no Lustre target that `tunefs.lustre --dryrun` knows; nothing was formatted")
+    return found
+
+
+def geometry(device: str) -> dict[str, str]:
+    """What mke2fs made of an OST, by the words of `dumpe2fs -h`. `Refusal` for what cannot be made again."""
+    try:
+        said = dict(DUMPE2FS.findall(run(["dumpe2fs", "-h", device]).stdout))
+    except Failure as why:
+        raise Refusal(f"{device}: {why}; nothing was formatted") from why
+    journal = said.get("Total journal blocks") or said.get("Journal length")
+    if journal is None or not {"Block size", "Block count", "Reserved block count", *AGAIN} <= set(said):
+        inside = "a journal on another device, or none" if journal is None else "another layout"
+        raise Refusal(f"{device} has {inside}, which would not be made again: format it by hand; nothing was formatted")
+    found = {key: said[key] for key in AGAIN}
+    found["Journal, MiB"] = str(int(journal) * int(said["Block size"]) // MIB)
+    found["Reserved, percent"] = f"{100 * int(said['Reserved block count']) / int(said['Block count']):.4g}"
+    found["Features"] = " ".join(sorted(set(said["Filesystem features"].split()) - OF_NO_MKFS))
+    raid = {"RAID stride": "stride", "RAID stripe width": "stripe_width"}
+    return {**found, **{option: said[key] for key, option in raid.items() if key in said}}
+
+
+def mkfs_options(made: dict[str, str]) -> str:
+    """What makes a file system of such a geometry again.
+
+    >>> mkfs_options({"Block size": "4096", "Inode size": "512", "Inode count": "99", "Blocks per group": "32768",
+    ...               "Flex block group size": "16", "Journal, MiB": "16", "Reserved, percent": "5"})
+    '-J size=16 -m 5 -b 4096 -I 512 -N 99 -g 32768 -G 16'
+    """
+    words = [f"-J size={made['Journal, MiB']}", f"-m {made['Reserved, percent']}"]
+    words += [f"{option} {made[key]}" for key, option in AGAIN.items()]
+    extended = [f"{key}={made[key]}" for key in ("stride", "stripe_width") if key in made]
+    return " ".join([*words, *([f"-E {','.join(extended)}"] if extended else [])])
+
+
+def format_osts(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Format `request["osts"]`, [{"device", "mount"}], if `request["destroy"]` is the file system's name.
+
+    Each keeps its number and stays mounted where it was. All devices are looked at before the first is touched.
+    """
+    lustre = complete(declared)["lustre"]
+    asked: list[Any] = request.get("osts", [])
+    if not lustre or request.get("destroy") != lustre["fsname"]:
+        raise Refusal(
+            f"formatting OSTs destroys all data on them and is done only when asked for by name: "
+            f"-e format_osts_destroy={lustre['fsname'] if lustre else 'FSNAME'}; it was {request.get('destroy')!r}"
+        )
+    if not asked:
+        raise Refusal(f"{os.uname().nodename}: format_osts_devices names no device; nothing was formatted")
+    if here := [str(mount.point) for mount in mounts.of_clients() if mount.fsname == lustre["fsname"]]:
+        raise Refusal(f"{here[0]} is a client's mount of {lustre['fsname']}; unmount every client before")
+    for path in [ost[key] for ost in asked for key in ("device", "mount")]:
+        declaration.path("format_osts_devices", path)
+    plan = []
+    for ost in asked:
+        found = inspect(ost["device"])
+        number = rf"{re.escape(lustre['fsname'])}[-:]OST[0-9a-f]{{4}}"  # a colon before it was ever mounted
+        if found["Lustre FS"] != lustre["fsname"] or not re.fullmatch(number, found["Target"]):
+            raise Refusal(
+                f"{ost['device']} holds {found['Target']} of {found['Lustre FS']}, no OST of {lustre['fsname']}; "
+                "nothing was formatted"
+            )
+        if found.get("Mount type") != "ldiskfs":
+            raise Refusal(f"{ost['device']} is of {found.get('Mount type')}: only ldiskfs is formatted; nothing was")
+        plan.append((ost, found, geometry(ost["device"])))
+    said = ", ".join(f"{found['Target']} on {ost['device']} ({mkfs_options(made)})" for ost, found, made in plan)
+    if check:
+        return {"changed": True, "msg": f"would format {said}"}
+    for ost, found, made in plan:
+        _format(ost["device"], Path(ost["mount"]), found, made, lustre)
+    return {"changed": True, "msg": f"formatted {said}"}
+
+
+def _format(device: str, point: Path, found: dict[str, str], made: dict[str, str], lustre: LustreSpec) -> None:
+    if mounting.mounted_at(point):
+        run(["umount", str(point)], timeout=LUSTRE_PATIENCE_S)
+    parameters = found.get("Parameters", "").split()
+    nodes = [f"--{one}" for one in parameters if one.startswith("mgsnode=")]
+    nodes = nodes or [f"--mgsnode={node}" for node in lustre["mgs"].split(":")]
+    kept = [f"--param={one}" for one in parameters if not one.startswith("mgsnode=")]
+    kept += [f"--mkfsoptions={mkfs_options(made)}"]
+    if options := found.get("Persistent mount opts"):
+        kept.append(f"--mountfsoptions={options}")
+    # --replace: the MGS knows this number already, and would refuse a new OST that claims it.
+    head = ["mkfs.lustre", "--reformat", "--replace", "--ost", f"--fsname={lustre['fsname']}"]
+    run([*head, f"--index={found['Index']}", *nodes, *kept, device], timeout=LUSTRE_PATIENCE_S)
+    now = inspect(device)
+    if (now["Index"], now["Lustre FS"]) != (found["Index"], lustre["fsname"]):
+        raise Failure(f"{device} was formatted as {now['Target']}, number {now['Index']}, not as {found['Target']}")
+    others = {**geometry(device), **{key: now.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
+    before = {**made, **{key: found.get(key, "") for key in ("Persistent mount opts", "Parameters")}}
+    run(["mount", "-t", "lustre", device, str(point)], timeout=LUSTRE_PATIENCE_S)
+    if lost := [
+        f"{key} was {before[key]}, and is {others.get(key)}" for key in before if others.get(key) != before[key]
+    ]:
+        raise Failure(
+            f"{device} ({found['Target']}) is formatted and mounted, and other than before: {'; '.join(lost)}"
+        )

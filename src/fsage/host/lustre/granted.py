@@ -1,0 +1,106 @@
+"""What of Lustre needs root, verbs of the helper: locks and tunables of a client, commit and counters of a server."""
+
+from __future__ import annotations
+
+import re
+
+from fsage.host.errors import Refusal
+from fsage.host.lustre import params
+from fsage.host.message import shown
+from fsage.host.system.privilege import privileged
+from fsage.host.system.shell import run
+
+KNOWN = (
+    "checksums",
+    "file_heat",
+    "grant_shrink",
+    "grant_shrink_interval",
+    "hybrid_io",
+    "hybrid_io_read_threshold_bytes",
+    "hybrid_io_write_threshold_bytes",
+    "idle_timeout",
+    "max_dirty_mb",
+    "max_pages_per_rpc",
+    "max_read_ahead_async_active",
+    "max_read_ahead_mb",
+    "max_read_ahead_per_file_mb",
+    "max_read_ahead_whole_mb",
+    "max_rpcs_in_flight",
+    "opencache_max_ms",
+    "opencache_threshold_count",
+    "opencache_threshold_ms",
+    "parallel_dio",
+    "read_ahead_async_file_threshold_mb",
+    "read_ahead_range_kb",
+    "read_ahead_step",
+    "short_io_bytes",
+    "statahead_agl",
+    "statahead_batch_max",
+    "statahead_max",
+    "statahead_running_max",
+    "tiny_write",
+    "unaligned_dio",
+    "xattr_cache",
+)
+"""What of osc.* and llite.* bears on speed and is one whole number; a version that lacks one has it unsupported.
+read_ahead_step is of the published study: no version from 2.7 to 2.17 has it."""
+FSNAME = r"[A-Za-z0-9_-]{1,8}"
+LOCKS = re.compile(rf"ldlm\.namespaces\.{FSNAME}-(OST|MDT)[0-9a-f]{{4}}-(osc|mdc)-[0-9a-f]{{1,16}}")
+PREFIX = rf"(osc\.{FSNAME}-OST[0-9a-f]{{4}}-osc|llite\.{FSNAME})-[0-9a-f]{{1,16}}"
+TUNABLE = re.compile(rf"{PREFIX}\.(\w{{1,64}})")
+VALUE = re.compile(r"[0-9][0-9.]{0,19}")
+MOST = 10_000  # connections of a client
+
+
+@privileged("lustre-locks")
+def cancel_locks(connections: list[str]) -> None:
+    """Give back the locks that nobody uses, of connections by their names below ldlm.namespaces. Raises Failure."""
+    params.put({f"{name}.lru_size": "clear" for name in connections})
+
+
+@privileged("lustre-tune")
+def tune(values: dict[str, str]) -> None:
+    """Set tunables of this client by their full names. Raises Failure."""
+    params.put(values)
+
+
+@privileged("lustre-sync")
+def commit(fsname: str) -> str:
+    """Have the targets of this server commit; what its MDTs have still to destroy on each OST. Raises Failure."""
+    run(["lctl", "set_param", "-n", f"osd-*.{fsname}-*.force_sync=1"])
+    return run(["lctl", "get_param", "-n", f"osp.{fsname}-OST*.destroys_in_flight"], ok=(0, params.ENOENT)).stdout
+
+
+@privileged("lustre-counters")
+def counters(fsname: str) -> str:
+    """What the OSTs of this server have counted (brw_stats), as Lustre prints it. Raises Failure."""
+    return run(["lctl", "get_param", f"osd-*.{fsname}-OST*.brw_stats"]).stdout
+
+
+def check_locks(connections: object) -> list[str]:
+    """Those that may be named. Raises Refusal."""
+    if not isinstance(connections, list) or not 0 < len(connections) <= MOST:
+        raise Refusal(f"{shown(connections)} is no list of connections")
+    if wrong := [one for one in connections if not isinstance(one, str) or not LOCKS.fullmatch(one)]:
+        raise Refusal(f"{shown(wrong[0])} is no connection of a Lustre client")
+    return connections
+
+
+def check_tunables(values: object) -> dict[str, str]:
+    """Those that may be set, and to such values. Raises Refusal."""
+    if not isinstance(values, dict) or not 0 < len(values) <= MOST:
+        raise Refusal(f"{shown(values)} is no object of tunables")
+    for name, value in values.items():
+        match = TUNABLE.fullmatch(name)
+        if not match or match[2] not in KNOWN:
+            raise Refusal(f"{shown(name)} is no tunable of a Lustre client that is known: {', '.join(KNOWN)}")
+        if not isinstance(value, str) or not VALUE.fullmatch(value):
+            raise Refusal(f"{shown(value)} is no value of {name}: a number is wanted")
+    return values
+
+
+def check_fsname(fsname: object) -> str:
+    """The name of a file system. Raises Refusal."""
+    if not isinstance(fsname, str) or not re.fullmatch(FSNAME, fsname):
+        raise Refusal(f"{shown(fsname)} is not the name of a Lustre file system")
+    return fsname

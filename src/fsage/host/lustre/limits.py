@@ -1,0 +1,114 @@
+"""What of each OST a target on Lustre may still be given."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from fsage.host.declared.spec import LustreSpec
+from fsage.host.errors import Failure
+from fsage.host.lustre import space, stripes
+from fsage.host.targets.declaration import MIB
+from fsage.host.targets.free import Ost
+from fsage.host.targets.limits import SLACK_BYTES, Limits
+
+OTHERS_SHARE = 0.01  # of each OST, for others who use it
+
+
+class Osts(Limits):
+    """The OSTs of a target on Lustre, by `lfs df`; of each a share stays free for others.
+
+    A look at them is good for as many bytes as the fullest has: until then none can be filled, wherever files come to
+    lie. A file for which that is too little is made and asked where it lies. What files were promised and have not yet,
+    for several may grow at once, no look shows: it is counted to their OSTs until they have it.
+    """
+
+    slack_bytes = SLACK_BYTES
+
+    def __init__(self, mount: Path, lustre: LustreSpec, alone: bool, sync: space.Sync) -> None:
+        """`alone`: nobody else uses the file system; `sync`: as space.await_frees takes it."""
+        self.mount, self.alone, self.sync = mount, alone, sync
+        self.declared, self.stripe_bytes = lustre["stripe_count"], lustre["stripe_size_mib"] * MIB
+        self.good_bytes, self.known = 0, dict[int, Ost]()
+        self.promised, self.outstanding = dict[Path, tuple[int, int]](), dict[int, int]()
+
+    def inspect(self) -> None:
+        """Ask anew; what a client was told counts as long as it believes it, so wait for that."""
+        if self.known:
+            time.sleep(space.LOOK_EVERY_S)
+        self.known = {ost.number: ost for ost in space.osts(self.mount)}
+        self.outstanding = self._outstanding()
+        self.good_bytes = min(map(self.left_on, self.known))
+
+    def left(self) -> int:
+        """What of all of them together is the target's, when last looked at."""
+        if not self.known:
+            self.inspect()
+        return sum(max(0, self.left_on(number)) for number in self.known)
+
+    def left_on(self, number: int) -> int:
+        """What of an OST is the target's."""
+        ost = self.known[number]
+        kept = SLACK_BYTES if self.alone else int(OTHERS_SHARE * ost.total_bytes)
+        return ost.available_bytes - kept - self.outstanding.get(number, 0)
+
+    def take(self, size: int, path: Path, spread: int) -> None:
+        """`Failure` if an OST would be filled by `size` bytes more in a file of `spread` stripes (0: as declared)."""
+        count = spread or self.declared
+        self.left()
+        each = size if count == 1 else -(-size // (len(self.known) if count < 1 else count)) + self.stripe_bytes
+        if each > self.good_bytes:
+            self.inspect()
+        if each > self.good_bytes:
+            tightest = min(self._on(path), key=self.left_on)
+            if each > self.left_on(tightest):
+                raise Failure(
+                    f"{path}: {each} bytes of it would lie on {self.known[tightest].name}, which has "
+                    f"{max(0, self.left_on(tightest))} left for target files beside what stays free; free some, or "
+                    "claim less of this file system"
+                )
+            self.good_bytes = each  # of this file; who comes next looks again
+        self.good_bytes -= each
+        self.promised[path] = size, _held(path)
+
+    def given(self, path: Path) -> None:
+        """As Limits.given."""
+        self.promised.pop(path, None)
+
+    def _outstanding(self) -> dict[int, int]:
+        """By OST, bytes that files were promised and have not yet."""
+        found: dict[int, int] = {}
+        for path, (size, before) in self.promised.items():
+            if (lacking := size - (_held(path) - before)) <= 0:
+                continue
+            on = self._on(path)
+            each = lacking if len(on) == 1 else -(-lacking // len(on)) + self.stripe_bytes
+            for index in on:
+                found[index] = found.get(index, 0) + each
+        return found
+
+    def _on(self, path: Path) -> list[int]:
+        """The OSTs on which a file lies, which is made if it is not there; files of a directory may lie on all."""
+        if path.is_dir():
+            return list(self.known)
+        path.touch()
+        return [index for one in stripes.of(path) for index in one.osts]
+
+    def most(self, path: Path, left_bytes: int) -> int:
+        """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""
+        self.inspect()
+        on = {index for one in stripes.of(path) for index in one.osts}
+        each = min(map(self.left_on, on)) - (self.stripe_bytes if len(on) > 1 else 0)
+        return min(left_bytes, len(on) * max(0, each))
+
+    def freed(self) -> None:
+        """As Limits.freed: some seconds later."""
+        space.await_frees(self.mount, self.sync)
+
+
+def _held(path: Path) -> int:
+    """What a file has already; nothing where it is not there."""
+    try:
+        return path.lstat().st_blocks * 512
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,90 @@
+"""The layout of OSTs, as their servers see it: free space by dumpe2fs on the device that Lustre names.
+
+`mb_groups` in /proc/fs/ldiskfs is never read: in several series a read past the last group turns the OST read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.evidence import ext4
+from fsage.host.evidence.store import OF_DEVICE, Store, without
+from fsage.host.lustre import params, space
+from fsage.host.message import shown
+from fsage.host.messages.request import Request
+from fsage.host.targets.declaration import complete, lustre_of
+
+if TYPE_CHECKING:
+    from fsage.host.targets.target import Target
+
+NO_FILES = "files are asked for through a client: the last store"
+NOT_SEEN = "no host of the inventory's group `servers` serves it"
+
+
+def inspect(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """The verb `osts`: Store.summary, with `ost` and `host`, of each OST of the target that this host serves."""
+    spec = complete(declared)
+    if not (lustre := spec["lustre"]):
+        return {"changed": False, "msg": f"target {spec['name']} has no OSTs", "osts": []}
+    fsname = lustre["fsname"]
+    found = params.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")
+    seen = []
+    for name, fstype in sorted(found.items()):
+        osd, ost, parameter = name.split(".")
+        if parameter == "fstype":
+            store = _of(fstype, found.get(f"{osd}.{ost}.mntdev"))
+            seen.append({**store.summary(_number(ost)), "ost": ost, "host": os.uname().nodename})
+    return {"changed": False, "msg": f"{len(seen)} OSTs of {fsname}", "osts": seen}
+
+
+def every(target: Target, seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What servers saw, by number, every OST of the claim among it: of one that none serves all is absent.
+
+    Raises Refusal for what is of no OST of this file system.
+    """
+    fsname = lustre_of(target.spec)["fsname"]
+    stores = {}
+    for one in seen:
+        ost = one.get("ost") if isinstance(one, dict) else None
+        if not is_one(fsname, ost) or one.get("store") != _number(str(ost)):
+            raise Refusal(f"a server answered for {shown(ost)}, which is no OST of {fsname}, or not with its number")
+        stores[str(ost)] = one
+    for ost in target.claim["lustre"]["osts"]:
+        if ost not in stores:
+            nothing = Store("lustre", {}, {}, {**without(OF_DEVICE, NOT_SEEN), "files": NO_FILES})
+            stores[ost] = {**nothing.summary(_number(ost)), "ost": ost, "host": None}
+    return sorted(stores.values(), key=lambda one: one["store"])
+
+
+def is_one(fsname: str, name: Any) -> bool:
+    """Whether a name is that of an OST of a file system."""
+    return isinstance(name, str) and re.fullmatch(re.escape(fsname) + "-OST[0-9a-f]{4}", name) is not None
+
+
+def fullness(target: Target) -> dict[str, dict[str, float]]:
+    """How full each OST is, asked through the client."""
+    return space.fullness(space.osts(target.mounts[0]))
+
+
+def _of(fstype: str, device: str | None) -> Store:
+    if fstype != "ldiskfs":
+        reason = f"unsupported: the layout of {fstype} OSTs is not read, only of ldiskfs"
+    elif not device:
+        reason = "its server has no parameter mntdev"
+    else:
+        try:
+            store = ext4.of_device(device)
+            store.absent["files"] = NO_FILES
+            return Store("ldiskfs", store.source, store.found, store.absent)
+        except Failure as why:
+            reason = str(why)
+    return Store(fstype, {}, {}, {**without(OF_DEVICE, reason), "files": NO_FILES})
+
+
+def _number(ost: str) -> int:
+    """The number in lustre-OST000a."""
+    return int(ost[-4:], 16)

@@ -1,0 +1,189 @@
+"""The preallocation of ldiskfs OSTs: files of /proc/fs/ldiskfs/DEVICE, which `lctl` does not reach.
+
+`prealloc_table` is lost with every umount of the OST. `mb_last_group` is where the allocator looks next; newer series
+have several and call the file `mb_last_groups`, with a line `N# group` for each; older ones have none. (Lustre's
+ldiskfs/kernel_patches: ext4-prealloc.patch, ext4-export-mb-stream-allocator-variables.patch.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Failure, Refusal
+from fsage.host.evidence import dumpe2fs
+from fsage.host.evidence.store import NotThisText
+from fsage.host.lustre import params
+from fsage.host.lustre.prealloc_ask import BLOCK_BYTES, Ask, table_of, table_words
+from fsage.host.system import files
+from fsage.host.system.shell import run
+from fsage.host.targets.declaration import home_of, lustre_of
+
+PROC = "/proc/fs/ldiskfs"
+INODE_TABLE = re.compile(r"^Inode blocks per group: +(\d+)$", re.MULTILINE)
+READ_BYTES = 4096
+OFF = "0"  # what is written for an empty table: preallocation is switched off
+
+Values = dict[str, Any]  # "prealloc_table": text; "mb_last_group": number, or why there is none
+
+
+class Ost(NamedTuple):
+    """An OST that this host serves; `most_blocks` is the largest entry that its table may have."""
+
+    name: str
+    device: str
+    place: Path
+    groups: int
+    most_blocks: int
+
+    def now(self) -> Values:
+        """What it has now."""
+        return {"prealloc_table": self._read("prealloc_table"), "mb_last_group": self._pointer()}
+
+    @property
+    def has_pointer(self) -> bool:
+        """Whether this series lets the allocation pointer be set."""
+        return self._pointer_file() is not None
+
+    def set(self, values: Values) -> None:
+        """One write for each value, read back and compared. Raises Failure."""
+        for key, value in values.items():
+            file = (self._pointer_file() if key == "mb_last_group" else None) or self.place / key
+            write(file, str(value) or OFF)
+            if (found := self.now()[key]) != value:
+                raise Failure(f"{file}: asked {value!r}, reads back {found!r}")
+
+    def _pointer_file(self) -> Path | None:
+        files = [self.place / name for name in ("mb_last_group", "mb_last_groups")]
+        return next((file for file in files if file.exists()), None)
+
+    def _pointer(self) -> int | str:
+        file = self._pointer_file()
+        if file is None:
+            return "unsupported: this series of ldiskfs (before 2016) has no mb_last_group"
+        last = {line.rpartition(" ")[2] for line in self._read(file.name).split("\n")}
+        return int(last.pop()) if len(last) == 1 else "several: " + ", ".join(sorted(last, key=int))
+
+    def _read(self, name: str) -> str:
+        descriptor = os.open(self.place / name, os.O_RDONLY)
+        try:
+            return os.read(descriptor, READ_BYTES).decode("ascii", "replace").strip()
+        finally:
+            os.close(descriptor)
+
+
+def write(path: Path, text: str) -> None:
+    """One write(2), for the kernel takes each as a whole new value. Raises Failure."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        try:
+            os.write(descriptor, text.encode("ascii") + b"\n")
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise Failure(f"{path}: {text!r} was refused ({error.strerror})") from error
+
+
+def served(fsname: str, wanted: list[str], proc: Path) -> list[Ost]:
+    """The ldiskfs OSTs of the file system that this host serves, or those `wanted` of them (names or devices).
+
+    `Refusal`: one wanted is not among them, or what the kernel shows of it does not fit.
+    """
+    host = os.uname().nodename
+    found = params.get(f"osd-ldiskfs.{fsname}-OST*.mntdev")
+    devices = {name.split(".")[1]: device for name, device in sorted(found.items())}
+    for one in wanted:
+        if devices and one not in devices and one not in devices.values():
+            there = ", ".join(f"{ost} on {device}" for ost, device in devices.items())
+            raise Refusal(f"tune_prealloc_osts names {one}, which is no OST of {fsname} on {host} ({there})")
+    mine = {ost: device for ost, device in devices.items() if not wanted or ost in wanted or device in wanted}
+    return [_ost(ost, device, proc) for ost, device in mine.items()]
+
+
+def tables_of(spec: Spec) -> dict[str, str]:
+    """The table of each ldiskfs OST of a target that this host serves; "absent" where ldiskfs does not show it."""
+    proc = Path((files.read_json(home_of(spec) / "prealloc.json") or {}).get("proc") or PROC)
+    found = {}
+    for name, device in params.get(f"osd-ldiskfs.{lustre_of(spec)['fsname']}-OST*.mntdev").items():
+        try:
+            text = (proc / Path(os.path.realpath(device)).name / "prealloc_table").read_text("ascii", "replace")
+        except OSError:
+            text = "absent"
+        found[name.split(".")[1]] = text.strip()
+    return found
+
+
+def refuse_unfit(ost: Ost, table: tuple[int, ...] | None, group: int | None) -> None:
+    """`Refusal` for a table or a group that this OST cannot have, which the kernel would refuse too."""
+    if table and table[-1] > ost.most_blocks:
+        raise Refusal(
+            f"tune_prealloc_table has {table[-1]} blocks, and a group of {ost.name} ({ost.device}) holds at most "
+            f"{ost.most_blocks} beside its own tables; nothing was written"
+        )
+    if group is not None and group >= ost.groups:
+        raise Refusal(
+            f"tune_prealloc_group is {group}, and {ost.name} ({ost.device}) has groups 0 to {ost.groups - 1}; nothing "
+            "was written"
+        )
+
+
+def wanted(osts: list[Ost], ask: Ask) -> dict[str, Values]:
+    """What is to be written to each OST. `Refusal` where one cannot have it: then none gets it."""
+    table = table_of(ask)
+    for ost in osts:
+        refuse_unfit(ost, table, ask.group)
+    found: dict[str, Values] = {}
+    for ost in osts:
+        mine: Values = {} if table is None else {"prealloc_table": table_words(table)}
+        if ask.group is not None and ost.has_pointer:
+            mine["mb_last_group"] = ask.group
+        found[ost.name] = mine
+    return found
+
+
+def restorable(now: Values, keys: Iterable[str]) -> Values:
+    """Those of `keys` that can be written again as they are; several pointers cannot: they are the allocator's own."""
+    return {key: now[key] for key in keys if key != "mb_last_group" or isinstance(now[key], int)}
+
+
+def put(osts: list[Ost], values: dict[str, Values]) -> bool:
+    """Write what differs, on every OST; whether anything did. Raises Failure; what was written is put back then."""
+    touched: list[tuple[Ost, Values]] = []
+    try:
+        for ost in osts:
+            now = ost.now()
+            differs = {key: value for key, value in values[ost.name].items() if now[key] != value}
+            if differs:
+                touched.append((ost, restorable(now, differs)))
+                ost.set(differs)
+    except Failure as failure:
+        for ost, before in reversed(touched):
+            ost.set(before)
+        raise Failure(f"{failure}; {', '.join(ost.name for ost, _ in touched)} put back to what was there") from failure
+    return bool(touched)
+
+
+def _ost(name: str, device: str, proc: Path) -> Ost:
+    place = proc / Path(os.path.realpath(device)).name
+    if not (place / "prealloc_table").exists():
+        there = ", ".join(sorted(path.parent.name for path in proc.glob("*/prealloc_table"))) or "none"
+        raise Refusal(
+            f"{name} is on {device}, and {place}/prealloc_table does not exist (there are: {there}); "
+            "tune_prealloc_proc names the directory"
+        )
+    text = run(["dumpe2fs", "-h", device]).stdout
+    try:
+        header, _ = dumpe2fs.read_header(text.encode().splitlines(keepends=True))
+    except NotThisText as error:
+        raise Refusal(f"{device} ({name}): {error}; nothing was written") from error
+    inode_blocks = INODE_TABLE.search(text)
+    if header.block_bytes != BLOCK_BYTES or inode_blocks is None:
+        raise Refusal(
+            f"{device} ({name}) has blocks of {header.block_bytes} bytes: tables here count blocks of {BLOCK_BYTES}"
+        )
+    groups = -(-(header.blocks - header.first_block) // header.group_blocks)
+    return Ost(name, device, place, groups, header.group_blocks - 2 - int(inode_blocks[1]))

@@ -1,0 +1,134 @@
+"""The cache of Lustre's servers on ZFS: `primarycache` of each OST's dataset, set for a cell and put back as it was.
+
+`none` caches nothing in the ARC, `metadata` no data (zfsprops(7)). A cell's files are written after it was set, so that
+nothing of them is ever in there. A dataset keeps its properties over reboots: what was there is noted first, in
+`<home>/server_cache.json` of the server, until it is put back. An OST on ldiskfs has no such property.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Failure
+from fsage.host.lustre import params
+from fsage.host.messages.request import Phase, Request
+from fsage.host.system import files
+from fsage.host.system.shell import run
+from fsage.host.targets.declaration import complete, home_of, lustre_of
+
+KEPT = "kept"
+PROPERTY = "primarycache"
+
+
+class Servers(Protocol):
+    """Who can ask every server (fsage.host.remote.others.Hosts)."""
+
+    def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
+        """The answer of each."""
+
+
+# On the launcher
+
+
+def why_not(hosts: Servers, phases: Sequence[Phase]) -> str | None:
+    """Why the servers' cache cannot be what a cell's phases ask for; None when it can, or none asks."""
+    setting = asked(phases)
+    if setting == KEPT:
+        return None
+    front = f"server_cache {setting}: "
+    served = hosts.ask_servers(do="server_cache")
+    if not served:
+        return f"{front}the inventory's group `servers` names no host"
+    if ldiskfs := [ost for one in served.values() for ost in one["ldiskfs"]]:
+        return f"{front}{params.names(ldiskfs)} is on ldiskfs, and {PROPERTY} is a property of ZFS"
+    if not any(one["zfs"] for one in served.values()):
+        return f"{front}none of {params.names(list(served))} serves an OST on ZFS"
+    return None
+
+
+def asked(phases: Sequence[Phase]) -> str:
+    """What a cell's phases ask for: kept, or a value of the property."""
+    return next((phase["server_cache"] for phase in phases if "server_cache" in phase), KEPT)
+
+
+@contextmanager
+def held(hosts: Servers, phases: Sequence[Phase]) -> Iterator[dict[str, dict[str, str]]]:
+    """Have it so on every server while a cell runs; server -> dataset -> value as read back. Raises Failure."""
+    setting = asked(phases)
+    if setting == KEPT:
+        yield {}
+        return
+    try:
+        yield {name: one["now"] for name, one in hosts.ask_servers(do="server_cache", setting=setting).items()}
+    finally:
+        hosts.ask_servers(do="server_cache", setting=KEPT)
+
+
+# On a server
+
+
+def serve(spec: Spec, setting: str | None) -> dict[str, Any]:
+    """Which OSTs this server has, on what; `setting`: put it so, or back (kept). `now`: dataset -> value as read back.
+
+    Raises Failure; what could not be put back stays noted.
+    """
+    if setting == KEPT:
+        return {"proof": put_back(spec), "now": {}}
+    fsname = lustre_of(spec)["fsname"]
+    ldiskfs, zfs = (params.get(f"osd-{kind}.{fsname}-OST*.mntdev") for kind in ("ldiskfs", "zfs"))
+    now = {}
+    if setting and zfs:
+        path = _note_of(spec)
+        before = {dataset: _read(dataset) for dataset in sorted(zfs.values())}
+        files.write_json(path, {**before, **(files.read_json(path) or {})})  # what was there first is what is put back
+        for dataset in before:
+            run(["zfs", "set", f"{PROPERTY}={setting}", dataset])
+            now[dataset] = _read(dataset)["value"]
+            if now[dataset] != setting:
+                raise Failure(f"{dataset}: asked {PROPERTY}={setting}, `zfs get` shows {now[dataset]}")
+    return {"ldiskfs": [name.split(".")[1] for name in ldiskfs], "zfs": sorted(zfs.values()), "now": now}
+
+
+def put_back(spec: Spec) -> list[str]:
+    """Put back what is noted on this server, a sentence each. Raises Failure."""
+    path, proof = _note_of(spec), []
+    for dataset, before in (files.read_json(path) or {}).items():
+        if _read(dataset) != before:
+            run(_back(dataset, **before))
+            if (now := _read(dataset)) != before:
+                raise Failure(f"{dataset}: {PROPERTY} was {before}, and is {now} after it was put back")
+        proof.append(f"{dataset}: {PROPERTY} is {before['value']} ({before['source']}), as before")
+    files.remove(path)
+    return proof
+
+
+def server_cache_back(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """The verb that does so: for who was killed, and for the release."""
+    spec = complete(declared)
+    noted = files.read_json(_note_of(spec)) or {}
+    if check or not noted:
+        said = f"would put {PROPERTY} of {', '.join(noted)} back" if noted else "no cache of a server to put back here"
+        return {"changed": bool(noted), "msg": said, "proof": []}
+    proof = put_back(spec)
+    return {"changed": True, "msg": "; ".join(proof), "proof": proof}
+
+
+def _note_of(spec: Spec) -> Path:
+    return home_of(spec) / "server_cache.json"
+
+
+def _read(dataset: str) -> dict[str, str]:
+    said = run(["zfs", "get", "-H", "-o", "value,source", PROPERTY, dataset]).stdout
+    value, _, source = said.strip().partition("\t")
+    return {"value": value, "source": source}
+
+
+def _back(dataset: str, value: str, source: str) -> list[str]:
+    """What makes a property what it was: only one that was set on the dataset itself is set again."""
+    if source == "local":
+        return ["zfs", "set", f"{PROPERTY}={value}", dataset]
+    return ["zfs", "inherit", *(["-S"] if source == "received" else []), PROPERTY, dataset]

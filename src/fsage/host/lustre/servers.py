@@ -1,0 +1,152 @@
+"""What the object storage servers count, asked by SSH from the launcher: the servers that `lustre.oss` names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from fsage.host.declared.spec import LustreSpec
+from fsage.host.errors import Failure, Refusal
+from fsage.host.evidence import ext4
+from fsage.host.evidence.counting import ONCE, Counting
+from fsage.host.evidence.store import Store
+from fsage.host.lustre import brw, params, space
+from fsage.host.message import shown
+from fsage.host.system import privilege
+from fsage.host.system.shell import SSH, run
+from fsage.host.targets.free import Ost
+
+# One connection stays open between cells: a cell must not wait for a handshake with every server.
+PLACE = "/run" if os.geteuid() == 0 else "~/.ssh"
+KEPT = (*SSH, "-o", "ControlMaster=auto", "-o", f"ControlPath={PLACE}/fsage-ssh-%C", "-o", "ControlPersist=600")
+ANSWER_S = 60
+NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
+Counted = dict[str, brw.Stats]  # by OST
+
+
+def stats(lustre: LustreSpec) -> Counted:
+    """brw_stats of every OST that the declared servers serve, of ldiskfs and of ZFS. Raises Failure."""
+    fsname = lustre["fsname"]
+    asked = _asked("lustre-counters", fsname, f"lctl get_param 'osd-*.{fsname}-OST*.brw_stats'")
+    with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
+        said = pool.map(lambda host: _said(host, [*KEPT, host, asked]), lustre["oss"])
+    return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
+
+
+def sync(fsname: str, hosts: Sequence[Mapping[str, Any]]) -> int | None:
+    """Have every target on these servers commit now; how many objects the MDTs among them have still to destroy.
+
+    None where no MDT can be asked. An MDT counts them only once it has committed the unlinks. Raises Failure.
+    """
+    if not hosts:
+        return None
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        counts = [count for one in pool.map(lambda host: _sync(fsname, host), hosts) for count in one]
+    return sum(counts) if counts else None
+
+
+def _sync(fsname: str, host: dict[str, Any]) -> list[int]:
+    """How many objects are still to be destroyed on each OST, by each MDT of this host: of an OSS nothing."""
+    asked = _asked(
+        "lustre-sync",
+        fsname,
+        f"lctl set_param -n 'osd-*.{fsname}-*.force_sync=1' && "
+        f"lctl get_param -n 'osp.{fsname}-OST*.destroys_in_flight' 2>/dev/null; true",
+    )
+    said = _said(host["name"], ["sh", "-c", asked] if host.get("local") else [*KEPT, host["name"], asked])
+    if not all(re.fullmatch(r"\d{1,19}", word) for word in said.split()):
+        raise Failure(f"{host['name']}: destroys_in_flight is {shown(said.strip())}, and numbers are wanted")
+    return [int(word) for word in said.split()]
+
+
+def _asked(verb: str, fsname: str, as_root: str) -> str:
+    """The shell line for a server: as root, or, where we are a user here and there, by its helper."""
+    if os.geteuid() == 0:
+        return as_root
+    return f"printf %s {shlex.quote(json.dumps({'fsname': fsname}))} | {shlex.join(privilege.command(verb))}"
+
+
+def _said(host: str, command: Sequence[str]) -> str:
+    """What a server gave for that line. Raises Failure."""
+    text = run(command, timeout=ANSWER_S, **({} if os.geteuid() == 0 else {"ok": (0, 1, 2)})).stdout
+    return text if os.geteuid() == 0 else str(privilege.value(text, "", f"{host}: its helper"))
+
+
+def free_space(lustre: LustreSpec, ost: str, counting: Counting = ONCE) -> Store:
+    """How the free space of an OST of ldiskfs lies, by dumpe2fs on the declared server that serves it. Raises Failure.
+
+    The name of the device never leaves that server.
+    """
+    if os.geteuid():
+        raise Failure(f"where {ost} is free its server is asked by root only")
+    serves = shlex.quote(f"osd-ldiskfs.{ost}.mntdev")
+    for host in lustre["oss"]:
+        if not run([*KEPT, host, f"lctl get_param -n {serves} 2>/dev/null; true"], timeout=ANSWER_S).stdout.strip():
+            continue
+        asked = f'dumpe2fs "$(lctl get_param -n {serves})"'
+        return ext4.of_command([*KEPT, host, asked], f"dumpe2fs on {host} of {ost}", counting)
+    raise Failure(f"none of {', '.join(lustre['oss'])} serves {ost} with ldiskfs")
+
+
+def hang_up(hosts: Iterable[str]) -> list[str]:
+    """Close the connections that were kept to these hosts; a sentence for each that there was."""
+    ended = [host for host in sorted(hosts) if run([*KEPT, "-O", "exit", host], ok=(0, 255)).returncode == 0]
+    return [f"the connection to {host} is closed" for host in ended]
+
+
+def reach(lustre: LustreSpec, osts: Iterable[Ost]) -> None:
+    """`Refusal` where a declared server does not answer, or an OST is served by none of them."""
+    if not lustre["oss"]:
+        return
+    try:
+        there = stats(lustre)
+    except Failure as why:
+        raise Refusal(f"fsage_target.lustre.oss: {why}; nothing was touched") from why
+    if missing := [ost.name for ost in osts if ost.name not in there]:
+        raise Refusal(
+            f"fsage_target.lustre.oss names {', '.join(lustre['oss'])}, and none of them serves {params.names(missing)}"
+        )
+
+
+class Watch:
+    """The OSTs before and after a cell. What cannot be had never disturbs what is measured: the reason is noted."""
+
+    def __init__(self, mount: Path, lustre: LustreSpec) -> None:
+        self.mount, self.lustre = mount, lustre
+        self.absent: dict[str, str] = {} if lustre["oss"] else {"brw_stats": NONE_DECLARED}
+        self.fullness = self._fullness()
+        self.counted = self._stats()
+
+    def ended(self) -> dict[str, Any]:
+        """{"fullness": {"before", "after"} by OST, "brw_stats": what each counted in between, "absent": reasons}."""
+        counted = {}
+        for ost, after in self._stats().items():
+            if (between := brw.between(self.counted.get(ost, {}), after)) is None:
+                self.absent[f"brw_stats of {ost}"] = "it counts from zero since the cell began"
+            else:
+                counted[ost] = between
+        return {
+            "fullness": {"before": self.fullness, "after": self._fullness()},
+            "brw_stats": counted if "brw_stats" not in self.absent else None,
+            "absent": self.absent,
+        }
+
+    def _fullness(self) -> dict[str, Any] | None:
+        try:
+            return space.fullness(space.osts(self.mount))
+        except Failure as why:
+            self.absent["fullness"] = str(why)
+            return None
+
+    def _stats(self) -> Counted:
+        try:
+            return stats(self.lustre) if "brw_stats" not in self.absent else {}
+        except Failure as why:
+            self.absent["brw_stats"] = str(why)
+            return {}

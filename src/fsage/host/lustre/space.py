@@ -1,0 +1,148 @@
+"""How full a Lustre file system is, OST by OST, by `lfs df`; and waiting until what was deleted is free again.
+
+After an unlink the old numbers stay for 7 to 8 s: the MDT commits every 5 s, only then it has the objects destroyed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Optional
+
+from fsage.host.errors import Failure
+from fsage.host.system.shell import Silent, run
+from fsage.host.targets.free import Ost, Wrong, nothing
+
+LINE = re.compile(
+    r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(?:\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*"
+)
+SUMMARY = "filesystem_summary:"
+# A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
+LOOK_EVERY_S = 1.1
+PENDING_EVERY_S = 0.1
+ANSWER_S = 120.0  # for ever `lfs df` waits for an OST that is lost (seen on 2.17)
+FREES_PATIENCE_S = 300.0
+STILL_S = 20.0  # nothing was freed for so long, although the servers synchronised: then nothing more will be
+UNSEEN_S = 10.0  # so long it takes at most where no server can be asked to synchronise
+OWN_BYTES = 1 << 20  # of each OST: its logs and directories grow by less while it serves (a few KiB were seen)
+
+
+MIB = 1 << 20
+
+
+Sync = Callable[[], Optional[int]]
+
+
+def parse(text: str) -> list[Ost]:
+    """The OSTs in what `lfs df` prints, by number. `Failure` if one does not answer, or it is not its whole text."""
+    osts, silent = [], []
+    for line in text.splitlines():
+        if match := LINE.fullmatch(line):
+            if match[5] == "OST":
+                total, used, available = (int(match[number]) * 1024 for number in (2, 3, 4))
+                osts.append(Ost(match[1], int(match[6]), total, used, available))
+        elif line.strip() and not line.startswith(("UUID", SUMMARY)):
+            silent.append(" ".join(line.split()))
+    if silent:
+        raise Failure(f"`lfs df` could not ask every target: {'; '.join(silent)}")
+    if not osts or SUMMARY not in text:
+        raise Failure(f"`lfs df` named {len(osts)} OSTs and {'a' if SUMMARY in text else 'no'} summary: cut short")
+    return sorted(osts, key=lambda ost: ost.number)
+
+
+def name_of(fsname: str, number: int) -> str:
+    """The name of an OST."""
+    return f"{fsname}-OST{number:04x}"
+
+
+def osts(mount: Path) -> list[Ost]:
+    """The OSTs of the file system mounted at `mount`. Raises Failure."""
+    try:
+        return parse(run(["lfs", "df", str(mount)], timeout=ANSWER_S).stdout)
+    except Silent as why:
+        raise Failure(f"{why}: an OST or MDT does not answer; `lfs check servers` names it") from why
+
+
+def fullness(found: list[Ost]) -> dict[str, dict[str, float]]:
+    """Bytes and fullness by OST, for an observation; full is what clients cannot write any more."""
+    return {
+        ost.name: {
+            "total_bytes": ost.total_bytes,
+            "used_bytes": ost.used_bytes,
+            "available_bytes": ost.available_bytes,
+            "fullness_percent": 100 * (1 - ost.available_bytes / ost.total_bytes),
+        }
+        for ost in found
+    }
+
+
+def used(found: Sequence[Ost]) -> dict[str, int]:
+    """Used bytes by OST."""
+    return {ost.name: ost.used_bytes for ost in found}
+
+
+def moved(then: Mapping[str, int], now: Mapping[str, int], tolerance_bytes: int) -> list[str]:
+    """A sentence for each OST whose used bytes are not what they were `then`; others may change `tolerance_bytes`."""
+    return [f"{name} is gone" for name in sorted(set(then) - set(now))] + [
+        f"{name} holds {now[name] / MIB:.1f} MiB, where {bytes_then / MIB:.1f} MiB were left"
+        for name, bytes_then in sorted(then.items())
+        if name in now and abs(now[name] - bytes_then) > OWN_BYTES + tolerance_bytes
+    ]
+
+
+def as_left(then: Mapping[str, int], tolerance_bytes: int) -> Wrong:
+    """What is wrong when the OSTs are not as they were `then` (moved)."""
+    return lambda now: moved(then, used(now), tolerance_bytes)
+
+
+def in_all(total_bytes: int, tolerance_bytes: int) -> Wrong:
+    """What is wrong when all OSTs together do not hold `total_bytes`; `tolerance_bytes` of each OST are others'."""
+
+    def wrong(now: Sequence[Ost]) -> list[str]:
+        there = sum(ost.used_bytes for ost in now)
+        if abs(there - total_bytes) <= len(now) * (OWN_BYTES + tolerance_bytes):
+            return []
+        return [f"the OSTs hold {there / MIB:.1f} MiB, and {total_bytes / MIB:.1f} MiB are accounted for"]
+
+    return wrong
+
+
+def await_frees(mount: Path, sync: Sync, wrong: Wrong = nothing) -> list[Ost]:
+    """Wait until the objects of deleted files are destroyed, and `wrong` has nothing to say about the OSTs any more.
+
+    `sync` makes the servers write down what they have, and counts what they still have to destroy (None: nobody can
+    be asked). A count that does not fall for STILL_S is not waited for where nothing is wrong: for ever an MDT waits
+    for an OST that was formatted anew to confirm what the old one was told (seen on 2.17). Returns what `lfs df` then
+    says.
+    `Failure` when no space was freed for STILL_S and something is wrong.
+    """
+    began = still_since = falls_since = time.monotonic()
+    last: dict[str, int] = {}
+    least: int | None = None
+    while True:
+        while pending := sync():
+            at = time.monotonic()
+            if least is None or pending < least:
+                least, falls_since = pending, at
+            if at - falls_since > STILL_S or at - began > FREES_PATIENCE_S:
+                break
+            time.sleep(PENDING_EVERY_S)
+        time.sleep(LOOK_EVERY_S)
+        now = osts(mount)
+        at, quiet = time.monotonic(), used(now) == last
+        if not quiet:
+            last, still_since = used(now), at
+        why = wrong(now)
+        if not why and (pending == 0 or (quiet and at - began >= UNSEEN_S)):
+            return now
+        if why and pending:
+            why = [*why, f"{pending} objects are still to be destroyed"]
+        if why and (at - still_since > STILL_S or at - began > FREES_PATIENCE_S):
+            raise Failure(
+                f"{mount}, {at - began:.0f} s after deleting: {'; '.join(why)}: somebody else writes or deletes, or "
+                "objects were left behind"
+            )
+        if at - began > FREES_PATIENCE_S:
+            raise Failure(f"{mount}: {FREES_PATIENCE_S:.0f} s on, its OSTs still change: does somebody write?")

@@ -1,0 +1,147 @@
+"""On which OSTs files lie: `lfs setstripe` on directories, and `lfs getstripe -y` to see what came of it.
+
+`setstripe -c 999` is taken and gives all OSTs; with one OST full, `-i 0` goes elsewhere and `-c 2` becomes 1, and each
+time the exit status is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsage.host.declared.spec import Striping
+from fsage.host.errors import Failure
+from fsage.host.structure import striping
+from fsage.host.structure.striping import Segment
+from fsage.host.system.shell import run
+from fsage.host.targets.declaration import MIB
+
+PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
+ANY = -1  # a first OST
+THREADS = 16
+FILES_AT_MOST = 64  # are looked at, evenly spread: each costs a process
+
+
+class Component(NamedTuple):
+    """One component of a layout (a plain file has one); `osts` in the order of the stripes, empty while it has none."""
+
+    start_bytes: int
+    stripe_count: int
+    stripe_size_bytes: int
+    first: int
+    osts: tuple[int, ...]
+
+
+def parse(text: str) -> list[Component]:
+    """The components that `lfs getstripe -y` shows of a file, or with `-d` of a directory. Raises Failure."""
+    try:
+        components = [Component(**{**one, "osts": tuple(one["osts"])}) for one in _found(text)]
+    except (TypeError, ValueError):
+        components = []
+    if not components:
+        raise Failure(f"`lfs getstripe -y` said {text[:80]!r}: no layout")
+    return components
+
+
+def _found(text: str) -> list[dict[str, Any]]:
+    """What of each component is in the text. Raises ValueError."""
+    found: list[dict[str, Any]] = []
+    start = 0
+    for match in PAIR.finditer(text):
+        key, value = match[1], match[2]
+        if key == "lcme_extent.e_start":
+            start = int(value)
+        elif key == "stripe_count":
+            found.append({"start_bytes": start, "stripe_count": int(value), "osts": []})
+        elif found and key == "stripe_size":
+            found[-1]["stripe_size_bytes"] = int(value)
+        elif found and key == "stripe_offset":
+            found[-1]["first"] = int(value)
+        elif found and key == "l_ost_idx":
+            found[-1]["osts"].append(int(value))
+    return found
+
+
+def of(path: Path, *options: str) -> list[Component]:
+    """The layout of one file; with `-d` the one that new files in a directory get. Raises Failure."""
+    return parse(run(["lfs", "getstripe", "-y", *options, str(path)]).stdout)
+
+
+def set_on(directory: Path, declared: Striping) -> None:
+    """Give `directory` the declared striping for the files to come, and read it back. Raises Failure."""
+    count, size_mib, first = declared["stripe_count"], declared["stripe_size_mib"], declared["first_ost"]
+    run(["lfs", "setstripe", "-c", str(count), "-S", f"{size_mib}M", "-i", str(first), str(directory)])
+    now = of(directory, "-d")
+    if [one[1:4] for one in now] != [(count, size_mib * MIB, first)]:
+        raise Failure(
+            f"{directory}: asked for {count} stripes of {size_mib} MiB from OST {first} on, `lfs getstripe -d` shows "
+            + "; ".join(f"{one.stripe_count} of {one.stripe_size_bytes} bytes from {one.first} on" for one in now)
+        )
+
+
+def compose(directory: Path, segments: Sequence[Segment]) -> None:
+    """Give the files to come in `directory` a layout of these segments, the last to the end, and read it back.
+
+    Raises Failure. A layout without a last component to the end would have no place for what is written past it.
+    """
+    words = []
+    for number, one in enumerate(segments, 1):
+        end = "-1" if number == len(segments) else f"{one.end_bytes // MIB}M"
+        words += ["-E", end, "-c", str(one.stripes), "-S", f"{one.stripe_bytes // MIB}M"]
+    run(["lfs", "setstripe", *words, str(directory)])
+    now = [one[:3] for one in of(directory, "-d")]
+    if now != _asked(segments):
+        raise Failure(
+            f"{directory}: asked for components (start, stripes, bytes of a stripe) {_asked(segments)}, "
+            f"`lfs getstripe -d` shows {now}"
+        )
+
+
+def cut(directory: Path, segments: Sequence[Segment]) -> list[Path]:
+    """Make a directory for each segment, striped as it, and read that back; where they are. Raises Failure."""
+    places = [directory / striping.folder(number) for number in range(len(segments))]
+    for place, one in zip(places, segments):
+        place.mkdir(exist_ok=True)
+        set_on(place, {"stripe_count": one.stripes, "stripe_size_mib": one.stripe_bytes // MIB, "first_ost": ANY})
+    return places
+
+
+def _asked(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
+    return [(one.start_bytes, one.stripes, one.stripe_bytes) for one in segments]
+
+
+def placement(files: Iterable[Path], declared: Striping, osts: int, segments: Sequence[Segment] = ()) -> dict[str, Any]:
+    """Where written files lie: {"files", "looked_at", "stripes", "astray"}; wanted as declared, or in `segments`.
+
+    stripes: by OST (its number), of the files looked at; astray: a sentence for each that is not as declared.
+    """
+    wanted = osts if declared["stripe_count"] == striping.ALL else declared["stripe_count"]
+    stripes: Counter[int] = Counter()
+    astray = []
+    every = sorted(files)
+    paths = every[:: -(-len(every) // FILES_AT_MOST) or 1]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for path, components in zip(paths, pool.map(of, paths)):
+            there = [index for component in components for index in component.osts]
+            stripes.update(there)
+            if segments:
+                found = [(one.start_bytes, len(set(one.osts)), one.stripe_size_bytes) for one in components]
+                if found != _asked(segments):
+                    asked = f"asked were {_asked(segments)}"
+                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {found}, {asked}")
+            elif len(components) > 1 or len(set(there)) != wanted:
+                astray.append(f"{path} has {len(set(there))} stripes on OSTs {there}, asked were {wanted}")
+            elif declared["first_ost"] not in (ANY, there[0]):
+                astray.append(f"{path} begins on OST {there[0]}, asked was {declared['first_ost']}")
+            elif components[0].stripe_size_bytes != declared["stripe_size_mib"] * MIB:
+                astray.append(f"{path} has stripes of {components[0].stripe_size_bytes} bytes")
+    return {
+        "files": len(every),
+        "looked_at": len(paths),
+        "stripes": {str(index): number for index, number in sorted(stripes.items())},
+        "astray": astray,
+    }

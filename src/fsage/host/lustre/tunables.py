@@ -1,0 +1,102 @@
+"""Tunables of Lustre clients: osc.* of each OST's connection and llite.* of the mount, set and read back."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import granted, params, tuned
+from fsage.host.lustre.granted import KNOWN
+from fsage.host.system import files
+
+Values = dict[str, str]  # by the parameter's full name
+
+
+def now(fsname: str, name: str) -> Values:
+    """What the clients' connections of one file system hold; empty where Lustre has no tunable of that name."""
+    found = params.get(f"osc.{fsname}-OST*.{name}", f"llite.{fsname}-*.{name}")
+    mine = re.compile(rf"(?:osc\.{fsname}-OST|llite\.{fsname}-[0-9a-f]+\.)")  # `a-*` is of the file system a-b as well
+    return {full: value for full, value in found.items() if mine.match(full)}
+
+
+def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> None:
+    """Set parameters and read them back. On a `Failure` what was set in part is put back as `before` has it.
+
+    A value out of range may be taken at one OST and refused at the next; it may be taken and clipped, or ignored, with
+    exit status 0. Names are given one by one: a glob reaches the metadata server's connections as well.
+    """
+    why = None
+    try:
+        granted.tune(dict(wanted))
+    except Failure as error:
+        why = str(error)
+    after = now(fsname, name)
+    other = [full for full, value in wanted.items() if after.get(full) != value]
+    if not why and not other:
+        return
+    granted.tune({full: before[full] for full in wanted if after.get(full) != before[full]})
+    holds = ", ".join(f"{full} read back {after.get(full)}" for full in other[:3]) or "all were set"
+    asked = ", ".join(sorted(set(wanted.values())))
+    raise Failure(f"{name}: asked {asked}; {holds}{'; ' + why if why else ''}; put back to what was there")
+
+
+def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+    """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported.
+
+    Returns whether anything changed (or would), and a sentence for each. In alphabetical order, by which
+    max_read_ahead_mb comes before max_read_ahead_per_file_mb, which it limits.
+    """
+    changed, said = False, []
+    for name, value in sorted(wanted.items()):
+        if name in KNOWN and (isinstance(value, bool) or not isinstance(value, int)):
+            raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
+        found = now(fsname, name) if name in KNOWN else {}
+        if not found:
+            entry: dict[str, Any] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
+            said.append(f"{name}: unsupported, {entry['unsupported']}")
+        else:
+            other = {full: str(value) for full, holds in found.items() if holds != str(value)}
+            said.append(f"{name}: {words(found, other) if other else f'{value} (unchanged)'}")
+            if other and not check:
+                put(fsname, name, other, found)
+                changed = True
+            before = {**found, **noted.get(name, {}).get("before", {})}
+            entry = {"asked": value, "before": before, "now": found if check else now(fsname, name)}
+        if noted.get(name) != entry:
+            noted[name] = entry
+            changed = True
+    return changed, said
+
+
+def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
+    """Put back what was there before, as noted in the file `path`, and forget it; what was done, a sentence each.
+
+    Connections that have gone since are left out: after a new mount they have other names and Lustre's own values.
+    What is noted of the servers' preallocation stays: that is put back there.
+    """
+    proof, noted = [], files.read_json(path) or {}
+    for name, entry in sorted(noted.items()):
+        found = now(fsname, name) if name in KNOWN and "before" in entry else {}
+        other = {full: entry["before"][full] for full in found if entry["before"].get(full, found[full]) != found[full]}
+        if other:
+            proof.append(f"{name}: {words(found, other)}")
+            if not check:
+                put(fsname, name, other, found)
+    if not check:
+        kept = {name: entry for name, entry in noted.items() if name == tuned.NOTE}
+        files.write_json(path, kept) if kept else files.remove(path)
+    return proof
+
+
+def words(found: Values, wanted: Mapping[str, str]) -> str:
+    """What changes: '8 -> 256 at 6 connections'.
+
+    >>> words({"osc.a": "8", "osc.b": "8", "osc.c": "4"}, {"osc.a": "2", "osc.b": "2"})
+    '8 -> 2 at 2 connections'
+    """
+    steps = Counter(f"{found[full]} -> {value}" for full, value in wanted.items())
+    return ", ".join(f"{step} at {count} connections" for step, count in steps.items())

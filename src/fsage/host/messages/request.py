@@ -1,0 +1,139 @@
+"""The request: all that a playbook, and by it an agent, is told about a state and its cells; declared here alone.
+
+`fsage.run.request` makes it, `fsage.host.verbs.asked` checks it where it arrives. All its keys may be missing; which
+a verb needs, `fsage.host.verbs.asked` says. A request is JSON: only its steps become values of their own types.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from fsage.host.declared.hosts import Asker, Holder, Inventory  # noqa: F401 (3.9.2 resolves what Asker has here)
+from fsage.host.structure.step import Step
+from fsage.host.typed import Attempt, Json, Name, Printable
+
+
+class Query(TypedDict):
+    """A query that is asked until it has taken `seconds` (fsage.host.databases.query)."""
+
+    path: str
+    seconds: float
+
+
+class Cost(TypedDict):
+    """IOCost's model of a device."""
+
+    bytes_per_s: int
+    sequential_iops: int
+    random_iops: int
+
+
+class _Group(TypedDict):
+    name: str
+    weight: int
+    file: int
+
+
+class Group(_Group, total=False):
+    """One of the groups that share a device: its weight, which file of the state it uses, and what it runs.
+
+    That is `argv`, a reader that never ends, or `query`; one group at most has a query.
+    """
+
+    argv: list[str]
+    query: Query
+
+
+class IoGroups(TypedDict):
+    """Groups that share a device by weight (fsage.host.cells.io_groups).
+
+    `queue`: the device's scheduler; `cost`: None where IOCost is off. They are counted over the same `seconds`, after
+    `settle_s`.
+    """
+
+    queue: str
+    cgroup: Literal["v1", "v2"]
+    cost: Cost | None
+    settle_s: float
+    seconds: float
+    groups: list[Group]
+
+
+class _Phase(TypedDict):
+    name: Name
+    argv: list[str]
+
+
+class Phase(_Phase, total=False):
+    """One command of a cell; caches are cold before it, whatever it does.
+
+    `reads`: what is read must not be in memory; `reads_files`: files of the state that are; `warm`: they must be, all
+    of them. `beside`: commands that run at the same time. `env`: variables; `folders` are made first; `files`: name ->
+    text, found at {files}/NAME. `jobs`: host -> fio's job, one fio on each client; `io_groups`: groups instead of a
+    command. `metadata`: how warm names are, if that is known. `eviction_file`: it is read after caches were dropped.
+    `server_cache`: what servers may cache. `timeout_s`: set where it runs.
+    """
+
+    reads: bool
+    reads_files: list[str]
+    warm: bool
+    beside: list[list[str]]
+    env: dict[str, str]
+    folders: list[str]
+    files: dict[str, str]
+    jobs: dict[str, str]
+    io_groups: IoGroups
+    metadata: str
+    eviction_file: bool
+    server_cache: Literal["metadata", "none"]
+    timeout_s: float
+
+
+class _Cell(TypedDict):
+    name: Name
+    kind: Name
+    attempt: Attempt
+    order: int
+    params: Json
+    phases: list[Phase]
+
+
+class Cell(_Cell, total=False):
+    """One measurement that is asked for. `params` are its workload's, and none of the agent's business.
+
+    `makes_bytes`: what its files hold. `unsupported`: why this target can never run it.
+    """
+
+    estimate_s: float
+    makes_bytes: int
+    unsupported: str | None
+    trace: bool
+
+
+class Request(Asker, total=False):
+    """What is asked for. `first_instance`: the layout instance in which the state was first reached.
+
+    `until`: begin no cell that would end later, seconds since 1970. `bundle`, `evidence`, `claim_copy`: files on the
+    machine that runs the playbook. `osts`: what the servers saw of them.
+    """
+
+    schema: Literal[1]
+    study: Name
+    state: Name
+    nominal: Json
+    run: Name | None
+    release: bool
+    slurm_job: Name | None
+    until: float | None
+    tuning: Json
+    reuse: Literal["nested", "fresh"]
+    steps: list[Step]
+    first_instance: Name | None
+    cells: list[Cell]
+    bundle: Printable
+    evidence: Printable
+    claim_copy: Printable
+    osts: Any
+    prealloc: Json
+    launches: bool
+    destroy: str

@@ -1,0 +1,36 @@
+"""What a phase is asked to do: TASK.json, and what every task is told first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fsage.host.structure.striping import Segment
+
+PhaseName = Literal["generate", "index", "models"]
+Distribution = Literal["synchronous", "asynchronous"]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One phase. `segment_bytes`: a share of the file in asynchronous distribution.
+
+    `segments` and `paths`: the map of the file. `models`: how many there are; the keys below `models_read` are read.
+    `tasks`: on all hosts. `index`: the folder of the index. `towards`: another host that tasks come from; None: all are
+    of this one.
+    """
+
+    phase: PhaseName
+    distribution: Distribution
+    seed: int
+    block_bytes: int
+    transfer_bytes: int
+    segment_bytes: int
+    segments: tuple[Segment, ...]
+    paths: tuple[str, ...]
+    models: int
+    models_read: int
+    tasks: int
+    direct: bool
+    index: str
+    towards: str | None

@@ -1,0 +1,90 @@
+"""The I/O scheduler of a target's loop devices: set for one cell, noted before, and put back.
+
+Kernel documentation: Documentation/block/switching-sched.rst.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from fsage.host.device import loops, queue
+from fsage.host.errors import Failure, Refusal
+from fsage.host.system import journal
+from fsage.host.system.shell import run
+from fsage.host.targets.target import Target
+
+PATH = "/sys/block/{}/queue/scheduler"
+
+
+def why_not(device: str, name: str) -> str | None:
+    """Why the kernel cannot give a device this scheduler; None when it can."""
+    offered = _offered(_path(device))
+    if name in offered or _loadable(name):
+        return None
+    gone = "; CFQ left Linux with 5.0" if name == "cfq" else ""
+    return f"{os.uname().nodename} (Linux {os.uname().release}) offers {device} {', '.join(offered)}, not {name}{gone}"
+
+
+def _loadable(name: str) -> bool:
+    """Whether it is a module: the kernel loads it when its name is written to the queue."""
+    if not shutil.which("modprobe"):
+        return False
+    return run(["modprobe", "--dry-run", "--quiet", f"{name}-iosched"], ok=(0, 1)).returncode == 0
+
+
+def put(target: Target, name: str) -> None:
+    """Give every loop device of the target the scheduler, noting the one that it has. Raises Failure."""
+    for store, device, _ in target.stores():
+        path, disk = _path(device), target.model.disk(store)
+        loop = {key: disk[key] for key in ("image", "dev", "ino", "bytes")}
+        entry = {"kind": "scheduler", "device": device, "before": _now(path), "disk": loop}
+        favours = _favours(path)
+        if favours.exists():
+            entry["low_latency"] = favours.read_text(encoding="ascii").strip()
+        if entry["before"] != name or entry.get("low_latency", "0") != "0":
+            journal.note(journal.path_of(target.home), entry)
+            _set(path, name)
+        if favours.exists():
+            queue.set_knob(favours, "0")
+
+
+def _put_back(entry: journal.Entry) -> str:
+    if entry["device"] not in loops.devices_of(entry["disk"]):
+        return f"{entry['device']}, whose scheduler was set, was detached since: it is as new, or another's"
+    path = _path(entry["device"])
+    _set(path, entry["before"])
+    if "low_latency" in entry:
+        queue.set_knob(_favours(path), entry["low_latency"])
+    return f"{entry['device']} has the scheduler {entry['before']} again"
+
+
+UNDO = {"scheduler": _put_back}
+
+
+def _path(device: str) -> Path:
+    return Path(PATH.format(Path(device).name))
+
+
+def _favours(path: Path) -> Path:
+    """BFQ's switch that gives more weight to what seems interactive; there while BFQ is."""
+    return path.parent / queue.OF_BFQ
+
+
+def _set(path: Path, name: str) -> None:
+    try:
+        queue.set_knob(path, name)
+    except Refusal as why:
+        raise Failure(str(why)) from why
+    if _now(path) != name:
+        raise Failure(f"{path} reads {path.read_text(encoding='ascii').strip()!r} after {name!r} was written to it")
+
+
+def _offered(path: Path) -> list[str]:
+    return [word.strip("[]") for word in path.read_text(encoding="ascii").split()]
+
+
+def _now(path: Path) -> str:
+    """`none [bfq] kyber` -> bfq."""
+    return next(word.strip("[]") for word in path.read_text(encoding="ascii").split() if word.startswith("["))

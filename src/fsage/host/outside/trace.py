@@ -1,0 +1,207 @@
+"""Each request that the kernel gives to a target's device while a command runs: when, where, how much, which way.
+
+The kernel's event block:block_rq_issue, in a tracing instance of our own (Documentation/trace/ftrace.rst, "Instances").
+Where that cannot be had, blktrace, which notes the same event. Some kernels refuse the one, some the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fsage.host.errors import Failure
+from fsage.host.system import journal, libc, mounting, places
+from fsage.host.targets.target import Target
+
+EVENT = "block:block_rq_issue"
+PLACE = Path("/run/fsage/tracing")  # where tracefs is mounted for the time of a trace, where it is not already
+BUFFER_KIB = 16384  # a CPU; some 150 000 requests
+SECTOR_BYTES = 512
+BLKTRACE_PATIENCE_S = 10.0
+
+# fio-9 [001] ..... 97.103581: block_rq_issue: 7,0 WS 524288 () 8192 + 1024 none,0,0 [fio]; older kernels lack a word
+LINE = re.compile(r" (\d+\.\d+): block_rq_issue: \d+,\d+ (\w+) \d+ \(.*?\) (\d+) \+ (\d+) ")
+BLKPARSE = "%T.%9t %d %S %N\n"  # seconds, way, sector, bytes
+
+
+class Trace:
+    """What was noted while the block ran; `noted` is whole when it has ended.
+
+    {"source", "device": "major:minor", "lost_events", "columns": {"seconds" from the block's beginning,
+    "offset_bytes", "bytes", "write"}}, or {"why_none"}.
+    """
+
+    def __init__(self) -> None:
+        self.noted: dict[str, Any] = {}
+
+    def take(self, source: str, device: str, requests: Iterable[Any], lost: int) -> None:
+        """Keep the requests of one device."""
+        names = ("seconds", "offset_bytes", "bytes", "write")
+        columns = dict(zip(names, map(list, zip(*requests)))) or {name: [] for name in names}
+        self.noted = {"source": source, "device": device, "lost_events": lost, "columns": columns}
+
+
+@contextmanager
+def tracing(target: Target) -> Iterator[Trace]:
+    """Note the requests to the device of the target's first store while the block runs.
+
+    A trace that cannot be had never disturbs what is traced: `noted` then says why.
+    """
+    trace = Trace()
+    if not target.devices:
+        trace.noted = {"why_none": f"target {target.name} is a {target.kind}: its device is not known"}
+        yield trace
+        return
+    device, refused = target.devices[0], []
+    for source in (_events, _blktrace):
+        try:
+            begun = source(target, device, trace)
+            begun.__enter__()
+            break
+        except (OSError, Failure) as why:
+            refused.append(f"{source.__name__.lstrip('_')}: {why}")
+    else:
+        trace.noted = {"why_none": f"no requests of {device} can be traced: {'; '.join(refused)}"}
+        yield trace
+        return
+    try:
+        yield trace
+    finally:
+        try:
+            begun.__exit__(None, None, None)
+        except (OSError, Failure) as why:
+            trace.noted = {"why_none": f"the trace of {device} was lost: {why}"}
+
+
+@contextmanager
+def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
+    """By the kernel's own event; the instance is journalled, for a killed agent leaves it."""
+    number = os.stat(device).st_rdev
+    major, minor = os.major(number), os.minor(number)
+    noted = journal.path_of(target.home)
+    for left in [entry for entry in journal.entries(noted) if entry["kind"] == "trace"]:
+        end(left)
+        journal.strike(noted, left)
+    there = [mount.point for mount in mounting.mounts() if mount.type == "tracefs" and mount.root == "/"]
+    mounted = None if there else str(PLACE / target.name)
+    root = Path(there[0] if there else str(mounted))
+    entry = {"kind": "trace", "instance": str(root / "instances" / f"fsage-{target.name}"), "mounted": mounted}
+    journal.note(noted, entry)
+    instance = Path(entry["instance"] or "")
+    try:
+        if mounted:
+            places.make(root)
+            mounting.mount_call("fsage", mounted, "tracefs", 0, "")
+        instance.mkdir()
+        (instance / "trace_clock").write_text("mono")
+        (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
+        event = instance / "events" / EVENT.replace(":", "/")
+        (event / "filter").write_text(f"dev == {major << 20 | minor}")  # the kernel's own dev_t
+        (event / "enable").write_text("1")
+        began = time.monotonic()
+        yield
+        (instance / "tracing_on").write_text("0")
+        with open(instance / "trace", encoding="utf-8", errors="replace") as lines:
+            requests = [(round(seconds - began, 6), *rest) for seconds, *rest in requests_in(lines)]
+        lost = sum(lost_in(stats.read_text()) for stats in instance.glob("per_cpu/cpu*/stats"))
+        trace.take(f"tracefs {EVENT}", f"{major}:{minor}", requests, lost)
+    finally:
+        end(entry)
+        journal.strike(noted, entry)
+
+
+@contextmanager
+def _blktrace(target: Target, device: str, trace: Trace) -> Iterator[None]:
+    """By the program, which counts its time from its own beginning."""
+    if not (shutil.which("blktrace") and shutil.which("blkparse")):
+        raise Failure("no such program")
+    number = os.stat(device).st_rdev
+    folder = target.home / "blktrace"
+    places.make(folder)
+    try:
+        with open(folder / "said", "w+b") as said:
+            process = subprocess.Popen(
+                ["blktrace", "-d", device, "-a", "issue", "-D", str(folder), "-o", "trace"],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                preexec_fn=_interrupted_with_parent,
+            )
+            began = time.monotonic()
+            time.sleep(0.5)  # it says nothing when it is ready
+            if process.poll() is not None:
+                said.seek(0)
+                raise Failure(
+                    " ".join(said.read().decode(errors="replace").split()) or f"ended with {process.returncode}"
+                )
+            waited = time.monotonic() - began
+            try:
+                yield
+            finally:
+                process.send_signal(signal.SIGINT)
+                process.wait(BLKTRACE_PATIENCE_S)
+            said.seek(0)
+            lost = sum(map(int, re.findall(r"(\d+) dropped", said.read().decode(errors="replace"))))
+        parse = ["blkparse", "-q", "-D", str(folder), "-i", "trace", "-a", "issue", "-f", BLKPARSE]
+        text = subprocess.run(parse, capture_output=True, text=True, check=False, errors="replace").stdout
+        requests = [(round(seconds - waited, 6), *rest) for seconds, *rest in requests_of_blkparse(text.splitlines())]
+        trace.take("blktrace", f"{os.major(number)}:{os.minor(number)}", requests, lost)
+    finally:
+        places.remove(folder)
+
+
+def requests_in(lines: Iterable[str]) -> Iterator[Any]:
+    """(seconds by the trace's clock, offset in bytes, bytes, whether it writes) of each request in tracefs' `trace`."""
+    for line in lines:
+        if match := LINE.search(line):
+            yield from _moving(match[1], match[2], match[3], int(match[4]) * SECTOR_BYTES)
+
+
+def requests_of_blkparse(lines: Iterable[str]) -> Iterator[Any]:
+    """The same of blkparse's output in the format BLKPARSE."""
+    for line in lines:
+        words = line.split()
+        if len(words) == 4 and words[3].isdigit():
+            yield from _moving(words[0], words[1], words[2], int(words[3]))
+
+
+def _moving(seconds: str, way: str, sector: str, moved_bytes: int) -> Iterator[Any]:
+    """Only what moves data: R or W, not a flush or discard alone. `way` is the kernel's rwbs."""
+    if moved_bytes and ("R" in way or "W" in way):
+        yield float(seconds), int(sector) * SECTOR_BYTES, moved_bytes, "W" in way
+
+
+def lost_in(stats: str) -> int:
+    """Events that one CPU's buffer lost: written over, or dropped."""
+    return sum(int(count) for count in re.findall(r"^(?:overrun|dropped events): (\d+)$", stats, re.MULTILINE))
+
+
+def end(entry: journal.Entry) -> str:
+    """Remove a tracing instance and the mount made for it, as far as they are there."""
+    instance = Path(entry["instance"])
+    if instance.is_dir():
+        with suppress(OSError):
+            (instance / "tracing_on").write_text("0")
+        instance.rmdir()
+    if entry["mounted"] and (mount := mounting.mounted_at(entry["mounted"])) and mount.type == "tracefs":
+        mounting.unmount(Path(entry["mounted"]))
+    for folder in (Path(entry["mounted"]), PLACE) if entry["mounted"] else ():
+        with suppress(OSError):
+            folder.rmdir()
+    return f"the tracing instance {instance} is gone"
+
+
+def _interrupted_with_parent() -> None:
+    """Have blktrace end by itself when the agent is killed: it leaves the device's tracing on otherwise."""
+    libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+UNDO = {"trace": end}

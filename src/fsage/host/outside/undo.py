@@ -1,0 +1,39 @@
+"""Putting back what the journal says was changed outside a target."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container
+from pathlib import Path
+
+from fsage.host.device import cgroups, iocost, seek
+from fsage.host.outside import scheduler, trace
+from fsage.host.system import files, journal
+
+UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
+
+
+def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
+    """Undo what was changed for this target, newest first, and what is shared if nobody else needs it.
+
+    Some `kinds`: only what is of these, and nothing that is shared.
+    Returns what was verified, a sentence each. `Failure`: what could not be put back stays noted.
+    """
+    proof: list[str] = []
+    if os.geteuid():  # all that is noted takes root, to make and to undo
+        return proof
+    noted = journal.path_of(home)
+    for entry in reversed(journal.entries(noted)):
+        if entry["kind"] in kinds:
+            proof.append(UNDO[entry["kind"]](entry))
+            journal.strike(noted, entry)
+    if not journal.entries(noted):
+        files.remove(noted)  # void entries of an earlier boot
+    if kinds is UNDO and left_over():
+        proof += iocost.put_back_shared()
+    return proof
+
+
+def left_over() -> bool:
+    """Whether something shared is still changed although no target needs it."""
+    return not cgroups.why_not() and journal.SHARED.exists() and not cgroups.names()

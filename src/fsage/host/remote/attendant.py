@@ -1,0 +1,168 @@
+"""The agent on a host beside the launcher: for one visit it does what the launcher says, a JSON line each.
+
+The first line says where it is (`target`, `claim`, `role`: client or server) and is answered by what this host is, by
+all that it can do as long as the target is not claimed. Every later one says what to `do`. Each is answered by one
+line; what could not be done is answered by {"failed": sentence}. When the launcher's connection ends,
+so does all that was started here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import cold, prealloc, servercache
+from fsage.host.remote import alike, probe
+from fsage.host.remote.armed import Armed
+from fsage.host.structure import eviction
+from fsage.host.system import caches
+from fsage.host.system.shell import find_administrators
+from fsage.host.system.walk import regular_files
+from fsage.host.targets.opening import verified
+from fsage.host.targets.target import Target
+
+SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
+
+
+class Gone(Exception):
+    """The launcher has gone."""
+
+
+class Attendant:
+    """What a host can be told to do."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        claim, client = given["claim"], given["role"] == "client"
+        spec: Spec = given["target"]  # complete, as `Hosts` has it
+        if not client:  # nothing is measured there
+            spec = {**spec, "run_as": None}
+        self.target = verified(spec, {"claim": claim}, anywhere=True) if client and claim else None
+        self.armed: Armed | None = None
+        self.spec: Spec | None = None if client else spec
+        if self.spec and claim:
+            servercache.put_back(spec)  # what one that was killed left
+        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else alike.facts(spec)
+
+    def do(self, do: str, **given: Any) -> dict[str, Any]:
+        """Do one of the following."""
+        works: dict[str, Callable[..., dict[str, Any]]] = {
+            "drop": self.drop,
+            "read": self.read,
+            "server_cache": self.server_cache,
+            "prealloc": self.prealloc,
+            "arm": self.arm,
+            "clock": self.clock,
+            "go": self.go,
+            "end": self.end,
+        }
+        return works[do](**given)
+
+    def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
+        """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
+        return dict(drop_of(self.target, map(Path, of_state))) if self.target else caches.drop_all()
+
+    def read(self) -> dict[str, Any]:
+        """Read the target's cache-eviction file."""
+        assert self.target  # clients only
+        eviction.read(self.target)
+        return {}
+
+    def server_cache(self, setting: str | None = None) -> dict[str, Any]:
+        """What fsage.host.lustre.servercache.serve gives."""
+        assert self.spec  # servers only
+        return servercache.serve(self.spec, setting)
+
+    def prealloc(self) -> dict[str, Any]:
+        """The preallocation table of each ldiskfs OST that this host serves, under `tables`."""
+        assert self.spec  # servers only
+        return {"tables": prealloc.tables_of(self.spec)}
+
+    def leave(self) -> None:
+        """What was started here ends, and what was changed is put back, for the launcher has gone."""
+        self.end()
+        if self.spec:
+            servercache.put_back(self.spec)
+
+    def arm(self, argv: list[str]) -> dict[str, Any]:
+        """Have fio wait here for its job."""
+        self.end()
+        assert self.target  # clients only
+        self.armed = Armed(argv, self.target)
+        return {}
+
+    def clock(self) -> dict[str, Any]:
+        """What this host's clock says."""
+        return {"time": time.time()}
+
+    def go(self, job: str, timeout_s: float) -> dict[str, Any]:
+        """Tell it its job; what came of it. Raises Gone as soon as the launcher goes."""
+        assert self.armed
+        return self.armed.run(job, gone, timeout_s)
+
+    def end(self) -> dict[str, Any]:
+        """Stop it."""
+        if self.armed:
+            self.armed.end()
+        self.armed = None
+        return {}
+
+
+def gone() -> None:
+    """Raises Gone when the launcher has gone: while fio is at work it says empty lines alone, that it has not."""
+    while select.select([sys.stdin], [], [], 0)[0]:
+        if sys.stdin.buffer.readline() != b"\n":
+            raise Gone
+
+
+def drop_of(target: Target, of_state: Iterable[Path] = ()) -> caches.Dropped:
+    """Make a client's caches of a target that several share cold; caches.drop's answer."""
+    lustre = target.spec["lustre"]
+    files = [*measured_files(target.mounts), *of_state]
+    return cold.drop(lustre["fsname"], files) if lustre else caches.drop(files)
+
+
+def measured_files(mounts: list[Path]) -> list[Path]:
+    """All files that a cell's commands have made, by paths without symbolic links."""
+    places = [place for mount in mounts if (place := Path(os.path.realpath(mount)) / "measured").is_dir()]
+    return sorted(path for place in places for path in regular_files(place))
+
+
+def main() -> None:
+    """Answer line after line until the launcher goes."""
+    find_administrators()
+    attendant: Attendant | None = None
+    try:
+        while line := next_line(sys.stdin.buffer):
+            if not line.strip():  # the launcher is still there
+                continue
+            given = json.loads(line)
+            try:
+                if attendant is None:
+                    attendant = Attendant(given)
+                    answer = attendant.hello
+                else:
+                    answer = attendant.do(**given)
+            except (Failure, Refusal, OSError) as why:
+                answer = {"failed": str(why)}
+            print(json.dumps(answer), flush=True)
+    except Gone:
+        return
+    finally:
+        if attendant:
+            attendant.leave()
+
+
+def next_line(stream: BinaryIO) -> bytes:
+    """The launcher's next line; nothing when it has gone, or said nothing for SILENCE_S."""
+    # type: standard input's reader has it, and its declared type has not
+    if not stream.peek(0) and not select.select([stream], [], [], SILENCE_S)[0]:  # type: ignore[attr-defined]
+        return b""
+    return stream.readline()

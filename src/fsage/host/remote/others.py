@@ -1,0 +1,298 @@
+"""The other hosts of a measurement: an agent on each while the visit lasts, which does what the launcher says.
+
+The launcher starts it over SSH, as its own user, as MPI does; the agent itself comes over the connection, so that it is
+the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.host.remote.attendant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fsage.host.declared.claim import Claim
+from fsage.host.declared.hosts import Host as Known
+from fsage.host.declared.hosts import Inventory, clients_of, servers_of
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Failure, Refusal
+from fsage.host.message import Unacceptable
+from fsage.host.messages.request import Request
+from fsage.host.remote import alike, probe
+from fsage.host.remote.answers import ANSWER_BYTES, checked
+from fsage.host.remote.armed import Armed
+from fsage.host.remote.attendant import drop_of
+from fsage.host.structure import eviction
+from fsage.host.system import caches
+from fsage.host.system.library import BOOT, packed, sent
+from fsage.host.system.shell import SSH
+from fsage.host.targets import kinds
+from fsage.host.targets.target import Target
+
+# A host that is lost without a word is noticed within 15 seconds.
+ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+ATTEND = BOOT + "from fsage.host.remote import attendant; attendant.main()"
+PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
+SAY_EVERY_S = 600.0  # a phase may last for days; an agent that hears nothing for an hour ends
+READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
+LOOK_EVERY_S = 0.2
+CLOCK_ROUNDS = 3
+
+
+class Lost(Failure):
+    """A host has gone; nothing more can be measured."""
+
+
+class Host:
+    """One other host: `{"name", "python", "local"}` as the inventory has it, and its role."""
+
+    def __init__(self, host: Known, role: str) -> None:
+        self.name, self.role = host["name"], role
+        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
+        command = shlex.join(["exec", host["python"], "-I", "-S", "-c", ATTEND])
+        self.process = subprocess.Popen(
+            ["sh", "-c", command] if host["local"] else [*ALIVE, self.name, command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
+            start_new_session=True,
+        )
+        self.met, self.pending = False, b""
+        self.told: list[str] = []  # and not answered yet
+
+    def give(self, content: bytes) -> None:
+        """Send bytes."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):  # the answer, which never comes, tells why
+            self.process.stdin.write(content)
+            self.process.stdin.flush()
+
+    def tell(self, what: dict[str, Any]) -> None:
+        """Send a line that is to be answered."""
+        self.told.append(what.get("do", "hello"))
+        self.give(json.dumps(what).encode() + b"\n")
+
+    def answer(self, patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """The answer to what was told first and is not yet answered; `check_alive` is called often. Raises Lost."""
+        assert self.process.stdout
+        deadline = time.monotonic() + patience_s
+        while b"\n" not in self.pending:
+            ready, _, _ = select.select([self.process.stdout], [], [], LOOK_EVERY_S)
+            check_alive()
+            if not ready and time.monotonic() < deadline:
+                continue
+            # type: a pipe's reader has it, and its declared type has not
+            more = self.process.stdout.read1() if ready else b""  # type: ignore[attr-defined]
+            if not more:
+                what = "was lost" if self.met else "does not answer"
+                raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {patience_s:.0f} s'}")
+            self.pending += more
+            if len(self.pending) > ANSWER_BYTES:
+                raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; it is not believed")
+        self.met = True
+        line, _, self.pending = self.pending.partition(b"\n")
+        told = self.told.pop(0)
+        try:
+            return checked(line, told, self.role)
+        except Unacceptable as why:
+            raise Lost(f"host {self.name}: its answer to {told!r} {why}; it is not believed") from None
+
+    def clock(self) -> dict[str, float]:
+        """How far its clock is ahead of ours, and by how much that may be wrong: half of the shortest round trip."""
+        found = []
+        for _ in range(CLOCK_ROUNDS):
+            asked_at = time.time()
+            self.tell({"do": "clock"})
+            there, heard_at = self.answer()["time"], time.time()
+            found.append(((heard_at - asked_at) / 2, there - (asked_at + heard_at) / 2))
+        error_s, ahead_s = min(found)
+        return {"clock_ahead_s": ahead_s, "clock_error_s": error_s}
+
+    def why(self) -> str:
+        """The last line that ssh, or Python there, said."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+        self.said.seek(0)
+        return self.said.read().strip().rpartition("\n")[2] or "its connection was closed"
+
+    def end(self) -> None:
+        """Close the connection: the agent ends, and what it started."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+        self.process.kill()
+        self.process.wait()
+        self.said.close()
+
+
+def of(request: Request) -> Inventory:
+    """The hosts of a request: clients, of whom the first launches, and servers."""
+    return {"clients": clients_of(request) or [{"name": os.uname().nodename}], "servers": servers_of(request)}
+
+
+def meet(spec: Spec, request: Request) -> None:
+    """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
+    if spec["launcher"] == "srun" and not shutil.which("srun"):
+        raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
+    if spec["launcher"] == "srun" and kinds.of(spec["kind"]).of_one_host:
+        raise Refusal(
+            f"fsage_target.launcher is srun and kind is {spec['kind']}: slurmd starts what srun launches outside of "
+            f"fsage's mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. "
+            "Nothing was touched"
+        )
+    if not kinds.of(spec["kind"]).of_one_host:
+        Hosts(spec, None, of(request)).close()
+
+
+class Hosts:
+    """All hosts beside this one: those of `hosts["clients"]` after the first, and `hosts["servers"]`.
+
+    Raises Refusal unless each is reached, its clock goes as ours, and clients are alike; before there is a claim, also
+    where a client lacks something. What each client is, this one too, is in `alike`.
+    """
+
+    def __init__(self, spec: Spec, claim: Claim | None, hosts: Inventory) -> None:
+        self.said = time.monotonic()
+        self.client_names = [host["name"] for host in hosts["clients"]]
+        self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
+        self.servers = [Host(host, "server") for host in hosts["servers"]]
+        self.others = [*self.clients, *self.servers]
+        code = sent(packed()) if self.others else b""
+        try:
+            for host in self.others:
+                host.give(code)
+            where = {"target": spec, "claim": claim["id"] if claim else None}
+            asked_at = time.time()
+            answers = self._all(self.others, lambda host: {**where, "role": host.role})
+            heard_at = time.time()
+        except Failure as why:
+            self.close()
+            raise Refusal(
+                f"{why}; nothing was touched. {os.uname().nodename} launches, and reaches every host as `ssh HOST` does"
+            ) from why
+        here: Mapping[str, Any] = (
+            alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
+        )
+        self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
+        wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
+        wrong += [
+            f"{host.name} (servers): neither root nor its helper"
+            for host in self.servers
+            if not answers[host.name]["root"]
+        ]
+        wrong += [said for name, one in answers.items() for said in alike.skews(name, one["time"], asked_at, heard_at)]
+        if wrong := wrong + alike.differences(self.seen):
+            self.close()
+            raise Refusal(f"{'; '.join(wrong)}; nothing was touched")
+
+    def close(self) -> None:
+        """End the agents."""
+        for host in self.others:
+            host.end()
+
+    def alive(self) -> None:
+        """Raises Lost when a host has gone; to the others an empty line says now and then that we have not."""
+        for host in self.others:
+            if host.process.poll() is not None:
+                raise Lost(f"host {host.name} was lost: {host.why()}")
+        if (now := time.monotonic()) - self.said > SAY_EVERY_S:
+            self.said = now
+            for host in self.others:
+                host.give(b"\n")
+
+    def drop(self, target: Target, of_state: Sequence[Path] = ()) -> dict[str, Any]:
+        """Make `target` cold on every host, clients first: what they write back then leaves the servers too.
+
+        `of_state`: files of its state that are read, beside those that are measured.
+        Returns caches.drop's answer for all clients together, and under `hosts` each other host's own.
+        """
+        began = time.monotonic()
+        for host in self.clients:
+            host.tell({"do": "drop", "of_state": list(map(str, of_state))})
+        here = drop_of(target, of_state)
+        there: Mapping[str, Any] = self._answers(self.clients)
+        every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
+        return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
+
+    def read_eviction_file(self, target: Target) -> None:
+        """Read the cache-eviction file on every client."""
+        for host in self.clients:
+            host.tell({"do": "read"})
+        eviction.read(target)
+        self._answers(self.clients, READ_PATIENCE_S)
+
+    def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
+        """Tell every server, and return the answer of each."""
+        return self._all(self.servers, lambda _: what)
+
+    def together(
+        self,
+        argv: Sequence[str],
+        jobs: Mapping[str, str],
+        target: Target,
+        check_alive: Callable[[], None],
+        timeout_s: float,
+    ) -> dict[str, Any]:
+        """Run a fio on each client, this one too, that all begin at once; `argv` reads its host's job of `jobs`.
+
+        Returns a phase's result without output of its own: that of each host is under `by_host`, with its clock as
+        `Host.clock` tells it. `told`: when all were told their jobs, by our clock; `arm_s`: what went before.
+        """
+        began, first = time.monotonic(), self.client_names[0]
+        for host in self.clients:
+            host.tell({"do": "arm", "argv": list(argv)})
+        try:
+            here: Armed | None = Armed(argv, target)
+        except Failure as why:
+            here, failed = None, why
+        try:
+            self._answers(self.clients)
+            if not here:
+                raise Failure(f"{first}: {failed}")
+            clocks = {host.name: host.clock() for host in self.clients}
+        except Failure:
+            if here:
+                here.end()
+            self._all(self.clients, lambda _: {"do": "end"})
+            raise
+        told, arm_s = time.time(), time.monotonic() - began
+        for host in self.clients:
+            host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s})
+        by_host = {first: {**here.run(jobs[first], check_alive, timeout_s), "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
+        for name, answer in self._answers(self.clients, timeout_s + PATIENCE_S, check_alive).items():
+            by_host[name] = {**answer, **clocks[name]}
+        return {
+            "rc": next((one["rc"] for one in by_host.values() if one["rc"]), 0),
+            "stdout": "",
+            "stderr": "",
+            "wall_s": max(one["wall_s"] for one in by_host.values()),
+            "arm_s": arm_s,
+            "told": told,
+            "by_host": by_host,
+        }
+
+    def _all(self, hosts: Iterable[Host], what: Any) -> dict[str, dict[str, Any]]:
+        """Tell every host `what(host)`, then wait for all answers."""
+        hosts = list(hosts)
+        for host in hosts:
+            host.tell(what(host))
+        return self._answers(hosts)
+
+    def _answers(
+        self, hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
+    ) -> dict[str, dict[str, Any]]:
+        answers = {host.name: host.answer(patience_s, check_alive) for host in hosts}
+        for name, answer in answers.items():
+            if "failed" in answer:
+                raise Failure(f"{name}: {answer['failed']}")
+        return answers

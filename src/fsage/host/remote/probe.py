@@ -1,0 +1,73 @@
+"""What this host can do for fsage, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fsage.host import containers
+from fsage.host.containers import versions
+from fsage.host.declared.hosts import Probe
+from fsage.host.device import iocost
+from fsage.host.errors import Failure
+from fsage.host.remote import alike
+from fsage.host.system import files
+from fsage.host.system.shell import SSH, run
+from fsage.host.targets import declaration, kinds, run_as
+from fsage.host.targets.declaration import GIB
+
+SSH_ANSWER_S = 30
+NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
+
+
+def probe(declared: Mapping[str, Any], request: Mapping[str, Any], check: bool) -> dict[str, Any]:
+    """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
+    spec = declaration.complete(declared)
+    missing = containers.missing(spec["containers"])
+    found = versions(spec["containers"])
+    if not found["fio"] and not missing:
+        missing.append("fio: nothing can be measured without it; install the package fio")
+    if run_as.why_not(spec):
+        missing.append(f"user {spec['run_as']}: fsage_target.run_as names him, and the agent must be root or he")
+    if spec["launcher"] == "srun" and not found["srun"]:
+        missing.append(NO_SRUN)
+    lacking = kinds.of(spec["kind"]).lacking(spec)
+    missing += lacking.missing
+    model = iocost.possible(spec["device_model"] or {})
+    claim = files.read_json(declaration.home_of(spec) / "claim.json")
+    found_out: Probe = {
+        "able": not missing,
+        "missing": missing,
+        **alike.facts(spec),
+        "tools": found,
+        "io_controller": {"usable": model is None, "why_not": model},
+        "places": [
+            {"directory": place, "free_gib": round(free / GIB, 1)} for place, free in lacking.room_bytes.items()
+        ],
+        "unreached": unreached(request.get("hosts") or {}) if request.get("launches") else {},
+        "claim": {"id": claim["id"], "created": claim["created"], "status": claim["status"]} if claim else None,
+    }
+    return {
+        "changed": False,
+        "msg": f"{found_out['host']} can hold a {spec['kind']} target"
+        if not missing
+        else f"{found_out['host']} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
+        "probe": found_out,
+    }
+
+
+def unreached(hosts: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    """Why the host that launches does not reach another one by ssh, by its name; empty when it reaches all."""
+    others = [*hosts.get("clients", [])[1:], *hosts.get("servers", [])]
+    names = sorted({host["name"] for host in others if not host["local"]})
+
+    def ask(name: str) -> str | None:
+        try:
+            run([*SSH, name, "true"], timeout=SSH_ANSWER_S)
+        except Failure as failure:
+            return str(failure)
+        return None
+
+    with ThreadPoolExecutor(max(1, min(len(names), 16))) as pool:
+        return {name: why for name, why in zip(names, pool.map(ask, names)) if why}

@@ -1,0 +1,126 @@
+"""What the target's layout is: a cheap fingerprint for every cell, the whole digest once a visit."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from fsage.host.evidence import fiemap
+from fsage.host.evidence.files import FileLayouts
+from fsage.host.messages.observation import Extents
+from fsage.host.states.sample import Sample, seen
+from fsage.host.structure import fillers
+from fsage.host.targets.target import Target
+
+
+def fingerprint(target: Target, sample: Sample | None = None) -> dict[str, Any]:
+    """Names, inodes, sizes, blocks and mtimes of all filler files with the free space of every store.
+
+    A `sample` is told of each file.
+
+    Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes", "counted" (Free.counted by store),
+    "seconds"}, on Lustre also "osts", the used bytes of each. btrfs' statfs lags behind its transactions, and a plain
+    directory's file system belongs to others too: there free space does not count. On Lustre it does, but not
+    to the byte (lustre.space.as_left).
+    """
+    began = time.monotonic()
+    digest = hashlib.blake2b(digest_size=16)
+    files = total = held = free = 0
+    osts: dict[str, int] = {}
+    counted: list[str | None] = []
+    for mount in target.mounts:
+        for entry in fillers(mount):
+            stat = entry.stat()
+            of_file = seen(stat)
+            if sample:
+                sample.add(entry.path, of_file)
+            digest.update(f"{(entry.path[len(str(mount)) :], *of_file)}\n".encode())
+            files += 1
+            total += stat.st_size
+            held += stat.st_blocks * 512
+        space = target.free(mount)
+        free += space.bytes
+        osts.update(space.osts or {})
+        counted.append(space.counted)
+        if space.counted is not None:
+            digest.update(f"{space.counted}\n".encode())
+    return {
+        "hash": digest.hexdigest(),
+        "files": files,
+        "bytes": total,
+        "held_bytes": held,
+        "free_bytes": free,
+        "counted": counted,
+        **({"osts": osts} if osts else {}),
+        "seconds": time.monotonic() - began,
+    }
+
+
+def digest(mounts: list[Path]) -> dict[str, Any]:
+    """Where every filler file lies: {"hash", "files", "extents", "seconds"}.
+
+    The same hash means the same layout instance, extent by extent. A file system that cannot say (no
+    FIEMAP) gives the hash None, and under "error" what it said.
+    """
+    began = time.monotonic()
+    whole = hashlib.blake2b(digest_size=16)
+    files = count = 0
+    for mount in mounts:
+        for entry in fillers(mount):
+            try:
+                pieces = fiemap.extents(entry.path)
+            except OSError as error:
+                taken_s = time.monotonic() - began
+                return {"hash": None, "files": files, "extents": None, "seconds": taken_s, "error": error}
+            whole.update(f"{entry.path[len(str(mount)) :]} {[piece[:3] for piece in pieces]}\n".encode())
+            files += 1
+            count += len(pieces)
+    return {"hash": whole.hexdigest(), "files": files, "extents": count, "seconds": time.monotonic() - began}
+
+
+def layout_of(files: list[Path], mounts: list[Path]) -> Extents | None:
+    """How measured files lie: FileLayouts.summary, digest, and where on the device (0 first block, 1 last).
+
+    `mean_position` and `position_sd` are the mean and the standard deviation of the places of their bytes. None where
+    the file system cannot say.
+    """
+    whole = hashlib.blake2b(digest_size=16)
+    layouts = FileLayouts(os.statvfs(mounts[0]).f_frsize)
+    total, weighted, squares = 0, 0.0, 0.0
+    try:
+        for path in sorted(files):
+            pieces = fiemap.extents(path)
+            layouts.add(pieces)
+            whole.update(f"{path.name} {[piece[:3] for piece in pieces]}\n".encode())
+            size_bytes = _device_bytes(path)
+            for piece in pieces:
+                middle, own = (piece.physical + piece.length / 2) / size_bytes, piece.length / size_bytes
+                total += piece.length
+                weighted += piece.length * middle
+                squares += piece.length * (middle**2 + own**2 / 12)  # as many bytes at each place of an extent
+    except OSError:
+        return None
+    mean = weighted / total if total else None
+    found: Any = {
+        **layouts.summary(),
+        "mean_position": mean,
+        "position_sd": None if mean is None else math.sqrt(max(0.0, squares / total - mean**2)),
+        "digest": whole.hexdigest(),
+    }
+    lie: Extents = found
+    return lie
+
+
+def _device_bytes(path: Path) -> int:
+    """Of the block device that a file is on; where it is on none of its own, as on btrfs, of its file system."""
+    number = os.stat(path).st_dev
+    try:
+        sectors = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/size").read_text(encoding="ascii")
+        return int(sectors) * 512
+    except OSError:
+        store = os.statvfs(path)
+        return store.f_blocks * store.f_frsize

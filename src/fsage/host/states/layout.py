@@ -1,0 +1,33 @@
+"""The layout of a target's stores, as evidence of a state."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fsage.host.evidence.files import of_files
+from fsage.host.evidence.store import SCHEMA
+from fsage.host.structure import fillers
+from fsage.host.targets.target import Target
+
+
+def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """How free space and filler files lie on every store: {"schema", "seconds", "stores": [Store.summary]}.
+
+    What cannot be told is absent, with the reason. The caller has synchronised the target. On Lustre `osts` are the
+    first stores, as their servers saw them; the last one has the files.
+    """
+    began = time.monotonic()
+    stores = list(osts)
+    for number, mount in enumerate(target.mounts):
+        store = target.free_space(number)
+        try:
+            found = of_files((entry.path for entry in fillers(mount)), os.statvfs(mount).f_frsize)
+            store.found["files"] = {"filler": found.summary()}
+            store.source["files"] = "FIEMAP"
+        except OSError as error:
+            store.absent["files"] = target.why_no_extents(error)
+        stores.append(store.summary(len(stores)))
+    return {"schema": SCHEMA, "seconds": time.monotonic() - began, "stores": stores}

@@ -1,0 +1,37 @@
+"""Whether the servers have the preallocation that a step leaves the pieces to."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from fsage.host.declared.hosts import Inventory
+from fsage.host.errors import Refusal
+from fsage.host.lustre.prealloc_ask import read, size_words
+from fsage.host.lustre.tuned import NOTE, why_not
+from fsage.host.messages.request import Request
+from fsage.host.structure.step import Step
+from fsage.host.system import files
+from fsage.host.targets.target import Target
+
+
+def verify_step(target: Target, request: Request, step: Step) -> None:
+    """`Refusal` unless the servers' preallocation is what a step that leaves the pieces to them asks for."""
+    from fsage.host.remote.others import Hosts, of  # whose agents import this module's users
+    from fsage.host.steps.interleave import TOGETHER, Interleave
+
+    if not target.has_osts or not isinstance(step, Interleave) or step.method != TOGETHER:
+        return
+    wanted = step.granularity_bytes
+    noted = (files.read_json(target.home / "tunables.json") or {}).get(NOTE)
+    size = read(noted["asked"]).size_bytes if noted else None
+    if not noted or (size != wanted and "table" not in noted["asked"]):
+        raise Refusal(
+            f"target {target.name}: the state's files are laid out by the servers, in pieces of {size_words(wanted)}, "
+            f"and tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
+            f"tune_prealloc_size={size_words(wanted)} first"
+        )
+    hosts = of(request)
+    only_servers: Inventory = {"clients": hosts["clients"][:1], "servers": hosts["servers"]}
+    with closing(Hosts(target.spec, target.claim, only_servers)) as others:
+        if why := why_not(others, noted):
+            raise Refusal(f"target {target.name}: {why}")

@@ -1,0 +1,355 @@
+"""Bringing a target into a state: what is still to be done, and doing it step by step.
+
+The verbs are declarative ("be in state X") and look at the target first, so each may be given again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fsage.host import structure
+from fsage.host.declared.hosts import clients_of
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import space
+from fsage.host.messages import token
+from fsage.host.messages.observation import Layout, StateEvidence
+from fsage.host.messages.request import Request
+from fsage.host.messages.token import Token
+from fsage.host.outside import of_cells
+from fsage.host.states import preallocated
+from fsage.host.states.fingerprint import digest, fingerprint
+from fsage.host.states.layout import layout
+from fsage.host.stores import filesystems
+from fsage.host.structure.step import ALONE, Shard, Step
+from fsage.host.system import caches, places
+from fsage.host.system.files import Stamp, stamp
+from fsage.host.targets import lease
+from fsage.host.targets.free import Wrong, nothing
+from fsage.host.targets.lease import held, lost
+from fsage.host.targets.opening import opened
+from fsage.host.targets.target import Target
+
+Result = dict[str, Any]
+
+
+def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
+    """The steps that lead from `done` to `steps`, or None when only an empty target can get there.
+
+    The last step done may be a smaller one of the kind that comes next, which goes on from there.
+    """
+    done, steps = list(done), list(steps)
+    if done == steps[: len(done)]:
+        return steps[len(done) :]
+    head, last = done[:-1], done[-1]
+    here = len(head)
+    if head != steps[:here] or here >= len(steps) or not steps[here].continues(last):
+        return None
+    return steps[here:]
+
+
+def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | None]:
+    """The target's token, if it has one, and why its state cannot be believed, if so: never for both None.
+
+    A measurement that was killed leaves measured files behind: they are removed and the layout is compared
+    in full. `whole` compares in full in any case. What a cell changed of the device, and did not put back, is put back.
+    """
+    mount = target.mounts[0]
+    now = token.read(mount)
+    if now is None:
+        return None, "the target carries no readable state token"
+    if now.claim != target.claim["id"]:
+        return None, f"the token belongs to another claim ({now.claim})"
+    if now.status == token.BUILDING:
+        return now, f"building its state was interrupted at epoch {now.epoch}"
+    interrupted = now.status == token.MEASURING
+    of_cells.put_back(target)
+    if interrupted:
+        try:
+            remove_measured(target, now)
+        except Failure as failure:
+            return now, str(failure)
+    print_now = fingerprint(target)
+    if why := differs(target, now, print_now):
+        return now, f"the target was changed since epoch {now.epoch}: {why}"
+    if (whole or interrupted) and digest(target.mounts)["hash"] != now.digest:
+        return now, f"the files lie elsewhere than at epoch {now.epoch} (extent digest)"
+    if interrupted:
+        now = token.changed(mount, now, status=token.READY)
+    return now, None
+
+
+def differs(target: Target, now: Token, seen: Mapping[str, Any]) -> str | None:
+    """What of the fingerprint that was `seen` is not as the token `now` has it; None when all is."""
+    if seen["hash"] != now.fingerprint:
+        return (
+            f"{seen['files']} files with {seen['free_bytes']} bytes free, where {now.files} and {now.free_bytes} "
+            "were left"
+        )
+    if "osts" not in seen:
+        return None
+    return "; ".join(space.moved(now.osts or {}, seen["osts"], target.tolerance_bytes)) or None
+
+
+def remove_measured(target: Target, now: Token | None = None) -> None:
+    """Delete what a cell left and wait until the blocks are free: on Lustre, until the OSTs are as the token has them.
+
+    Raises Failure.
+    """
+    for mount in target.mounts:
+        path = mount / "measured"  # the directory itself stays: a new one could get another place on the device
+        target.take(path)
+        with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
+            places.empty(measured, path)
+        target.give(path)
+    known = now.osts if now else None
+    settle(target, nothing if known is None else space.as_left(known, target.tolerance_bytes))
+
+
+def settle(target: Target, wrong: Wrong = nothing) -> None:
+    """Make the file systems' books final: flush data, metadata and deferred frees, of ours only.
+
+    On Lustre until `wrong` has nothing to say about the OSTs. Raises Failure.
+    """
+    for mount in target.mounts:
+        caches.flush(mount)
+    target.settle(wrong)
+
+
+def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step | None]:
+    """The token, and the next step when it is of `kind`. Raises Refusal when there is no way on from where it is."""
+    now, why = inspect(target)
+    if now and (step := goes_on(now, request)):
+        return now, step if kind in (None, step.kind) else None
+    what = kind or "apply a step to"
+    if why or not now:
+        raise Refusal(f"cannot {what} target {target.name}: {why}; run scrub.yml with the same request first")
+    rest = rest_of(now.done, request["steps"])
+    if rest is None:
+        raise Refusal(
+            f"cannot {what} target {target.name}: from its state {now.state!r} the state {request['state']!r} is "
+            "reached only by way of an empty target; run scrub.yml with the same request first"
+        )
+    return now, rest[0] if rest and kind in (None, rest[0].kind) else None
+
+
+def goes_on(now: Token, request: Request) -> Step | None:
+    """The step that was interrupted, where it is done to its end and not begun again from an empty target; else None.
+
+    So it is where several clients had begun it, for one that is lost must not cost the others' work. They make their
+    files at the same time, so that the layout is another each time; what one client alone makes is always the same,
+    and would not be if it were made in two goes.
+    """
+    if now.status != token.BUILDING or now.clients < 2 or request.get("reuse", "nested") != "nested":
+        return None
+    rest = rest_of(now.done, request["steps"])
+    return now.step if rest and rest[0] == now.step else None
+
+
+def scrub(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
+    """Empty the target unless the request's state can be reached from where it is."""
+    target = opened(spec, request)
+    with held(target.home, request):
+        now, why = inspect(target, whole=True)
+        if now and (step := goes_on(now, request)):
+            return {"changed": False, "msg": f"target {target.name}: {step.kind} goes on"}
+        rest, at = (None, "") if why or not now else (rest_of(now.done, request["steps"]), now.state)
+        if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
+            return {"changed": False, "msg": f"target {target.name} is at {at!r}; {len(rest)} steps to do"}
+        reason = why or f"{request['state']!r} cannot be reached from {at!r}"
+        if check:
+            return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
+        empty(target, reason)
+        return {"changed": True, "msg": f"emptied target {target.name}: {reason}", "why": reason}
+
+
+def empty(target: Target, why: str) -> None:
+    """Make the file systems anew and write the token of an empty target: a new layout instance begins."""
+    last, instance = token.read(target.mounts[0]), str(uuid.uuid4())
+    now = Token(target.claim["id"], token.BUILDING, last.epoch if last else 0, instance, why, target.name)
+    with filesystems.one_cpu():  # stamp and token are small files
+        target.format()
+        remove_measured(target)
+        write_ready(target, now, "empty", [])
+
+
+def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> Token:
+    """Take the target's evidence and write the token that says it is in state `name`."""
+    mount = target.mounts[0]
+    if not token.path_of(mount).exists():  # its blocks belong to the empty state
+        token.write(mount, now)
+    settle(target, _accounted(target, now))
+    lie, books = digest(target.mounts), _books(target)
+    if not target.own_stores and books["held_bytes"] > target.capacity_bytes:
+        raise Failure(
+            f"the files of target {target.name} hold {books['held_bytes']} bytes, and its claim allows "
+            f"{target.capacity_bytes}; scrub.yml empties it"
+        )
+    notes = {key: value for key, value in now.notes.items() if key != "digest"}
+    if "error" in lie:
+        why = target.why_no_extents(lie["error"])
+        notes["digest"] = {"absent": f"{why}: where its files lie is not compared, only names, sizes and free space"}
+    ready = Token(
+        claim=target.claim["id"],
+        status=token.READY,
+        epoch=now.epoch + 1,
+        instance=now.instance,
+        emptied_because=now.emptied_because,
+        target=target.name,
+        state=name,
+        done=tuple(done),
+        digest=lie["hash"],
+        extents=lie["extents"],
+        achieved=tuple(structure.achieved(done, target.capacity_bytes)),
+        notes=notes,
+        **books,
+    )
+    return token.write(mount, ready)
+
+
+def _accounted(target: Target, now: Token) -> Wrong:
+    """On Lustre what the OSTs must hold: what the last token has, more or less by what our files have changed."""
+    if now.osts is None:
+        return nothing
+    caches.flush(target.mounts[0])
+    ours = fingerprint(target)["held_bytes"]
+    return space.in_all(sum(now.osts.values()) - now.held_bytes + ours, target.tolerance_bytes)
+
+
+def _books(target: Target) -> dict[str, Any]:
+    prints = fingerprint(target)
+    kept = ("files", "bytes", "held_bytes", "free_bytes", "osts")
+    return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
+
+
+def begin(kind: str | None, spec: Mapping[str, Any], request: Request, check: bool) -> Result:
+    """Announce the next step on the target, when it is of `kind`; {"due": False} when there is nothing to do."""
+    target = opened(spec, request)
+    with held(target.home, request):
+        now, step = due(target, request, kind)
+        if step is None:
+            return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
+        preallocated.verify_step(target, request, step)
+        if not check:
+            clients = max(1, len(clients_of(request))) if step.SHARDED else 1
+            token.changed(target.mounts[0], now, status=token.BUILDING, step=step, clients=clients)
+        described = f"{step.describe()} on target {target.name}"
+        return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}
+
+
+def work(spec: Mapping[str, Any], request: Request, step: Step, shard: Shard = ALONE) -> Result:
+    """Do one host's shard of the announced step. Raises Failure as soon as another run has taken the target over."""
+    kind = step.kind
+    target = opened(spec, request, anywhere=True)
+    with held(target.home, request, shared=True):
+        now = token.read(target.mounts[0])
+        if not now or now.step != step or now.status != token.BUILDING:
+            raise Refusal(
+                f"target {target.name} does not expect this {kind} step; run {step.PLAYBOOK} again from its start"
+            )
+
+        noted = (token.path_of(target.mounts[0]), target.home / lease.NOTE)
+        looked: list[Stamp] = []
+
+        def check_lease() -> None:
+            # The token tells it to the shards on all hosts, the lease to the one on the launcher before it is changed.
+            # This is asked for each file, so both are read only where they were written since.
+            nonlocal looked
+            if looked == (stamps := [stamp(path) for path in noted]):
+                return
+            looked = stamps
+            if token.read(target.mounts[0]) != now or lost(target.home, request):
+                raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
+
+        done = step.work(target, list(now.done), shard, check_lease)
+        if done.notes:  # of a step that is not sharded, so that nobody else looks at the token now
+            token.changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
+        return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
+
+
+def end(spec: Mapping[str, Any], request: Request, step: Step) -> Result:
+    """Verify what the shards did and declare the target ready."""
+    kind = step.kind
+    target = opened(spec, request)
+    with held(target.home, request):
+        now = token.read(target.mounts[0])
+        if not now or now.step != step:
+            raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
+        preallocated.verify_step(target, request, step)
+        before = now.done
+        if before and step.continues(before[-1]):
+            before = before[:-1]
+        done = [*before, step]
+        structure.verify(target.mounts, done, target.capacity_bytes, now.notes)
+        step.verify(target)
+        reached = done == request["steps"]
+        ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
+        more = ready.files > now.files and not step.REPLACES
+        if target.state_known and more and ready.free_bytes >= now.free_bytes:
+            raise Failure(f"{kind}: the files of target {target.name} took no space ({ready.free_bytes} bytes free)")
+        return {
+            "changed": True,
+            "msg": f"{kind}: {ready.files} files, "
+            + (f"digest {ready.digest}" if ready.digest else f"no digest: {ready.notes['digest']['absent']}"),
+            "token": ready.to_json(),
+        }
+
+
+def diagnose(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
+    """What the target is and what the request's state still needs; changes nothing of its structure."""
+    target = opened(spec, request)
+    with held(target.home, request):
+        now, why = inspect(target, whole=True)
+        steps = request.get("steps", [])
+        rest = None if why or not now else rest_of(now.done, steps)
+        todo = [step.kind for step in (steps if rest is None else rest)]
+        if rest is None:
+            todo.insert(0, "scrub")
+        return {
+            "changed": False,
+            "msg": why or f"at {now.state if now else ''!r}",
+            "todo": todo,
+            "why": why,
+            "token": now.to_json() if now else {},
+        }
+
+
+def evidence(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
+    """Evidence of the state that the target is in, its layout among it; Refusal when it is not the request's.
+
+    On Lustre the request holds under `osts` what the servers saw (the verb `osts`).
+    """
+    target = opened(spec, request)
+    with held(target.home, request):
+        now, why = inspect(target)
+        if why or not now or list(now.done) != request["steps"]:
+            at = why or (now.state if now else "")
+            raise Refusal(f"target {target.name} is not in state {request['state']!r}: {at}")
+        settle(target)
+        found: StateEvidence = {
+            **layout_record(target, now),
+            "layout": layout(target, target.osts(request.get("osts", []))),
+            "token": {"instance": now.instance, "claim": now.claim},
+            "study": request["study"],
+            "state": request["state"],
+        }
+        answer: Result = {"changed": False, "msg": f"target {target.name} is at {now.state!r}"}
+        return {**answer, "evidence": {**found, **target.fullness(), "token": now.to_json()}}
+
+
+def layout_record(target: Target, now: Token) -> Layout:
+    """The part of an observation that says in which layout it was taken."""
+    return {
+        "digest": now.digest,
+        "filler_files": now.files,
+        "filler_bytes": now.bytes,
+        "filler_extents": now.extents,
+        "capacity_bytes": target.capacity_bytes,
+        "used_bytes": target.capacity_bytes - now.free_bytes if target.state_known else now.held_bytes,
+        "free_bytes": now.free_bytes if target.state_known else target.capacity_bytes - now.held_bytes,
+        "state_known": target.state_known,
+        "generations": list(now.achieved),
+        "steps": [step.to_json() for step in now.done],
+        "notes": now.notes,
+    }

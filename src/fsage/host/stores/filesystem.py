@@ -1,0 +1,148 @@
+"""What a local file system is to fsage: made, mounted, settled, read, defragmented; the base of those in `filesystems`.
+
+Root's helper (fsage.host.helper) is made of this module and of some of those, and of nothing that they would import
+to read a layout: they import that where it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fsage.host.errors import Failure
+from fsage.host.system.mounting import Mount
+
+if TYPE_CHECKING:
+    from fsage.host.evidence.counting import Counting
+    from fsage.host.evidence.store import Store
+
+Range = tuple[int, int]
+"""Of a file: its first byte, and the one after its last."""
+
+
+class Defragmenter(NamedTuple):
+    """What defragments one file, and the package (of apt and dnf alike) that has it."""
+
+    command: tuple[str, ...]
+    version_command: tuple[str, ...]
+    package: str
+
+
+class Mover(ABC):
+    """The file system's own call that puts a range of a file elsewhere, which nobody can catch halfway."""
+
+    name: str
+    donor = True
+    """Whether it takes the new blocks from another open file, which has them at the same place."""
+    wants = "the kernel refuses it"
+    """What the call needs, where it is not to be had."""
+
+    @abstractmethod
+    def move(self, descriptor: int, donor: int, one: Range) -> None:
+        """Move a range of an open file; `donor` is -1 where none is taken. Raises OSError."""
+
+
+class Preallocation(ABC):
+    """How many bytes a file is given at a time, where that can be set; 0: as the file system likes."""
+
+    @abstractmethod
+    def option(self, size_bytes: int) -> str:
+        """The mount option that goes with it, as the kernel lists it; empty for 0."""
+
+    @abstractmethod
+    def words(self, size_bytes: int) -> str:
+        """What is set, in words; `none` for 0."""
+
+    @abstractmethod
+    def of(self, mount: Path) -> int:
+        """What files made in the root of a store get. Raises OSError."""
+
+    @abstractmethod
+    def give(self, directory: Path, size_bytes: int) -> None:
+        """Give it to files that are made in this directory from now on; read back. Raises Failure."""
+
+    @abstractmethod
+    def directories(self, mount: Path) -> list[Path]:
+        """The directories of a store that have to be given it."""
+
+    @abstractmethod
+    def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
+        """Whether every store, mounted with these options, has it everywhere. Raises OSError."""
+
+
+class FileSystem(ABC):
+    """A local file system that a target can be."""
+
+    name: str
+    """As the kernel, blkid and a declaration name it."""
+    title: str
+    """As sentences name it."""
+    like: tuple[str, ...] = ()
+    """Other names of the kernel's under which the same layout is read, such as ext3."""
+    programs: tuple[str, ...] = ()
+    """What must be installed to make one."""
+    # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
+    options = "nodiscard"
+    """With which it is mounted."""
+    defragmenter: Defragmenter | None = None
+    """What defragments its files."""
+    mover: Mover | None = None
+    preallocation: Preallocation | None = None
+    frees_parts = True
+    """Whether a hole that is punched into a file frees its blocks, whatever else the file still has."""
+    no_preallocation = "nothing is known of its preallocation"
+    """Why there is no `preallocation` to set."""
+
+    @abstractmethod
+    def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:
+        """What makes one with this UUID; the device is appended. `hash_seed`: a UUID, the same for all of fsage's."""
+
+    def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
+        """Commands that restore a metadata image into a file, have its fsck look at that, and give it this UUID.
+
+        Raises Failure.
+        """
+        raise Failure(f"of {self.title} no metadata image is restored")
+
+    def mounted(self, device: str) -> None:
+        """What is to be done when it was mounted."""
+        return
+
+    def is_on(self, device: str, there: Mount, point: Path) -> bool:
+        """Whether the mount at `point` is of this block device, as the kernel has it."""
+        return os.stat(point).st_dev == os.stat(device).st_rdev
+
+    def settle(self, mount: Path) -> None:
+        """Wait until it has done what it still does after a sync. Raises Failure."""
+        return
+
+    def counted(self, space: os.statvfs_result) -> str | None:
+        """What of its books repeats exactly as long as nobody writes, for the fingerprint of a state; None: nothing."""
+        return None
+
+    def free_space(self, device: str, mount: Path, counting: Counting) -> Store:
+        """The free space of a mounted one. Nothing is synchronised. Raises OSError, ValueError, Failure."""
+        raise Failure(f"of {self.title} no free space is read")
+
+    def free_space_unmounted(self, device: str, counting: Counting) -> Store:
+        """The free space of one on a device or in an image, mounted nowhere. Raises Failure."""
+        raise Failure(f"{self.title} can be read through its mount only: mount it (-o ro) and give that directory")
+
+    def data_ranges(self, mount: Path) -> list[tuple[int, int, int]]:
+        """Where what FIEMAP tells of a mounted one lies on its device: address, place, length. Raises Failure."""
+        raise Failure(f"of {self.title} addresses of FIEMAP are places already")
+
+    def keep_in_place(self, image: int) -> bool:
+        """Have it keep the blocks of an empty file, an image to be, where they come to lie; False: it does anyway."""
+        return False
+
+    def temporaries(self, path: Path) -> Iterable[str]:
+        """Names of empty files that its defragmenter may leave beside a file when it is killed."""
+        return ()
+
+    def risk(self, point: str) -> str | None:
+        """What a loss of power can do while its files are defragmented, and shortly after; None: nothing known."""
+        return None

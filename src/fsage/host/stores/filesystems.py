@@ -1,0 +1,148 @@
+"""The local file systems that there are, and what all have in common.
+
+Each is a module of fsage.host.filesystems, found by its name, with `FILESYSTEM`, a FileSystem. All are made with a
+UUID that is known before, mounted by mount(2) where nothing else is, and told apart by that UUID.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from fsage.host import plugins
+from fsage.host.errors import Failure, Refusal
+from fsage.host.stores.filesystem import FileSystem
+from fsage.host.system import caches, mounting, places
+from fsage.host.system.fanotify import FileWatch
+from fsage.host.system.mounting import MS_NOATIME, MS_NODEV, MS_NOEXEC, MS_NOSUID, uuid_on, wipe
+from fsage.host.system.shell import run
+
+PACKAGE = "fsage.host.filesystems"
+
+
+def names() -> list[str]:
+    """Names of the file systems there are."""
+    return plugins.names(PACKAGE)
+
+
+def get(name: str | None) -> FileSystem | None:
+    """The file system of this name; None where a target can be none such."""
+    if name not in names():
+        return None
+    found: FileSystem = plugins.module(PACKAGE, name).FILESYSTEM
+    return found
+
+
+def of(name: str) -> FileSystem:
+    """The file system of this name. Raises Refusal where there is none."""
+    if not (found := get(name)):
+        raise Refusal(f"no target can be {name!r:.100}: there are {', '.join(names())}")
+    return found
+
+
+def like(name: str | None) -> FileSystem | None:
+    """As which file system one of this name, the kernel's, is read; None where none can."""
+    return get(name) or next((found for found in map(of, names()) if name in found.like), None)
+
+
+def is_known_here(name: str) -> bool:
+    """Whether this machine's kernel has it, or a module of it."""
+    with open("/proc/filesystems", encoding="ascii") as table:
+        if any(line.split()[-1] == name for line in table):
+            return True
+    asked = ["modprobe", "--dry-run", "--quiet", name]
+    return bool(shutil.which("modprobe")) and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+def titles() -> str:
+    """Those whose layout is read, in words: "btrfs, ext4 (ldiskfs) and XFS"."""
+    *most, last = (of(name).title for name in names())
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
+    """Make a file system with this UUID on a device that the caller has proved to be the target's own."""
+    command = of(filesystem).make_command(fs_uuid, hash_seed)
+    if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
+        wipe(device)
+    run([*command, device])
+    found = uuid_on(device)
+    if found != fs_uuid:
+        raise Failure(
+            f"{command[0]} on {device} ended well, but the UUID found there is {found or 'none'}, not {fs_uuid}"
+        )
+
+
+def mount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
+    """Mount `device` at `point`, which must be an empty directory with nothing mounted on it; `more`: options.
+
+    `watch` goes on with it.
+    """
+    mounting.refuse_occupied(point, device)
+    places.make(point)
+    options = of(filesystem).options + (more and f",{more}")
+    deadline = time.monotonic() + mounting.PATIENCE_S
+    while True:
+        try:
+            with watch.mounting(device) if watch else contextlib.nullcontext():
+                flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME
+                mounting.mount_call(device, str(point), filesystem, flags, options)
+            break
+        except OSError as error:  # busy: another command looks at the device for a moment, to be told to keep off
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
+            time.sleep(0.02)
+    of(filesystem).mounted(device)
+
+
+def remount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
+    """Unmount and mount again, so that nothing is known of the file system and its allocator starts anew.
+
+    `watch` goes on after it.
+    """
+    mounting.unmount(point)
+    # Where another namespace pins the mount, it only seems to end, and nothing would start anew.
+    mounting.refuse_if_in_use(device)
+    if watch:
+        watch.unmounted(device)
+    caches.drop_device(device)
+    mount(filesystem, device, point, more, watch)
+
+
+def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
+    """`Refusal` unless, as the kernel has it, `device` with `fs_uuid` is mounted at `point`."""
+    there = mounting.mounted_at(point)
+    if there is None:
+        raise Refusal(f"{point}: nothing is mounted there; {device} (UUID {fs_uuid}) was expected")
+    if there.type != filesystem or not of(filesystem).is_on(device, there, point):
+        raise Refusal(
+            f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID {fs_uuid})"
+        )
+    found = mounting.uuid_mounted(point) or uuid_on(device)
+    if found != fs_uuid:
+        raise Refusal(
+            f"{point}: the UUID of the file system mounted there is {found}, not {fs_uuid}: it is not the "
+            "one that was made here"
+        )
+
+
+@contextlib.contextmanager
+def one_cpu() -> Iterator[None]:
+    """Keep the calling thread on one CPU, so that where ext4 puts small files repeats.
+
+    It serves files of up to 64 KiB from a preallocation of the CPU that asks (locality groups, fs/ext4/mballoc.c): were
+    the thread moved between two of them, the second would open another preallocation, 2 MiB further on, and all that
+    is laid out later would lie elsewhere.
+    """
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

@@ -1,0 +1,116 @@
+"""Metadata images of other file systems (e2image -Q, xfs_metadump, btrfs-image): all but the contents of their files.
+
+Such an image is a stranger's. Its tool restores it into a sparse file as nobody, who owns nothing else; the file
+system's own fsck looks at it; it gets a UUID of ours. Only then is it written onto a device of fsage's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from fsage.host.errors import Failure
+from fsage.host.stores import filesystems
+from fsage.host.system import places
+from fsage.host.system.shell import run
+
+MOST_BYTES = 8 << 30
+"""Of an image."""
+TIMEOUT_S = 1800
+COPY_BYTES = 4 << 20
+FIRST_BYTES = 1 << 20
+"""What tells a file system, its first superblocks, lies within; it is written last."""
+NOBODY = "nobody"
+# btrfs' tools look whether what they are given is mounted, and open every loop device with a btrfs on it for that,
+# which nobody may not. So they see none: a mount namespace of their own lacks them.
+ALONE = ("unshare", "--mount", "--", "sh", "-c", 'umount --all --types "$1" 2>/dev/null; shift; exec "$@"', "sh")
+
+
+@contextlib.contextmanager
+def restored(filesystem: str, image: Path, digest: str, folder: Path, fs_uuid: str, most_bytes: int) -> Iterator[Path]:
+    """The file system in an image, in a sparse file below `folder`, checked and with this UUID, while the block runs.
+
+    `digest`: SHA-256 of the image; `most_bytes`: what it may be restored to. Raises Failure.
+    """
+    places.remove(folder)  # a killed command's
+    places.make(folder)
+    nobody = pwd.getpwnam(NOBODY)
+    try:
+        own, raw = folder / "image", folder / "raw"
+        _copy(image, digest, own)
+        raw.touch(0o600)
+        for path in (folder, own, raw):
+            os.chown(path, nobody.pw_uid, nobody.pw_gid)
+        ids = (f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", "--no-new-privs")
+        limit = ["prlimit", f"--fsize={most_bytes}", "--"]
+        # Nobody may not pass through where fsage keeps its notes: the names are those of the folder they run in.
+        for number, command in enumerate(filesystems.of(filesystem).restoring(own.name, raw.name, fs_uuid)):
+            try:
+                front = [*([] if number else limit), "setpriv", *ids, "--"]  # xfs_repair wants no limit of its own
+                run([*ALONE, filesystem, *front, *command], cwd=folder, timeout=TIMEOUT_S)
+            except Failure as why:
+                raise Failure(f"the metadata image {image.name} is not taken: {why}") from why
+        os.chown(folder, 0, 0)
+        yield raw
+    finally:
+        os.chown(folder, 0, 0)
+        shutil.rmtree(folder)
+
+
+def _copy(image: Path, digest: str, to: Path) -> None:
+    """Copy an image, whoever owns it, and see that it is the one that was named. Raises Failure."""
+    try:
+        source = os.open(image, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Failure(
+            f"the metadata image {image} cannot be read on {os.uname().nodename}: {error.strerror}"
+        ) from error
+    with open(source, "rb") as there, open(places.file(to, os.O_WRONLY | os.O_CREAT), "wb") as here:
+        about, seen = os.fstat(source), hashlib.sha256()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
+            raise Failure(f"{image} is no metadata image: a file of at most {MOST_BYTES >> 30} GiB is wanted")
+        while block := there.read(COPY_BYTES):
+            seen.update(block)
+            here.write(block)
+        if seen.hexdigest() != digest:
+            raise Failure(f"the metadata image {image} is another one than the request names; give the command again")
+
+
+def write(raw: Path, device: str) -> int:
+    """Write what a sparse file holds onto a device, its beginning last; the bytes that were written."""
+    source, to = os.open(raw, os.O_RDONLY | os.O_NOFOLLOW), os.open(device, os.O_WRONLY | os.O_EXCL)
+    try:
+        written = 0
+        for begin, end in (*_held(source, FIRST_BYTES), (0, FIRST_BYTES)):
+            if begin == 0:
+                os.fsync(to)
+            while begin < end:
+                block = os.pread(source, min(COPY_BYTES, end - begin), begin)
+                if not block:
+                    break
+                os.pwrite(to, block, begin)
+                begin += len(block)
+                written += len(block)
+        os.fsync(to)
+        return written
+    finally:
+        os.close(source)
+        os.close(to)
+
+
+def _held(descriptor: int, begin: int) -> Iterator[tuple[int, int]]:
+    """The ranges from `begin` on that a sparse file holds."""
+    while True:
+        try:
+            begin = os.lseek(descriptor, begin, os.SEEK_DATA)
+        except OSError:  # none is left
+            return
+        end = os.lseek(descriptor, begin, os.SEEK_HOLE)
+        yield begin, end
+        begin = end

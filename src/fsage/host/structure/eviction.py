@@ -1,0 +1,61 @@
+"""Large files that have nothing to do with what is measured, read between two phases so that caches hold them instead.
+
+They are part of a state, and together as large as a share of the capacity, or as a client's memory. On Lustre each lies
+on all OSTs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fsage.host.errors import Failure
+from fsage.host.structure import files, striping
+from fsage.host.structure.room import Room
+from fsage.host.system import caches
+from fsage.host.system.machine import memory_bytes
+from fsage.host.targets.declaration import MIB
+from fsage.host.targets.target import Target
+
+MEMORY = "memory"
+COUNT = 16  # so that they spread over a target's stores
+GENERATION = 1
+
+
+def paths_of(mounts: list[Path]) -> list[Path]:
+    """Where they are, if there are any."""
+    return [path for index in range(COUNT) if (path := files.path_of(mounts, GENERATION, index)).exists()]
+
+
+def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> int:
+    """Write them, `size` percent of the capacity together or as much as this host's memory; how many bytes they are.
+
+    Raises Failure where they do not fit.
+    """
+    whole = memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
+    each = max(1, whole // COUNT // MIB) * MIB
+    room = Room(target)
+    room.must_hold(COUNT * each, "the cache-eviction file (eviction_file can be less)")
+    files.make_room(target.mounts, GENERATION)
+    target.spread(files.path_of(target.mounts, GENERATION, 0).parent)
+    for index in range(COUNT):
+        check_lease()
+        path = files.path_of(target.mounts, GENERATION, index)
+        try:
+            room.write(path, each, striping.ALL)
+        except OSError as error:
+            raise Failure(
+                f"writing {path}, {each} bytes of the cache-eviction file ({COUNT * each} bytes in {COUNT} parts): "
+                f"{error.strerror}; eviction_file can be less"
+            ) from error
+    return COUNT * each
+
+
+def read(target: Target) -> None:
+    """Read them. Raises Failure if there are none.
+
+    No file that is measured is touched: of these nothing comes into memory, and none is looked for there.
+    """
+    if not (found := paths_of(target.mounts)):
+        raise Failure(f"the state has no cache-eviction file below {target.mounts[0]}/filler to be read")
+    caches.bring_in(found)

@@ -1,0 +1,167 @@
+"""What the kinds of step share: where files lie, how they get their blocks, and the number that decides over each."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import c_int64
+from pathlib import Path
+from typing import Literal
+
+from fsage.host.system import libc, places
+
+Method = Literal["fallocate", "write", "buffered"]
+KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
+WRITE_BYTES = 1 << 20
+SHARD = 100_000
+"""Files of a directory: who lists one has all their names in memory."""
+FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+
+
+def fate(seed: int | None, generation: int, index: int) -> float:
+    """The uniform number u in [0, 1) that decides over one file: fragment deletes it when u < BB/100."""
+    key = f"{seed}:{generation}:{index}".encode()
+    return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big") / 2**56
+
+
+def path_of(mounts: list[Path], generation: int, index: int) -> Path:
+    """Where file `index` lies: round robin over the stores."""
+    return Path(place_of(mounts, generation, index))
+
+
+def place_of(mounts: list[Path], generation: int, index: int) -> str:
+    """The same as text, of which a million take a tenth of the memory."""
+    return f"{mounts[index % len(mounts)]}/filler/{folder_of(generation, index)}/{index:07d}"
+
+
+def folder_of(generation: int, index: int) -> str:
+    """The directory of file `index`, below that of all: of a generation that needs several, another for each SHARD."""
+    return f"g{generation}.{index // SHARD}" if index >= SHARD else f"g{generation}"
+
+
+def make_room(mounts: list[Path], generation: int, count: int = 1) -> None:
+    """Make the directories of a generation of so many files, on each store.
+
+    No link on the way to them is followed, and none from a file in them.
+    """
+    for mount in mounts:
+        for first in range(0, max(1, count), SHARD):
+            make_folder(mount, folder_of(generation, first))
+
+
+def make_folder(mount: Path, name: str) -> None:
+    """Make one directory of filler files, in the same way."""
+    path = mount / "filler" / name
+    with places.opened(mount) as store, places.inside(store, "filler", path.parent, places.PRIVATE) as filler:
+        places.make_in(filler, path)
+
+
+def remove_folders(mount: Path) -> None:
+    """Remove all filler files of a store, with their directories."""
+    path = mount / "filler"
+    with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as filler:
+        places.empty(filler, path)
+
+
+OURS = (".fsage", "filler", "measured", "lost+found")
+"""What lies in the root of a store that fsage, or mkfs, made."""
+
+
+def remove_others(mount: Path) -> None:
+    """Remove all that came with a file system that was restored; links go, what they lead to stays. Raises Failure."""
+    with places.opened(mount) as store:
+        for name in sorted(set(os.listdir(store)) - set(OURS)):
+            places.remove_in(store, mount / name)
+
+
+def append(path: Path, content: memoryview, flush: bool) -> None:
+    """Write so much at a file's end, through the cache; `flush`: it reaches the device at once. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    try:
+        done = 0
+        while done < len(content):
+            done += os.write(descriptor, content[done:])
+        if flush:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:
+    """fallocate(2), which Python has without modes only. Raises OSError."""
+    if libc.library.fallocate(descriptor, mode, c_int64(offset), c_int64(size)):
+        raise libc.error()
+
+
+def in_turns(
+    paths: Sequence[Path],
+    sizes: Sequence[int],
+    request_bytes: int,
+    method: Method,
+    check_lease: Callable[[], None] = lambda: None,
+) -> None:
+    """Make files that grow at once: each gets a request, then each the next, until all have their sizes.
+
+    So the same files in the same order lie alike each time. `method`: `fallocate` gives blocks without writing them,
+    `write` writes past the cache (whole 4 KiB), `buffered` through it and flushes each file at its end. What an earlier
+    attempt left of them is made anew. Raises OSError that names the file.
+    """
+    flags = FRESH | (os.O_DIRECT if method == "write" else 0)
+    growing: list[tuple[Path, int, int]] = []
+    at = Path()  # of a hundred thousand small files each line here is felt
+    with noise(request_bytes) if method != "fallocate" else contextlib.nullcontext(memoryview(b"")) as content:
+        try:
+            for at, size in zip(paths, sizes):
+                growing.append((at, size, os.open(at, flags, 0o600)))
+            for offset in range(0, max(sizes, default=0), request_bytes):
+                check_lease()
+                for path, size, descriptor in growing:
+                    at, part = path, min(request_bytes, size - offset)
+                    if part > 0 and method == "fallocate":
+                        os.posix_fallocate(descriptor, offset, part)
+                    elif part > 0:
+                        write_whole(descriptor, content[:part], offset)
+            for path, _, descriptor in growing if method == "buffered" else ():
+                at = path
+                os.fsync(descriptor)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(at)) from error
+        finally:
+            for *_, descriptor in reversed(growing):
+                os.close(descriptor)
+
+
+def fallocate(path: Path, size: int) -> None:
+    """Give a file its blocks without writing them, all in one request."""
+    in_turns([path], [size], size, "fallocate")
+
+
+def write(path: Path, size: int) -> None:
+    """Write a file past the cache, in requests of WRITE_BYTES; what it held is cut off first."""
+    in_turns([path], [size], WRITE_BYTES, "write")
+
+
+def fill(fd: int, size: int) -> None:
+    """Write `size` random bytes over the blocks that are there, from the first on."""
+    with noise(WRITE_BYTES) as content:
+        for offset in range(0, size, WRITE_BYTES):
+            write_whole(fd, content[: size - offset], offset)
+
+
+@contextlib.contextmanager
+def noise(size: int) -> Iterator[memoryview]:
+    """Random bytes in whole pages, as O_DIRECT asks."""
+    buffer = mmap.mmap(-1, size)
+    buffer.write((os.urandom(4096) * -(-size // 4096))[:size])
+    # Not closed: the traceback of a write that failed holds a part of it, and closing would then hide why it failed.
+    yield memoryview(buffer)
+
+
+def write_whole(fd: int, content: memoryview, offset: int) -> None:
+    """pwrite(2) until all is written. Raises OSError."""
+    done = 0
+    while done < len(content):
+        done += os.pwrite(fd, content[done:], offset + done)

@@ -1,0 +1,257 @@
+"""Dropping caches, and asking the kernel whether they are gone: pages of data, names and inodes.
+
+To count a file's pages is to open it, which brings its name and inode in again. So pages are counted before what is
+dropped last, and after that only names are asked for, by a look-up that ends where it would have to read
+(`openat2(2)` with RESOLVE_CACHED, Linux 5.12). It is the same on every local file system, where the counters of
+/proc/slabinfo are of all mounts of a type together, and a descriptor held for cachestat(2) would itself keep the inode.
+A file whose name is not in memory has an inode there only while something else holds it, and its pages were counted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from fsage.host.errors import Failure
+from fsage.host.system import libc, privilege
+
+if TYPE_CHECKING:
+    from typing import NotRequired  # since Python 3.11, and hosts may have 3.9
+
+SYS_CACHESTAT = 451  # the same number on every architecture since Linux 6.5
+SYS_OPENAT2, RESOLVE_CACHED, AT_FDCWD = 437, 0x20, -100
+BLKFLSBUF = 0x1261  # linux/fs.h
+# A name that was used lately is passed over once, and one that somebody else just looks at stays as long as he does: on
+# one kernel several hosts of a testbed drop their caches at the same time.
+NAMES_PATIENCE_S, NAMES_PAUSE_S = 2.0, 0.02
+COLD, WARM, KEPT, UNASKED = "cold", "warm", "kept: without root they cannot be dropped", "not asked: Linux before 5.12"
+"""What is known of names and inodes of the files that are measured."""
+DROP = Path("/proc/sys/vm/drop_caches")
+COUNTERS = Path("/proc/vmstat")
+
+
+class _Range(ctypes.Structure):
+    _fields_ = [("off", ctypes.c_uint64), ("len", ctypes.c_uint64)]
+
+
+class _Stat(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in ("nr_cache", "nr_dirty", "nr_writeback", "nr_evicted", "nr_recently_evicted")
+    ]
+
+
+class _How(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("flags", "mode", "resolve")]
+
+
+def flush(mount: Path) -> None:
+    """Write out all that is dirty on one file system (syncfs(2)). Raises OSError."""
+    fd = os.open(mount, os.O_RDONLY)
+    try:
+        if libc.library.syncfs(fd):
+            raise OSError(ctypes.get_errno(), "syncfs failed", str(mount))
+    finally:
+        os.close(fd)
+
+
+class Left(TypedDict):
+    """What of files is in memory."""
+
+    cached_pages: int
+    cached_names: int | None  # None: the kernel cannot be asked
+    metadata: str  # COLD, WARM, KEPT or UNASKED
+
+
+class Dropped(Left):
+    """What stayed when caches were dropped, how that was done, and how long it took."""
+
+    seconds: float
+    method: str
+    locks: NotRequired[int]  # of Lustre: how many were given back
+
+
+def drop(files: list[Path]) -> Dropped:
+    """Flush and drop the caches; return what `left_of` does, "seconds" and "method".
+
+    `cached_pages` counts the pages of `files` that stayed in memory when all was dropped: a cell whose files are still
+    cached must fail, for its read would not reach the device. Without root only these files' own pages can be given up
+    (posix_fadvise), and their names and inodes stay.
+    """
+    began = time.monotonic()
+    pages, method = drop_pages(files)
+    return {**drop_names(files), "seconds": time.monotonic() - began, "cached_pages": pages, "method": method}
+
+
+def drop_pages(files: list[Path]) -> tuple[int, str]:
+    """The first half: flush and drop; how many pages of `files` stayed, and how it was done. It opens each of them."""
+    for path in {path.parent: path for path in files}.values():  # all of a directory are on one file system
+        flush(path)
+    if not may_drop():
+        for path in files:
+            give_up(path)
+        return cached_pages(files), "posix_fadvise(DONTNEED)"
+    drop_all_pages()
+    if cached := cached_pages(files):  # a page in flight survives the first pass
+        drop_all_pages()
+        cached = cached_pages(files)
+    return cached, "drop_caches=3"
+
+
+def may_drop() -> bool:
+    """Whether this process can have the kernel drop its caches."""
+    return os.access(DROP, os.W_OK) or (os.geteuid() != 0 and privilege.why_not() is None)
+
+
+@privilege.privileged("drop-caches")
+def drop_all_pages() -> None:
+    """Have the kernel drop what it may of its caches, once. Raises OSError."""
+    DROP.write_text("3\n")
+
+
+def drop_names(files: list[Path]) -> Left:
+    """The other half, after which nobody may touch a file of `files`: what counting them brought in. See `left_of`."""
+    if not may_drop():
+        return {**left_of(files), "metadata": KEPT} if files else left_of(files)
+    deadline = time.monotonic() + NAMES_PATIENCE_S
+    while True:
+        drop_all_pages()
+        left = left_of(files)
+        if not left["cached_names"] or time.monotonic() > deadline:
+            return left
+        time.sleep(NAMES_PAUSE_S)
+
+
+def left_of(files: list[Path]) -> Left:
+    """What of `files` is in memory, asked so that nothing comes in: {"cached_pages", "cached_names", "metadata"}.
+
+    `files` are paths without symbolic links. Names are None where the kernel cannot be asked. Pages are counted of the
+    files whose names are there.
+    """
+    names = known(files)
+    if names is None:
+        return {"cached_pages": 0, "cached_names": None, "metadata": UNASKED}
+    return {"cached_pages": cached_pages(names), "cached_names": len(names), "metadata": WARM if names else COLD}
+
+
+def together(hosts: Sequence[Left]) -> Left:
+    """What `left_of` said on several hosts, as one: the worst of it."""
+    names = [one["cached_names"] for one in hosts]
+    counted = [count for count in names if count is not None]
+    return {
+        "cached_pages": sum(one["cached_pages"] for one in hosts),
+        "cached_names": sum(counted) if len(counted) == len(names) else None,
+        "metadata": min((one["metadata"] for one in hosts), key=(WARM, KEPT, UNASKED, COLD).index),
+    }
+
+
+def known(files: list[Path]) -> list[Path] | None:
+    """Those whose names the kernel has in memory; it reads nothing for the answer. None where it cannot be asked."""
+    how = _How(os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, RESOLVE_CACHED)
+    found = []
+    for path in files:
+        descriptor = libc.library.syscall(
+            SYS_OPENAT2, AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
+        )
+        if descriptor >= 0:
+            os.close(descriptor)
+            found.append(path)
+        elif (code := ctypes.get_errno()) in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
+            return None
+        elif code not in (errno.EAGAIN, errno.ENOENT):
+            raise OSError(code, os.strerror(code), str(path))
+    return found
+
+
+def drop_device(device: str) -> None:
+    """Drop what the kernel has of a block device that nothing is mounted from. Raises OSError.
+
+    ext4 keeps inode tables and directories there, and unmounting drops them only where nobody else has the device open.
+    """
+    descriptor = os.open(device, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, BLKFLSBUF)
+    finally:
+        os.close(descriptor)
+
+
+def give_up(path: Path) -> None:
+    """Write out one file and give up its pages in memory, so that what reads it next reads the device. Raises OSError.
+
+    Nobody is asked whether they are gone; see `cached_pages`.
+    """
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
+def drop_all() -> dict[str, Any]:
+    """Flush and drop all of a server's caches, whose files nobody here can name; the kernel's own count must say so.
+
+    Returns {"seconds", "method"}. Raises Failure.
+    """
+    began, before = time.monotonic(), _drops()
+    os.sync()
+    try:
+        drop_all_pages()
+    except OSError as error:
+        raise Failure(f"{DROP} on {os.uname().nodename}: {error.strerror}; dropping caches needs root") from error
+    if _drops() <= before:
+        raise Failure(f"{os.uname().nodename} did not drop its caches: drop_pagecache in {COUNTERS} did not rise")
+    return {"seconds": time.monotonic() - began, "method": "drop_caches=3"}
+
+
+def _drops() -> int:
+    """How often this kernel has dropped its page cache since it was booted."""
+    lines = COUNTERS.read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("drop_pagecache "))
+
+
+def bring_in(files: list[Path]) -> None:
+    """Read files into the page cache. Raises OSError."""
+    for path in files:
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+
+
+def cached_pages(files: list[Path]) -> int:
+    """Pages of `files` in the page cache, by cachestat(2), or by mincore(2) where the kernel lacks it."""
+    return sum(_cached_pages(path) for path in files)
+
+
+def _cached_pages(path: Path) -> int:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(fd).st_size
+        if not size:
+            return 0
+        stat = _Stat()
+        whole = _Range(0, 0)
+        if libc.library.syscall(SYS_CACHESTAT, fd, ctypes.byref(whole), ctypes.byref(stat), 0) == 0:
+            return stat.nr_cache
+        return _mincore(fd, size)
+    finally:
+        os.close(fd)
+
+
+def _mincore(fd: int, size: int) -> int:
+    pages = -(-size // mmap.PAGESIZE)
+    vector = (ctypes.c_ubyte * pages)()
+    with mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as view:
+        anchor = ctypes.c_char.from_buffer(view)
+        failed = libc.library.mincore(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(size), vector)
+        del anchor
+    if failed:
+        raise OSError(ctypes.get_errno(), "mincore failed")
+    return sum(page & 1 for page in vector)

@@ -1,0 +1,139 @@
+"""Commands that run beside each other, each with its own output, timed by one clock."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import selectors
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fsage.host.system.shell import stop
+
+LOOK_EVERY_S = 0.2
+CHUNK_BYTES = 1 << 16
+
+
+class Command:
+    """One of them. `line_s`: when each line of its standard output came, in seconds since `began`."""
+
+    def __init__(self, argv: Sequence[str], began: float, how: dict[str, Any]) -> None:
+        self.began, self.ended_s, self.line_s = began, 0.0, list[float]()
+        self.out, self.err = bytearray(), bytearray()
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(argv, **{**pipes, "start_new_session": True, **how})
+
+    def hear(self, chunk: bytes, of_stdout: bool) -> None:
+        """Keep what it said just now."""
+        self.ended_s = time.monotonic() - self.began
+        (self.out if of_stdout else self.err).extend(chunk)
+        if of_stdout:
+            self.line_s += [round(self.ended_s, 6)] * chunk.count(b"\n")
+
+    def result(self, note: str) -> dict[str, Any]:
+        """What it gave; `note` is added to what it said."""
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe
+            pipe.close()
+        return {
+            "rc": self.process.returncode,
+            "stdout": self.out.decode(errors="replace"),
+            "stderr": self.err.decode(errors="replace") + note,
+            "wall_s": self.ended_s,
+            "line_s": self.line_s,
+        }
+
+
+def run(
+    commands: Sequence[Sequence[str]],
+    check_alive: Callable[[], None],
+    timeout_s: float,
+    front: Sequence[str] = (),
+    **how: Any,
+) -> list[dict[str, Any]]:
+    """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
+
+    `line_s` are the seconds, since the first was started, at which each line of stdout came. `check_alive` is called
+    often; what it raises ends them, and so does `timeout_s`. Where one cannot be started it has code 127, and the
+    others are stopped. `front` stands before each command, but not in its `argv`; `how` goes to subprocess.Popen.
+    """
+    began, running, why = time.monotonic(), list[Command](), ""
+    try:
+        try:
+            for argv in commands:
+                # Of a missing program the front itself would say so, too late for the others to be stopped.
+                if front and not shutil.which(argv[0]):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+                running.append(Command([*front, *argv], began, how))
+        except OSError as error:
+            why = str(error)
+            for one in running:
+                stop(one.process)
+        late = wait(running, check_alive, began + timeout_s)
+    except BaseException:  # Ctrl-C too: nobody else knows the commands' sessions
+        for one in running:
+            stop(one.process)
+        raise
+    note = f"\nfsage: stopped, for another command did not start: {why}" if why else ""
+    if late:
+        note += too_late(began)
+    unstarted = {"rc": 127, "stdout": "", "stderr": why, "wall_s": 0.0, "line_s": []}
+    results = [one.result(note) for one in running]
+    results += [dict(unstarted) for _ in commands[len(running) :]]
+    return [{"argv": list(argv), "timed_out": late, **one} for argv, one in zip(commands, results)]
+
+
+def too_late(began: float) -> str:
+    """What is added to what commands said that were ended because of the time."""
+    return f"\nfsage: stopped after {time.monotonic() - began:.0f} s"
+
+
+def wait(running: list[Command], check_alive: Callable[[], None], end: float) -> bool:
+    """Hear them until all have ended; whether that was because of the time."""
+    looked, late = 0.0, False
+    with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:
+        for one in running:
+            assert one.process.stdout and one.process.stderr
+            heard.register(one.process.stdout, selectors.EVENT_READ, (one, True))
+            heard.register(one.process.stderr, selectors.EVENT_READ, (one, False))
+            if (descriptor := _end_of(one.process)) is not None:
+                ends.callback(os.close, descriptor)
+                heard.register(descriptor, selectors.EVENT_READ, None)
+        while heard.get_map() or any(one.process.poll() is None for one in running):
+            if heard.get_map():
+                for key, _ in heard.select(LOOK_EVERY_S):
+                    if key.data is None or not _chunk_of(key):
+                        heard.unregister(key.fileobj)
+            else:  # their pipes have ended, and this kernel tells of no process that it ends
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    next(one for one in running if one.process.poll() is None).process.wait(LOOK_EVERY_S)
+            if (now := time.monotonic()) - looked > LOOK_EVERY_S:
+                looked = now
+                check_alive()
+                if now > end and not late:
+                    late = True
+                    for one in running:
+                        stop(one.process)
+    return late
+
+
+def _end_of(process: subprocess.Popen[Any]) -> int | None:
+    """A descriptor that can be read once a process has ended; None before Linux 5.3, or when it is known to have."""
+    if process.returncode is not None:  # its number may be another's by now
+        return None
+    try:
+        return os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _chunk_of(key: selectors.SelectorKey) -> bool:
+    """Hear what one of them said; whether it may say more."""
+    one, of_stdout = key.data
+    chunk = os.read(key.fd, CHUNK_BYTES)
+    one.hear(chunk, of_stdout)
+    return bool(chunk)

@@ -1,0 +1,118 @@
+"""Small files that must survive a kill: JSON written whole or not at all, and a lock between processes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.system import holders, places
+
+PATIENCE_S = 60.0  # what is done under a lock of ours takes seconds
+
+
+def write_json(path: Path | str, obj: Any) -> None:
+    """Write `obj` to `path` atomically and durably: temporary file, fsync, rename, fsync of the directory."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with places.opened(path.parent, places.PRIVATE, sticky=True) as above:
+        with contextlib.suppress(FileNotFoundError):  # of a killed process that had our number
+            os.unlink(temporary.name, dir_fd=above)
+        with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
+            json.dump(obj, out, indent=1, sort_keys=True)
+            out.write("\n")
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary.name, path.name, src_dir_fd=above, dst_dir_fd=above)
+        os.fsync(above)
+
+
+def read_json(path: Path | str) -> Any:
+    """What `path` holds, or None when there is no such file; `Failure` when it is not JSON.
+
+    Raises Refusal where it is not ours alone: it is not believed then (fsage.host.system.places).
+    """
+    try:
+        with open(places.file(path, os.O_RDONLY), encoding="utf-8") as text:
+            return json.load(text)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise Failure(f"{path}: not JSON ({error}); it is written atomically, so somebody edited it") from error
+
+
+Stamp = Optional[tuple[int, int, int, int]]
+
+
+def stamp(path: Path | str) -> Stamp:
+    """What of a file changes when it is written or replaced: inode, size and both times; None where there is none."""
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+def remove(path: Path | str) -> None:
+    """Remove a file durably; no complaint when it is gone already."""
+    path = Path(path)
+    with contextlib.suppress(FileNotFoundError), places.opened(path.parent, sticky=True) as above:
+        os.unlink(path.name, dir_fd=above)
+        os.fsync(above)
+
+
+def sync_dir(path: Path | str) -> None:
+    """Make a rename or removal in this directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: Path | str, patience_s: float | None = None) -> Iterator[None]:
+    """Hold an exclusive lock (flock) on `path` while the block runs; a dead process holds nothing.
+
+    Raises Refusal naming who holds it after `patience_s` (PATIENCE_S).
+    """
+    patience_s = PATIENCE_S if patience_s is None else patience_s
+    descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
+    try:
+        deadline = time.monotonic() + patience_s
+        while not lock(descriptor):
+            if time.monotonic() > deadline:
+                raise Refusal(
+                    f"{path} has been locked for {patience_s:.0f} s by {holders.of(descriptor)}; nothing was touched. "
+                    "Wait for it or stop it, then give the same command again"
+                )
+            time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor: int, shared: bool = False) -> bool:
+    """Lock an open file unless another has; whether that was done."""
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def utc_now() -> str:
+    """This moment, ISO 8601, UTC."""
+    now = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
+
+
+def boot_id() -> str:
+    """Changes with every boot: what a rebooted kernel has forgotten is told apart by it."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -1,0 +1,60 @@
+"""The agent as one zip from which Python can run it, for hosts that have nothing of fsage."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsage
+
+PACKAGE = Path(__file__).absolute().parents[2]  # not resolved: a file without a name has no other path than this
+# It lies in memory, in a file without a name: there is nothing on disk that others could have put there. Its path is by
+# process number, so that the agent's own programs find it while the agent lives.
+BOOT = (
+    "import os, sys; read = sys.stdin.buffer; fd = os.memfd_create('fsage'); "
+    "open(fd, 'wb', closefd=False).write(read.read(int(read.readline()))); "
+    "sys.path.insert(0, f'/proc/{os.getpid()}/fd/{fd}'); "
+)
+"""What `python3 -c` runs on another host, followed by what it shall do: the agent is read from standard input."""
+
+
+@contextlib.contextmanager
+def in_memory(content: bytes) -> Iterator[int]:
+    """A file without a name; a program that inherits its number (`pass_fds`) finds it at `path_of`, whoever runs it.
+
+    It is a copy of its own for each program: who runs that may write to it, and the agent's own code is root's.
+    """
+    number = os.memfd_create("fsage")
+    try:
+        with open(number, "wb", closefd=False) as file:
+            file.write(content)
+        yield number
+    finally:
+        os.close(number)
+
+
+def path_of(number: int) -> str:
+    """Where it is for who has inherited it."""
+    return f"/proc/self/fd/{number}"
+
+
+def sent(code: bytes) -> bytes:
+    """An agent as BOOT reads it, before all else that is said on its standard input."""
+    return f"{len(code)}\n".encode() + code
+
+
+def packed() -> bytes:
+    """All of the agent: the zip that it runs from, else one made of its files (the same files give the same bytes)."""
+    if (whole := PACKAGE.parent).is_file():
+        return whole.read_bytes()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("fsage/__init__.py"), (PACKAGE / "__init__.py").read_bytes())
+        for top in map(Path, fsage.__path__):  # its own, and an extension's (fsage.extensions)
+            for path in sorted((top / "host").rglob("*.py")):
+                archive.writestr(zipfile.ZipInfo(f"fsage/{path.relative_to(top)}"), path.read_bytes())
+    return buffer.getvalue()

@@ -1,0 +1,201 @@
+"""What is mounted here, who holds a device, and mount(2) and umount(2): the same for every file system."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import time
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.system import libc
+from fsage.host.system.shell import run
+
+# Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME = 2, 4, 8, 1024
+# Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
+PATIENCE_S = 2.0
+FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
+
+
+class Mount(NamedTuple):
+    """One line of /proc/self/mountinfo."""
+
+    device: str  # major:minor
+    root: str
+    point: str
+    type: str
+    source: str
+    mount_options: str
+    super_options: str
+
+    @property
+    def options(self) -> str:
+        """All options, those of the mount and those of the file system."""
+        return f"{self.mount_options},{self.super_options}"
+
+
+def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
+    """What is mounted in this mount namespace, or in the one whose mountinfo is given, oldest first."""
+    found = []
+    for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        left, _, right = line.partition(" - ")
+        _, _, device, root, point, options = left.split(" ")[:6]
+        kind, source, super_options = right.split(" ")[:3]
+        found.append(Mount(device, plain(root), plain(point), kind, plain(source), options, super_options))
+    return found
+
+
+def mounted_at(point: Path | str) -> Mount | None:
+    """The uppermost mount exactly at `point`, or None."""
+    here = [mount for mount in mounts() if mount.point == os.path.realpath(point)]
+    return here[-1] if here else None
+
+
+def mount_of(path: Path) -> Mount:
+    """The uppermost mount that a file or directory is on. Raises Failure."""
+    place = path.resolve()
+    for point in (place, *place.parents):
+        if mount := mounted_at(point):
+            return mount
+    raise Failure(f"nothing is mounted at {path} or above it")
+
+
+def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
+    """mount(2): the options as they stand. mount(8) would merge in what fstab and the kernel say."""
+    if (
+        libc.library.mount(source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode())
+        != 0
+    ):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), point)
+
+
+def uuid_on(device: str) -> str | None:
+    """The UUID in the superblock on the device (a low-level probe: no cache of blkid's is asked), or None."""
+    return run(["blkid", "-p", "-o", "value", "-s", "UUID", device], ok=(0, 2)).stdout.strip() or None
+
+
+def wipe(device: str) -> None:
+    """Take the signatures of what is on a device off it."""
+    run(["wipefs", "--all", "--quiet", device])
+
+
+def uuid_mounted(point: Path | str) -> str | None:
+    """The UUID that the kernel has for what is mounted; None where it cannot be asked (before 6.9)."""
+    descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        answer = fcntl.ioctl(descriptor, FS_IOC_GETFSUUID, bytes(17))
+    except OSError as error:
+        if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL):
+            return None
+        raise
+    finally:
+        os.close(descriptor)
+    return str(uuid.UUID(bytes=answer[1:17])) if answer[0] == 16 else None
+
+
+def refuse_occupied(point: Path, device: str) -> None:
+    """`Refusal` if something is mounted at `point`, or lies in it and would be hidden."""
+    occupant = mounted_at(point)
+    if occupant:
+        raise Refusal(
+            f"{point}: {occupant.source} ({occupant.type}) is mounted there, not {device}; unmount it, or "
+            "declare another fsage_target.mount_dir"
+        )
+    if point.is_dir() and any(point.iterdir()):
+        raise Refusal(
+            f"{point}: not empty, and a mount would hide what is in it; declare another fsage_target.mount_dir"
+        )
+
+
+def unmount(point: Path) -> None:
+    """Unmount whatever is at `point`; `Failure` names who holds it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while libc.library.umount2(os.fsencode(os.path.realpath(point)), 0) != 0:
+        code = ctypes.get_errno()
+        if code == errno.EINVAL:  # not a mount point
+            return
+        if code != errno.EBUSY or time.monotonic() > deadline:
+            raise Failure(f"unmounting {point}: {os.strerror(code)}{_users(point) if code == errno.EBUSY else ''}")
+        time.sleep(0.02)
+
+
+def unmount_all(device: str) -> None:
+    """Unmount a block device wherever it is mounted here."""
+    for mount in reversed(mounts()):
+        if mount.source.startswith("/dev/") and os.path.realpath(mount.source) == device:
+            unmount(Path(mount.point))
+
+
+def refuse_if_in_use(device: str) -> None:
+    """`Refusal` if `device` holds the root file system, swap, any mount, or anybody else has it."""
+    number = os.stat(device).st_rdev
+    name = f"{os.major(number)}:{os.minor(number)}"
+    if os.stat("/").st_dev == number or any(m.point == "/" and m.device == name for m in mounts()):
+        raise Refusal(f"{device} holds the root file system of {os.uname().nodename}; it is never touched")
+    for line in Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]:
+        swap = line.split()[0]
+        if os.path.exists(swap) and os.stat(swap).st_rdev == number:
+            raise Refusal(f"{device} is swapped to on {os.uname().nodename}; it is never touched")
+    for mount in mounts():
+        if mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device):
+            raise Refusal(f"{device} is mounted at {mount.point}; unmount it first")
+    deadline = time.monotonic() + PATIENCE_S
+    while not exclusive(device):
+        if time.monotonic() > deadline:
+            raise Refusal(
+                f"{device} is in use although nothing here has mounted it{_namespaces(name)}; end what holds "
+                "it, or unmount it there (nsenter -t PID -m umount ...)"
+            )
+        time.sleep(0.02)
+
+
+def exclusive(device: str) -> bool:
+    """Whether nobody else holds the device: any mount, in any namespace, makes the kernel say no."""
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return False
+        raise
+    return True
+
+
+def _namespaces(device: str) -> str:
+    """Who has `device` mounted in another mount namespace, as words."""
+    mine, holders = os.readlink("/proc/self/ns/mnt"), []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "ns/mnt") != mine and any(
+                m.device == device for m in mounts(str(process / "mountinfo"))
+            ):
+                holders.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
+        except OSError:  # it has ended
+            continue
+    if not holders:
+        return ": another mount namespace or the kernel holds it"
+    return f": another mount namespace holds it, that of process {', '.join(holders[:3])}"
+
+
+def _users(point: Path) -> str:
+    """Who has something open below `point`, as words."""
+    top, holders = str(point) + "/", []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            links = [os.readlink(process / "cwd"), *(os.readlink(fd) for fd in (process / "fd").iterdir())]
+        except OSError:
+            continue
+        if any((link + "/").startswith(top) for link in links):
+            holders.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
+    return f"; held by process {', '.join(holders[:3])}" if holders else ""
+
+
+def plain(field: str) -> str:
+    """Undo the octal escapes of /proc/*/mountinfo and /proc/swaps."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

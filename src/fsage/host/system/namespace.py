@@ -1,0 +1,202 @@
+"""The mount namespace in which the file systems of loop targets are mounted, and which only fsage's commands enter.
+
+A program that makes a mount namespace of its own (a container, a service with PrivateTmp) gets a copy of every mount
+that it sees, and a copy keeps a device busy for as long as that program lives. What is mounted here it does not see.
+The namespace is kept by a bind mount of its file (mount_namespaces(7), namespaces(7)), which the kernel copies into no
+other; what the machine's owner unmounts is unmounted here too, where his mounts are shared, as systemd makes them.
+It is made by the first command of any target, and goes with the last target's mounts, or with the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.system import files, libc, mounting
+
+PLACE = Path("/run/fsage/namespace")  # a tmpfs of its own: what is mounted in a shared mount would be copied
+KEPT = PLACE / "mnt"
+NOTE = PLACE / "inode"  # of the namespace; it tells a process whether it is inside
+LOCK = PLACE.with_suffix(".lock")
+OWN = "/proc/self/ns/mnt"
+CLONE_NEWNS, CLONE_FS = 0x20000, 0x200
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND = 2, 4, 8, 4096
+MS_REC, MS_PRIVATE, MS_SLAVE = 1 << 14, 1 << 18, 1 << 19
+
+
+def inside() -> bool:
+    """Whether this process is in the namespace."""
+    with contextlib.suppress(OSError):
+        return NOTE.read_text(encoding="ascii") == str(os.stat(OWN).st_ino)
+    return False
+
+
+def there() -> bool:
+    """Whether this machine has the namespace now; asked from outside."""
+    with contextlib.suppress(OSError):
+        return os.stat(KEPT).st_dev == os.stat(OWN).st_dev
+    return False
+
+
+def enter() -> None:
+    """Move the calling thread, and what it starts from now on, into the namespace, made if it is not there.
+
+    Needs root. Raises Failure.
+    """
+    if inside():
+        return
+    with _failing("entering"), files.locked(LOCK):
+        if not there():
+            _make()
+        NOTE.write_text(str(os.stat(KEPT).st_ino), encoding="ascii")
+        with _opened(str(KEPT)) as kept:
+            _move(kept)
+
+
+def look_in() -> None:
+    """The same where there is something to look at. Raises Refusal where no target is mounted."""
+    if not inside() and not there():
+        raise Refusal(f"no loop target is mounted on {os.uname().nodename}: a command of its study mounts it")
+    enter()
+
+
+@contextlib.contextmanager
+def entered() -> Iterator[None]:
+    """Be in the namespace while the block runs; in the end it goes if it is not needed any more. Raises Failure."""
+    if inside():
+        yield
+        return
+    with _opened(OWN) as before:
+        enter()
+        try:
+            yield
+        finally:
+            with _failing("leaving"), files.locked(LOCK):
+                within = _stores()
+                _move(before)
+                if not within - _stores():
+                    _remove()
+
+
+def _make() -> None:
+    PLACE.mkdir(parents=True, exist_ok=True)
+    # What is there is left over, or a copy of another mount namespace's, whose note is not to be touched. The table of
+    # mounts names hidden ones too (below another /run), so it is not asked.
+    if os.path.ismount(PLACE):
+        mounting.unmount(PLACE)
+    mounting.mount_call("fsage", str(PLACE), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
+    mounting.mount_call("none", str(PLACE), "none", MS_PRIVATE, "")
+    KEPT.touch()
+    # A namespace may only be mounted where its number is higher, and Linux 6.18 counts on each CPU from a start of its
+    # own: on the CPU on which ours was made, if on no other, the next one has a higher number.
+    allowed = sorted(os.sched_getaffinity(0))
+    try:
+        for cpu in allowed:
+            os.sched_setaffinity(0, {cpu})
+            try:
+                return _make_here()
+            except OSError as error:
+                if error.errno != errno.EINVAL or cpu == allowed[-1]:
+                    raise
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _make_here() -> None:
+    with _opened(OWN) as before:
+        try:
+            unshare(MS_SLAVE)
+            made = os.open(OWN, os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            _move(before)
+    try:
+        mounting.mount_call(f"/proc/self/fd/{made}", str(KEPT), "none", MS_BIND, "")
+    finally:
+        os.close(made)
+
+
+def _remove() -> None:
+    NOTE.unlink(missing_ok=True)  # first: another namespace may get the number
+    mounting.unmount(KEPT)
+    mounting.unmount(PLACE)  # the directory stays: to remove it would detach what another namespace has there
+
+
+def _stores() -> set[tuple[str, str]]:
+    """What is mounted of loop devices and of fsage's disks, and where."""
+    return {
+        (mount.device, mount.point)
+        for mount in mounting.mounts()
+        if mount.source.startswith(("/dev/loop", "fsage-seekdisk-"))
+    }
+
+
+def unshare(propagation: int | None = None) -> None:
+    """Give the calling thread a mount namespace of its own; `propagation`: of all its mounts, MS_SLAVE or MS_PRIVATE.
+
+    Raises OSError.
+    """
+    _called(libc.library.unshare(CLONE_NEWNS))
+    if propagation is not None:
+        with _opened(OWN) as own, _at_top_of(own):
+            mounting.mount_call("none", "/", "none", MS_REC | propagation, "")
+
+
+def rejoin() -> None:
+    """Move the calling thread to the top of the mount namespace that it is in. Raises OSError without the rights."""
+    with _opened(OWN) as own:
+        _called(libc.library.unshare(CLONE_FS))
+        _called(libc.library.setns(own, CLONE_NEWNS))
+
+
+def _move(namespace: int) -> None:
+    with _at_top_of(namespace):
+        pass
+
+
+@contextlib.contextmanager
+def _at_top_of(namespace: int) -> Iterator[None]:
+    """Move into a mount namespace: to its top while the block runs, then to what root and working directory are called.
+
+    In a chroot the root is not the top, and perhaps no mount, so that it can have no propagation of its own.
+    """
+    place = os.getcwd()
+    with _opened("/", os.O_PATH) as root:
+        _called(libc.library.unshare(CLONE_FS))  # threads share what setns(2) changes, and it refuses those that do
+        _called(libc.library.setns(namespace, CLONE_NEWNS))
+        try:
+            yield
+        finally:
+            name = os.readlink(f"/proc/self/fd/{root}")  # as it is called from the top
+            if name != "/":
+                os.chroot(name)
+            os.chdir(place)
+
+
+@contextlib.contextmanager
+def _opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _called(code: int) -> None:
+    if code:
+        raise libc.error()
+
+
+@contextlib.contextmanager
+def _failing(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"{error.strerror} ({error.filename})" if error.filename else error.strerror
+        raise Failure(
+            f"{doing} fsage's mount namespace ({KEPT}) on {os.uname().nodename}: {what}; it needs root with "
+            "CAP_SYS_ADMIN, and in a container the right to mount"
+        ) from error

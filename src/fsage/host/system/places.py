@@ -1,0 +1,317 @@
+"""Directories and files that nobody else could have prepared, or can change while they are used.
+
+A path is walked from `/`, one directory at a time, each opened by the one above it and without following a link
+(openat(2), O_NOFOLLOW). As ssh and sudo ask, each must belong to root or to who runs, and nobody else may write to it:
+whoever can, puts a link, or a file of his own, where one of ours is expected. Two things that every system has are
+allowed on the way:
+
+- a link that belongs to root or to who runs, in a directory where nobody else can make one (/var/run -> /run, a home on
+  another disk). It says what the administrator wants, and where it leads is walked by the same rules;
+- a directory with the sticky bit that all may write to (/tmp): there nobody can rename or remove what is another's, so
+  that what is next on the way is judged by its own owner. It is never itself the place that is asked for.
+
+What is made here is for its owner alone (0700, 0600), whatever the umask says; only RUN, which all users of a machine
+share, and the mount points in it can be passed through by others (0711), as by one who measures without being root. An
+access list (acl(5)) that lets others write shows in the group's bits of the mode, and is refused like them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import stat
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fsage.host.errors import Failure, Refusal
+
+PRIVATE = 0o700
+PRIVATE_FILE = 0o600
+PASSABLE = 0o711
+RUN = Path("/run/fsage")
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+PASSING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC  # needs no right to read; a link is opened, not followed
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LINKS_AT_MOST = 8
+DEEPEST = 100  # directories in each other: far more than anything of ours has, far fewer than descriptors
+KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@contextlib.contextmanager
+def opened(path: Path | str, make: int | None = None, sticky: bool = False) -> Iterator[int]:
+    """A descriptor of the directory at `path` while the block runs, made with mode `make` if it is not there.
+
+    `sticky`: it may be one that all may write to, for a file that is judged by its own owner. Raises Refusal where
+    somebody else has a hand in it, and FileNotFoundError.
+    """
+    descriptor = _walk(Path(path), make, sticky)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def make(path: Path | str, mode: int = PRIVATE) -> None:
+    """Have a directory of ours at `path`, with what is missing on the way to it."""
+    with opened(path, mode):
+        pass
+
+
+def check(path: Path | str) -> None:
+    """Refusal unless nobody else can change what is at `path`, or the nearest directory above it that there is."""
+    with contextlib.suppress(FileNotFoundError), opened(path):
+        return
+    with opened(_existing(Path(path).parent), sticky=True):
+        pass
+
+
+@contextlib.contextmanager
+def inside(above: int, name: str, path: Path | str, make: int | None = None) -> Iterator[int]:
+    """A descriptor of directory `name` of an open one that was judged; it is at `path`, which messages name.
+
+    No link is followed, whoever made it: fsage makes none.
+    """
+    descriptor, found = _next(above, name, Path(path), make)
+    try:
+        if not stat.S_ISDIR(found.st_mode):
+            what = KINDS.get(stat.S_IFMT(found.st_mode), "a file")
+            raise Refusal(f"{path} is {what}, where fsage makes a directory; nothing below it was touched. Remove it")
+        _judge(found, Path(path), Path(path), sticky=False)
+        reading = _reopen(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+
+
+def make_in(above: int, path: Path) -> None:
+    """Have a directory of ours, and no link, at `path` in an open directory that was judged."""
+    with inside(above, path.name, path, PRIVATE):
+        pass
+
+
+def file(path: Path | str, flags: int) -> int:
+    """A descriptor of the regular file at `path`, which is ours alone; with O_CREAT it is made so if it is missing.
+
+    Raises Refusal where it is another's, a link, a FIFO (which would keep us waiting), a device; FileNotFoundError.
+    """
+    path = Path(path)
+    with opened(path.parent, PRIVATE if flags & os.O_CREAT else None, sticky=True) as above:
+        return file_in(above, path, flags)
+
+
+def file_in(above: int, path: Path, flags: int) -> int:
+    """The same for a file of a directory that is open."""
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    while True:
+        try:
+            _judge_file(os.stat(path.name, dir_fd=above, follow_symlinks=False), path, flags)
+            descriptor = os.open(path.name, flags & ~(os.O_CREAT | os.O_EXCL), dir_fd=above)
+        except FileNotFoundError:
+            if not flags & os.O_CREAT:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+            try:
+                descriptor = os.open(path.name, flags | os.O_EXCL, PRIVATE_FILE, dir_fd=above)
+            except FileExistsError:  # another command of ours was faster
+                continue
+            os.fchmod(descriptor, PRIVATE_FILE)
+        try:
+            _judge_file(os.fstat(descriptor), path, flags)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def empty(above: int, path: Path | str, threads: int = 1) -> None:
+    """Remove all that is in an open directory, which is at `path`; links in it go, what they lead to stays.
+
+    What is swapped for another directory, or for a link, meanwhile is left and named. Raises Failure.
+    """
+    device = os.fstat(above).st_dev
+    with ThreadPoolExecutor(threads) as pool:
+        _empty(above, Path(path), device, DEEPEST, map if threads == 1 else pool.map)
+
+
+def remove(path: Path | str) -> None:
+    """Remove a file or a directory with all that is in it; no complaint when it is gone already."""
+    path = Path(path)
+    with contextlib.suppress(FileNotFoundError), opened(path.parent) as above:
+        remove_in(above, path)
+
+
+def remove_in(above: int, path: Path, threads: int = 1) -> None:
+    """The same for what is in a directory that is open."""
+    with ThreadPoolExecutor(threads) as pool:
+        _remove(above, path, os.fstat(above).st_dev, DEEPEST, map if threads == 1 else pool.map)
+
+
+def remove_emptied(above: int, path: Path) -> None:
+    """Remove a directory of an open one when nothing is left in it. Raises Failure where something else is there."""
+    try:
+        os.rmdir(path.name, dir_fd=above)
+    except FileNotFoundError:
+        pass
+    except NotADirectoryError:
+        raise Failure(f"{path} was swapped while it was removed; what is there now was not touched") from None
+    except OSError as error:
+        raise Failure(f"{path} cannot be removed ({error.strerror}): others write, or mount, there") from error
+
+
+def who(uid: int) -> str:
+    """A user in words."""
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _walk(path: Path, make: int | None, sticky: bool) -> int:
+    if not path.is_absolute() or ".." in path.parts:
+        raise Refusal(f"{str(path)!r}: a path from / on is wanted, without '..'")
+    here, at, links = os.open("/", PASSING), Path("/"), 0
+    rest = list(reversed(path.parts[1:]))
+    try:
+        _judge(os.fstat(here), at, path, sticky=bool(rest) or sticky)
+        while rest:
+            name = rest.pop()
+            there = at / name
+            inner, found = _next(here, name, there, make)
+            if stat.S_ISLNK(found.st_mode):
+                leads_to = os.readlink("", dir_fd=inner)
+                os.close(inner)
+                _judge_link(found, os.fstat(here), there, path)
+                links += 1
+                if links > LINKS_AT_MOST:
+                    raise Refusal(f"{path}: more than {LINKS_AT_MOST} symbolic links are on the way to it")
+                rest += reversed(Path(os.path.normpath(at / leads_to)).parts[1:])
+                os.close(here)
+                here, at = os.open("/", PASSING), Path("/")
+                continue
+            os.close(here)
+            here, at = inner, there
+            if not stat.S_ISDIR(found.st_mode):
+                what = KINDS.get(stat.S_IFMT(found.st_mode), "a file")
+                raise Refusal(f"{path}: {at} is {what}, where a directory is wanted; nothing was touched")
+            _judge(found, at, path, sticky=bool(rest) or sticky)
+        return _reopen(here)
+    finally:
+        os.close(here)
+
+
+def _next(above: int, name: str, path: Path, make: int | None) -> tuple[int, os.stat_result]:
+    """What is called `name` in an open directory, a link not followed; a directory made if it is missing."""
+    try:
+        inner = os.open(name, PASSING, dir_fd=above)
+    except FileNotFoundError:
+        if make is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+        mode = PASSABLE if RUN in (path, *path.parents) else make
+        with contextlib.suppress(FileExistsError):  # another command of ours was faster, or it is judged like any other
+            os.mkdir(name, mode, dir_fd=above)
+            os.chmod(name, mode, dir_fd=above)  # whatever the umask; nobody else can have put another there
+        inner = os.open(name, PASSING, dir_fd=above)
+    return inner, os.fstat(inner)
+
+
+def _reopen(descriptor: int) -> int:
+    """The directory of a descriptor that was only passed through, to be read and flushed."""
+    return os.open(".", FOLDER, dir_fd=descriptor)
+
+
+def _judge(found: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
+    mode, wrong = stat.S_IMODE(found.st_mode), []
+    if found.st_uid not in (0, os.geteuid()):
+        wrong.append(f"belongs to {who(found.st_uid)}")
+    if mode & OTHERS_WRITE and not (sticky and mode & stat.S_ISVTX):
+        wrong.append("can be written to by others")
+    if wrong:
+        me = who(os.geteuid())
+        place = f"{path}" if at == path else f"{path}: {at}"
+        remedy = (
+            f"declare another, or, if this one is nobody else's, `chown {me.split()[0]} {at}` and `chmod go-w {at}`"
+        )
+        if mode & stat.S_ISVTX:
+            remedy = "declare a directory of its own below it"
+        raise Refusal(
+            f"{place} {' and '.join(wrong)} (mode {mode:04o}), who could put a link or a file of theirs in the place "
+            f"of ours; nothing was touched. {me} uses only directories that root or itself owns and nobody else can "
+            f"write to: {remedy}"
+        )
+
+
+def _judge_link(link: os.stat_result, above: os.stat_result, at: Path, path: Path) -> None:
+    if link.st_uid not in (0, os.geteuid()) or above.st_mode & OTHERS_WRITE:
+        raise Refusal(
+            f"{path}: {at} is a symbolic link of {who(link.st_uid)}, in a directory of mode "
+            f"{stat.S_IMODE(above.st_mode):04o}; nothing was touched. Only links of root's or of one's own, "
+            "where nobody else could make one, are followed: declare the directory that is meant"
+        )
+
+
+def _judge_file(found: os.stat_result, path: Path, flags: int) -> None:
+    mode, mine = stat.S_IMODE(found.st_mode), found.st_uid in (0, os.geteuid())
+    if not stat.S_ISREG(found.st_mode):
+        what = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise Refusal(
+            f"{path} is {what} of {who(found.st_uid)}, where fsage keeps a file; nothing was touched. Remove it"
+        )
+    if not mine or mode & OTHERS_WRITE:
+        raise Refusal(
+            f"{path} belongs to {who(found.st_uid)} (mode {mode:04o}), so that others could have written it; it is not "
+            f"believed, and nothing was touched. Remove it, or, if you know it to be right, "
+            f"`chown {who(os.geteuid()).split()[0]} {path}` and `chmod 600 {path}`"
+        )
+    if found.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
+        raise Refusal(f"{path} has {found.st_nlink} names (hard links), and fsage makes one; nothing was touched")
+
+
+def _empty(above: int, path: Path, device: int, depth: int, each: Callable[..., Any]) -> None:
+    if not depth:
+        raise Failure(f"{path}: more than {DEEPEST} directories in each other, which fsage never makes; remove them")
+    with os.scandir(above) as entries:
+        kinds = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    list(each(partial(_unlink, above), [name for name, is_folder in kinds if not is_folder]))
+    for name in [name for name, is_folder in kinds if is_folder]:
+        _remove(above, path / name, device, depth - 1, each)
+
+
+def _remove(above: int, path: Path, device: int, depth: int, each: Callable[..., Any]) -> None:
+    try:
+        inner = os.open(path.name, FOLDER, dir_fd=above)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        return _unlink(above, path.name)  # no directory, or none any more
+    try:
+        if os.fstat(inner).st_dev != device:
+            raise Failure(f"{path} is another file system, mounted there; it was left as it is: unmount it")
+        _empty(inner, path, device, depth, each)
+    finally:
+        os.close(inner)
+    return remove_emptied(above, path)
+
+
+def _unlink(above: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=above)
+
+
+def _existing(path: Path) -> Path:
+    return path if os.path.lexists(path) else _existing(path.parent)

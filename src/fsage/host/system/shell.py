@@ -1,0 +1,63 @@
+"""Run a command; what it says when it fails becomes the message."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from fsage.host.errors import Failure
+
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+"""The front of a command for another host; nobody is there to type a password."""
+
+
+ADMINISTRATORS = ("/usr/sbin", "/sbin")
+"""Where lctl, blkid and the like lie. On Debian an ordinary user's PATH lacks them."""
+
+
+class Silent(Failure):
+    """A command that did not end in time."""
+
+
+def find_administrators() -> None:
+    """Have administrators' programs found by their names, after all that PATH has."""
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    lacking = [place for place in ADMINISTRATORS if place not in places]
+    os.environ["PATH"] = os.pathsep.join([*places, *lacking])
+
+
+def run(argv: Sequence[str], *, ok: Sequence[int] = (0,), **kw: Any) -> subprocess.CompletedProcess[str]:
+    """Run `argv` without a shell, standard input closed, messages in English; return the completed process.
+
+    `ok` lists the exit statuses that are answers; any other, or a missing program, raises `Failure` with
+    argv, status and standard error. Further keywords go to `subprocess.run`.
+    """
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    kw.setdefault("env", {**os.environ, "LC_ALL": "C"})
+    command = " ".join(argv)
+    try:
+        done = subprocess.run(list(argv), capture_output=True, text=True, errors="replace", check=False, **kw)
+    except FileNotFoundError as error:
+        raise Failure(f"{argv[0]}: no such program on {os.uname().nodename} (wanted for: {command})") from error
+    except subprocess.TimeoutExpired as error:
+        raise Silent(f"`{command}` did not end within {error.timeout} s") from error
+    if done.returncode not in ok:
+        said = (done.stderr or done.stdout).strip() or "(it said nothing)"
+        raise Failure(f"`{command}` ended with status {done.returncode}: {said}")
+    return done
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """End a command with its children (it leads a session of its own)."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(timeout=2)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            return

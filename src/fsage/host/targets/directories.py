@@ -1,0 +1,139 @@
+"""A plain directory as a target, for where there is no root.
+
+It has a budget instead of a capacity, and nothing is known of the file system's state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fsage.host.declared.claim import Claim
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Refusal
+from fsage.host.system import files, mounting, places, space
+from fsage.host.targets import claims, declaration
+from fsage.host.targets.declaration import GIB
+
+OURS = ("filler", "measured", ".fsage")
+SHARE_OF_FREE = 0.10
+
+
+def create(spec: Spec, check: bool) -> dict[str, Any]:
+    """Make the directory, which must not exist, be empty, or be this target's already."""
+    place = Path(spec["directory"])
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        raise Refusal(f"{place}: not a directory; declare another fsage_target.directory")
+    places.check(place)
+    if place.is_dir() and any(place.iterdir()) and not _claimed(spec, place):
+        raise Refusal(
+            f"{place}: not empty, and not claimed by target {spec['name']}; declare another fsage_target.directory"
+        )
+    parent = space.existing(place)
+    if not os.access(parent, os.W_OK):
+        raise Refusal(f"{parent}: cannot be written by user {os.geteuid()}; declare another fsage_target.directory")
+    if why := space.why_no_direct_io(parent):
+        raise Refusal(f"{why}; declare a fsage_target.directory on another file system")
+    changed = not place.is_dir()
+    if changed and not check:
+        places.make(place, places.PASSABLE if spec["run_as"] else places.PRIVATE)
+    return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
+
+
+def remove(spec: Spec, check: bool, released: dict[str, Any]) -> dict[str, Any]:
+    """Remove the directory if nothing is left in it."""
+    place, proof = Path(spec["directory"]), list(released["proof"])
+    if not place.is_dir():
+        return {"changed": released["changed"], "msg": f"{place} is gone", "proof": proof}
+    if not check:
+        try:
+            place.rmdir()
+        except OSError:
+            return {
+                "changed": released["changed"],
+                "msg": f"left {place}: others have put something in it",
+                "proof": proof,
+                "left": [str(place)],
+            }
+        proof.append(f"{place} is gone")
+    return {"changed": True, "msg": f"{'would remove' if check else 'removed'} {place}", "proof": proof}
+
+
+def take(place: Path) -> None:
+    """Have root own, again, what a user was given in one of our directories."""
+    if os.path.lexists(place):
+        os.lchown(place, 0, 0)
+
+
+def budget_bytes(spec: Spec) -> int:
+    """What this target may use: the declared budget, at most a tenth of the free space."""
+    return int(min(spec["budget_gib"] * GIB, SHARE_OF_FREE * space.free_bytes(spec["directory"])))
+
+
+def identity(place: Path) -> dict[str, Any]:
+    """What tells a directory from others on this host."""
+    stat = os.lstat(place)
+    return {"dev": stat.st_dev, "ino": stat.st_ino}
+
+
+def verify(place: Path, claim: Claim, identify: Callable[[Path], dict[str, Any]] = identity) -> None:
+    """`Refusal` unless `place` is the very directory that was claimed, and nobody else can write to it."""
+    store = claim["stores"][0]
+    try:
+        found = identify(place)
+    except FileNotFoundError:
+        raise Refusal(
+            f"{place} is missing; nothing was touched. Release target {claim['target']} and claim it again"
+        ) from None
+    places.check(place)
+    if found != store["directory_id"]:
+        raise Refusal(
+            f"{place} is another directory than the one that was claimed ({found}, not {store['directory_id']}); "
+            "nothing was touched"
+        )
+    mark = files.read_json(place / ".fsage/claim.json")
+    if not mark or mark.get("id") != claim["id"]:
+        raise Refusal(
+            f"{place}/.fsage/claim.json does not name claim {claim['id']}: somebody else's, or altered; "
+            "nothing was touched"
+        )
+
+
+def clear(place: Path, keep_mark: bool, threads: int = 1) -> list[str]:
+    """Remove our own trees in `place`; what others have put there stays and is returned."""
+    inside = [m.point for m in mounting.mounts() if Path(place) in Path(m.point).parents]
+    if inside:
+        raise Refusal(f"{inside[0]} is mounted inside {place}; unmount it: what is below it is not fsage's to remove")
+    trees = [name for name in OURS if os.path.lexists(place / name)]
+    with contextlib.ExitStack() as open_now:
+        top = open_now.enter_context(places.opened(place))
+        # All are opened, and judged, before anything is removed: what is put in their place later is not what is open.
+        trees_open = {name: open_now.enter_context(places.inside(top, name, place / name)) for name in trees}
+        for name in trees:
+            if name != ".fsage":
+                places.empty(trees_open[name], place / name, threads)
+                places.remove_emptied(top, place / name)
+        if ".fsage" in trees:
+            for entry in os.listdir(trees_open[".fsage"]):
+                if entry != "claim.json":  # which goes last: without it nothing here could be told to be ours
+                    places.remove_in(trees_open[".fsage"], place / ".fsage" / entry)
+            if not keep_mark:
+                files.remove(place / ".fsage/claim.json")
+                places.remove_emptied(top, place / ".fsage")
+        return sorted(entry for entry in os.listdir(top) if entry not in OURS)
+
+
+def anything_ours(place: Path) -> bool:
+    """Whether any tree of fsage's is there; an empty `.fsage` is the last trace of a release."""
+    with contextlib.suppress(OSError):
+        (place / ".fsage").rmdir()
+    return any(os.path.lexists(place / name) for name in OURS)
+
+
+def _claimed(spec: Spec, place: Path) -> bool:
+    mark = files.read_json(place / ".fsage/claim.json")
+    claim = claims.read(declaration.home_of(spec))
+    return bool(mark and claim and mark.get("id") == claim["id"])

@@ -1,0 +1,101 @@
+"""What a claim froze of a target's declaration. An edit of it is applied or refused, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from fsage.host.declared.claim import Claim
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Refusal
+from fsage.host.system.files import utc_now
+from fsage.host.targets import kinds
+
+ANOTHER = "another target: it has a claim of its own, or none"
+LIVE = "read anew whenever it is used, and on record with each cell"
+NOTED = "applied from the next cell on, noted in the claim and on record with each cell, so that samples are not pooled"
+CLAIMED = "release it and claim it again: release.yml, then claim.yml"
+MADE = (
+    "remove it and make it again: local_target.yml -e fsage_local_target_state=absent, then local_target.yml claim.yml"
+)
+
+DECIDED = {
+    "name": ANOTHER,
+    "home": ANOTHER,
+    "kind": CLAIMED,
+    "filesystem": CLAIMED,
+    "stores": MADE,
+    "size_gib": MADE,
+    "minimum_gib": MADE,
+    "image_dir": MADE,
+    "mount_dir": CLAIMED,
+    "scale.file_size": LIVE,  # the layout that it gives is on record, and another layout is never pooled
+    "scale.tasks": CLAIMED,  # what a task moves was found, or declared, for so many
+    "allocator_reset": LIVE,
+    "amount_mib": CLAIMED,  # striped files and databases of states are of its size
+    "launcher": NOTED,
+    "launcher_options": NOTED,
+    "device_model": CLAIMED,
+    "directory": CLAIMED,
+    "budget_gib": CLAIMED,
+    "containers": CLAIMED,
+    "run_as": CLAIMED,
+    **{f"lustre.{key}": CLAIMED for key in ("fsname", "mgs", "capacity_gib")},
+    **{f"lustre.{key}": CLAIMED for key in ("stripe_count", "stripe_size_mib", "first_ost")},
+    "lustre.oss": LIVE,
+    "lustre.tolerance_mib": LIVE,
+}
+"""What an edit of each key of a declaration needs once the target is claimed."""
+
+
+def decided(key: str) -> str:
+    """The same for one key; refused, until somebody decides, what nobody has decided on."""
+    return DECIDED.get(key, CLAIMED)
+
+
+def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A complete declaration, with `scale` and `lustre` as keys of the form scale.tasks."""
+    found = {}
+    for key, value in spec.items():
+        if key in ("scale", "lustre"):
+            found.update({f"{key}.{name}": one for name, one in (value or {}).items()})
+        else:
+            found[key] = value
+    return found
+
+
+def declared(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What a claim keeps of a complete declaration, to tell later what was edited."""
+    kept = {key: value for key, value in flat(spec).items() if decided(key) in (CLAIMED, MADE)}
+    return {key: value for key, value in kept.items() if key not in kinds.of(spec["kind"]).meaningless}
+
+
+def refuse(claim: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+    """`Refusal` where the declaration differs from what was claimed in what cannot change without a new claim."""
+    now = flat(spec)
+    for key, value in claim.get("declared", {}).items():
+        if now.get(key) != value:
+            raise Refusal(
+                f"target {claim['target']} was claimed with {key} {_said(value)}, and {_said(now.get(key))} is "
+                f"declared now; nothing was touched. Declare {_said(value)} again, or {decided(key)}"
+            )
+
+
+def as_declared(claim: Claim, spec: Spec) -> Claim:
+    """The claim with what may change as it is declared now; the same one where nothing of that differs."""
+    now = {key: value for key, value in flat(spec).items() if decided(key) == NOTED}
+    edits = [
+        {"when": utc_now(), "key": key, "from": claim.get(key), "to": value}
+        for key, value in now.items()
+        if claim.get(key, value) != value
+    ]
+    return cast(Claim, {**claim, **now, "edits": [*claim.get("edits", []), *edits]}) if edits else claim
+
+
+def launch(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """How tasks are started, for conditions."""
+    return {key: claim.get(key) for key in ("launcher", "launcher_options", "tasks")}
+
+
+def _said(value: Any) -> str:
+    return "nothing" if value is None else str(value)

@@ -1,0 +1,185 @@
+"""One holder: a run holds a target from its first change to its end, and each command locks it while it works."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fsage.host.declared.hosts import Asker
+from fsage.host.errors import Refusal
+from fsage.host.system import holders, places
+from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
+
+NOTE = "lease.json"  # in a target's home
+PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go
+BELIEVED_S = 900.0  # a holder on another machine, whose process cannot be looked up, counts as alive so long
+RENEW_S = 60.0  # so often a command that works long says that its run is alive
+
+
+def machine() -> str:
+    """Within what a process number names a process: this boot and this namespace of process numbers."""
+    return f"{boot_id()}/{os.stat('/proc/self/ns/pid').st_ino}"
+
+
+def start_of(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot (proc(5), stat, field 22), None when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def alive(holder: Mapping[str, Any]) -> bool:
+    """Whether the run that holds a lease still goes on."""
+    if holder.get("machine") == machine():
+        return start_of(holder["pid"]) == holder["pid_start"]
+    return holder["host"] != socket.gethostname() and time.time() - holder["renewed"] < BELIEVED_S
+
+
+class Held(Refusal):
+    """Another run holds the target; `holder` says which, for whoever asks and can look its process up."""
+
+    def __init__(self, message: str, holder: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.holder = holder
+
+
+def dead_here(holder: Mapping[str, Any]) -> bool:
+    """Whether a holder's process was one of this machine's, and is gone; `holder` may be another host's answer."""
+    pid = holder.get("pid")
+    return holder.get("machine") == machine() and type(pid) is int and start_of(pid) != holder.get("pid_start")
+
+
+def describe(holder: Mapping[str, Any]) -> str:
+    """Who holds: run, process, host, since when, doing what."""
+    return (
+        f"run {holder['run']} (process {holder['pid']} on {holder['host']}, since {holder['since']}: "
+        f"{holder['command']})"
+    )
+
+
+@contextlib.contextmanager
+def _changing(home: Path) -> Iterator[Path]:
+    """The lease's file, to be read and then written by one process at a time.
+
+    Who only waits for the target changes it too; without this, the command of a run that has gone could write what it
+    had read over the lease of the run that took its place.
+    """
+    with locked(home / "lease.lock"):
+        yield home / NOTE
+
+
+def refuse_if_held(home: Path, request: Asker) -> None:
+    """Raises Refusal when another living run than the request's holds the target. Nothing is taken.
+
+    `request["gone"]` names runs that are known to have been killed, wherever they were.
+    """
+    current, mine = read_json(home / NOTE), request.get("holder")
+    if current is None or (mine and current["run"] == mine["run"]):
+        return
+    if current["run"] not in request.get("gone", ()) and alive(current):
+        raise Held(
+            f"target {home.name} is held by {describe(current)}; nothing was touched. "
+            "Wait for that run or stop it, then give the same command again.",
+            current,
+        )
+
+
+def take(home: Path, request: Asker) -> dict[str, Any] | None:
+    """Note the request's run as the holder; return what was noted. Raises Refusal naming another living run."""
+    with _changing(home) as path:
+        refuse_if_held(home, request)
+        mine = request.get("holder")
+        if not mine:
+            return None
+        taken = {**mine, "renewed": time.time(), "taken": str(uuid.uuid4())}
+        write_json(path, taken)
+        return taken
+
+
+def drop(home: Path, request: Asker) -> bool:
+    """Give the lease back when the request's run holds it."""
+    mine = request.get("holder")
+    with _changing(home) as path:
+        current = read_json(path)
+        if mine and current and current["run"] == mine["run"]:
+            remove(path)
+            return True
+        return False
+
+
+def lost(home: Path, request: Asker) -> bool:
+    """Whether the request's run no longer holds the lease."""
+    mine = request.get("holder")
+    return mine is not None and (read_json(home / NOTE) or {}).get("run") != mine["run"]
+
+
+@contextlib.contextmanager
+def held(home: Path, request: Asker, shared: bool = False) -> Iterator[dict[str, Any] | None]:
+    """Hold the target while a command works on it; `shared` among the shards of one step. Gives the lease.
+
+    Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
+    """
+    descriptor = places.file(home / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not lock(descriptor, shared):
+            take(home, request)  # another living run's command: refuse at once; any other is to stop (Watch)
+            if time.monotonic() > deadline:
+                drop(home, request)  # or a run that now ends would seem to hold the target
+                raise Refusal(
+                    f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s: "
+                    f"{holders.of(descriptor)} holds {home / 'lock'}; nothing was touched"
+                )
+            time.sleep(0.1)
+        yield take(home, request)
+    finally:
+        os.close(descriptor)
+
+
+class Orphaned(Exception):
+    """The run for which we work has gone."""
+
+
+class Watch:
+    """Tells whether those for whom this command works are still there.
+
+    Ansible runs its commands in sessions of their own: a signal to the run's process group does not reach
+    them. So a command that works long looks for itself: at the run that holds the lease, at its parent, and at the
+    lease. Who takes that while we work may do so (another run in the place of a killed one, or our run, whose job was
+    cancelled, with its next) and waits for us to stop.
+    """
+
+    def __init__(self, home: Path, request: Asker, lease: dict[str, Any] | None) -> None:
+        self.home = home
+        self.lease = lease
+        self.parent = os.getppid()
+        holder = request.get("holder")
+        self.holder = holder if holder and holder.get("machine") == machine() else None
+
+    def orphaned(self) -> bool:
+        """True once the holder or the parent process has gone, or the lease is another's. Else renews the lease."""
+        if os.getppid() != self.parent:
+            return True
+        if self.holder is not None and start_of(self.holder["pid"]) != self.holder["pid_start"]:
+            return True
+        if self.lease is None:
+            return False
+        if time.time() - self.lease["renewed"] <= RENEW_S:
+            return not self._ours(self.home / NOTE)
+        with _changing(self.home) as path:
+            if not self._ours(path):
+                return True
+            self.lease = {**self.lease, "renewed": time.time()}
+            write_json(path, self.lease)
+            return False
+
+    def _ours(self, path: Path) -> bool:
+        return self.lease is not None and (read_json(path) or {}).get("taken") == self.lease["taken"]

@@ -1,0 +1,38 @@
+"""Who runs what is measured: `run_as` of the target where the agent is root, else the agent's own user."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Refusal
+
+
+def user(spec: Spec) -> pwd.struct_passwd | None:
+    """The user whom root becomes for what is measured; None: nobody else than who we are. Raises Refusal."""
+    name, host = spec["run_as"], os.uname().nodename
+    if name is None:
+        return None
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError:
+        raise Refusal(f"fsage_target.run_as is {name!r}, whom {host} does not know; nothing was touched") from None
+    if os.geteuid() not in (0, found.pw_uid):
+        raise Refusal(f"fsage_target.run_as is {name!r}, and on {host} user {os.geteuid()} cannot become him")
+    return found if os.geteuid() == 0 else None
+
+
+def why_not(spec: Spec) -> str | None:
+    """Why this host cannot measure as that user; None when it can."""
+    try:
+        user(spec)
+    except Refusal as why:
+        return str(why)
+    return None
+
+
+def uid(spec: Spec) -> int:
+    """His number. Raises Refusal."""
+    found = user(spec)
+    return found.pw_uid if found else os.geteuid()

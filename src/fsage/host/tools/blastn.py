@@ -1,0 +1,5 @@
+"""blastn, of BLAST+."""
+
+from fsage.host.tools import Tool
+
+TOOL = Tool(("-version",), "blastn: ", "blast.sif")

@@ -1,0 +1,5 @@
+"""Slurm's launcher."""
+
+from fsage.host.tools import Tool
+
+TOOL = Tool(("--version",), "")

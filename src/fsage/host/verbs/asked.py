@@ -1,0 +1,45 @@
+"""The request, as an agent takes it: its keys are of their types, and what becomes part of a path is a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsage.host import typed
+from fsage.host.errors import Refusal
+from fsage.host.message import Unacceptable, shown
+from fsage.host.messages.request import Request
+from fsage.host.verbs import tuning
+
+NEEDED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("scrub", "begin_step", "work_on_step", "end_step"), ("state", "steps")),
+    "evidence": ("study", "state", "steps"),
+    "measure": ("study", "state", "steps", "cells"),
+    "prealloc": ("prealloc",),
+    "prealloc_osts": ("prealloc",),
+}
+
+
+def checked(request: Any, hosts: Any) -> Request:
+    """The request with the inventory's hosts, if it can be worked with. Raises Refusal naming the key and its value."""
+    if not isinstance(request, dict):
+        raise Refusal(f"the request is {shown(request)} and no block of keys; nothing was touched")
+    known = typed.hints(Request)
+    for key in request:
+        if key not in known:
+            raise Refusal(f"the request has the key {shown(key)}, and there is none; known: {', '.join(known)}")
+    try:
+        found: Request = typed.read(Request, {**request, "hosts": hosts})
+        tuning.check(found.get("tuning", {}))
+    except Unacceptable as why:
+        raise Refusal(f"the request's {why}; nothing was touched") from None
+    return found
+
+
+def needed(verb: str, request: Request) -> None:
+    """Raise Refusal when the request is without a key that the verb works with."""
+    for key in NEEDED.get(verb, ()):
+        if key not in request:
+            raise Refusal(
+                f"the request is without {key!r}; nothing was touched. `fsage request STUDY STATE > request.json` "
+                "makes a whole one"
+            )

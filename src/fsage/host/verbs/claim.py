@@ -1,0 +1,113 @@
+"""Claim a target and give it back.
+
+The claim is written to `<home>/<target>/claim.json` with the identity of the images and the UUIDs to come
+*before* the first mkfs, so that a kill at any moment leaves something that the next `claim` finishes or
+`remove` clears.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from fsage.host import containers
+from fsage.host.databases import blastdb
+from fsage.host.declared.hosts import clients_of
+from fsage.host.declared.spec import Spec
+from fsage.host.errors import Refusal
+from fsage.host.messages.request import Request
+from fsage.host.outside import groups
+from fsage.host.remote.others import meet
+from fsage.host.system import files, places
+from fsage.host.targets import claims, declaration, frozen, kinds, lease
+from fsage.host.targets.kinds import Result
+from fsage.host.targets.opening import open_target
+
+
+def claim(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
+    """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
+    spec = declaration.complete(declared)
+    with _holding(spec, request, check):
+        return _claim(spec, request, check)
+
+
+def release(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
+    """Remove what is ours from the target, un-claim it, undo what was changed outside, prove it."""
+    spec = declaration.complete(declared)
+    with _holding(spec, request, check):
+        return give_back(spec, check)
+
+
+def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[Any]:
+    """The target's lease, if there is anything to hold yet."""
+    home = declaration.home_of(spec)
+    return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)
+
+
+def _claim(spec: Spec, request: Request, check: bool) -> Result:
+    home = declaration.home_of(spec)
+    known = claims.read(home)
+    if known and known["status"] == "claimed":
+        if check:
+            frozen.refuse(known, spec)
+            return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": known}
+        target = open_target(spec)
+        return {
+            "changed": bool(target.notes),
+            "msg": "; ".join(target.notes) or f"target {spec['name']} is claimed and intact",
+            "claim": target.claim,
+        }
+    if known and not check:  # interrupted halfway, either way: begin with a clean slate
+        give_back(spec, check)
+    containers.check(spec["containers"])
+    if spec["amount_mib"] is None and not spec["containers"] and not shutil.which("fio"):
+        raise Refusal(
+            f"fio is not installed on {os.uname().nodename}: nothing can be calibrated or measured without it"
+        )
+    meet(spec, request)
+    names = [host["name"] for host in clients_of(request)]
+    return kinds.of(spec["kind"]).claim_new(spec, names, check)
+
+
+def give_back(spec: Spec, check: bool) -> Result:
+    """Release a target that is held already."""
+    home = declaration.home_of(spec)
+    known = claims.read(home)
+    kind = kinds.of(known["kind"] if known else spec["kind"])
+    begun = bool(known) or kind.begun(spec)
+    if check or not begun:
+        return {
+            "changed": begun,
+            "msg": f"{'would release' if begun else 'there is no claim of'} target {spec['name']}",
+            "proof": [],
+        }
+    with files.locked(home / "open.lock"):
+        if known:
+            known["status"] = "releasing"
+            files.write_json(home / "claim.json", known)
+        groups.end_readers(home)  # of a command that was killed; they have the target's files open
+        proof = kind.take_back(spec, known)
+        if known:
+            files.write_json(home / "released" / f"{files.utc_now()}.json", known)
+            files.remove(home / "tunables.json")  # the loop devices that had them are as new
+            places.remove(home / blastdb.PLACE)
+            files.remove(home / "claim.json")
+            proof.append(f"{home}/claim.json is gone")
+    return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}
+
+
+def forget(spec: Spec) -> None:
+    """Remove what the host keeps of a target that is released; what other commands have put there stays."""
+    home = declaration.home_of(spec)
+    for name in ("released", "status"):
+        places.remove(home / name)
+    for folder in sorted(home.glob("outbox/**/"), reverse=True):
+        with contextlib.suppress(OSError):  # not empty: what was measured and is not home yet
+            folder.rmdir()
+    for name in ("journal.json", "lease.json", "lease.lock", "open.lock", "lock"):
+        files.remove(home / name)
+    with contextlib.suppress(OSError):
+        home.rmdir()

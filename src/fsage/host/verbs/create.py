@@ -1,0 +1,42 @@
+"""Make a target, of whichever kind, that can be claimed then, and remove it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fsage.host import containers
+from fsage.host.declared.spec import Spec
+from fsage.host.messages.request import Request
+from fsage.host.remote.others import meet
+from fsage.host.targets import declaration, kinds, lease
+from fsage.host.targets.kinds import Result
+from fsage.host.verbs import claim
+
+
+def create(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
+    """Make what will be claimed: images, or a directory; idempotent."""
+    spec = declaration.complete(declared)
+    containers.check(spec["containers"])
+    kind, claimed = kinds.of(spec["kind"]), (declaration.home_of(spec) / "claim.json").exists()
+    kind.refuse_to_create(spec, claimed)
+    if not claimed:
+        meet(spec, request)
+    return kind.create(spec, request, check)
+
+
+def remove(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
+    """Release the target and delete what `create` made, and only that."""
+    spec = declaration.complete(declared)
+    home = declaration.home_of(spec)
+    if check or not home.is_dir():
+        return _remove(spec, check)
+    with lease.held(home, request):
+        return _remove(spec, check)
+
+
+def _remove(spec: Spec, check: bool) -> Result:
+    removed = kinds.of(spec["kind"]).remove(spec, check, claim.give_back(spec, check))
+    if not check:
+        claim.forget(spec)
+    return removed

@@ -1,0 +1,29 @@
+"""What a host keeps of Lustre although no target needs it any more: connections to servers, and an empty home."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsage.host.declared.hosts import servers_of
+from fsage.host.lustre import servers
+from fsage.host.messages.request import Request
+from fsage.host.targets.declaration import complete
+
+
+def leave(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Close the connections that were kept to this target's servers, and remove the home when nothing is in it."""
+    spec = complete(declared)
+    if not (lustre := spec["lustre"]):
+        return {"changed": False, "msg": "no connection is kept for such a target", "proof": []}
+    named = {host["name"] for host in servers_of(request)}
+    if check:
+        return {"changed": False, "msg": f"would close the connections kept to {', '.join(sorted(named))}", "proof": []}
+    proof = servers.hang_up({*named, *lustre["oss"]})
+    home = Path(spec["home"])
+    with contextlib.suppress(OSError):  # another target's, or somebody else's files
+        home.rmdir()
+        proof.append(f"{home} is gone")
+    return {"changed": bool(proof), "msg": f"{len(proof)} traces of target {spec['name']} were removed", "proof": proof}

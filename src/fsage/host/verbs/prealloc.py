@@ -1,0 +1,178 @@
+"""The verbs of tune_prealloc.yml: how much the servers of a target give a file at a time.
+
+On Lustre it is set on the servers (`prealloc_osts`), and the launcher notes what they have (`prealloc`), for all that
+is measured later. Where the file system itself has it (XFS) the launcher sets it, and whoever mounts the target
+has it again. Elsewhere there is nothing to set, and that is noted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsage.host.errors import Failure, Refusal
+from fsage.host.lustre import prealloc as ldiskfs
+from fsage.host.lustre.osts import is_one
+from fsage.host.lustre.prealloc_ask import given, read
+from fsage.host.lustre.tuned import NOTE
+from fsage.host.message import shown
+from fsage.host.messages.request import Request
+from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import Preallocation
+from fsage.host.system import files
+from fsage.host.targets import lease
+from fsage.host.targets.declaration import complete, home_of
+from fsage.host.targets.opening import opened
+from fsage.host.targets.target import Target
+
+NOTHING = (
+    "nothing is asked for, and nothing was before: give tune_prealloc_size (such as 4MiB), tune_prealloc_table or "
+    "tune_prealloc_group"
+)
+OF = {"prealloc_table": {"size", "table"}, "mb_last_group": {"group"}}  # what of a server each of them asks for
+OF_A_DIRECTORY = "nothing is known of the file system below a directory"
+
+
+def prealloc_osts(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Set what `request["prealloc"]` asks for on the OSTs that this host serves, or put back what was there before.
+
+    Where it asks for nothing, what was asked for last is set again: a table is lost with each umount of its OST.
+    """
+    spec, asked = complete(declared), request["prealloc"]
+    path, host = home_of(spec) / "prealloc.json", os.uname().nodename
+    noted, restore = files.read_json(path), asked["state"] == "restored"
+    if not (lustre := spec["lustre"]) or (restore and noted is None):
+        return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
+    wanted = given(asked) or (noted or {}).get("asked") or {}
+    place = asked.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
+    ask, fsname = read(wanted), lustre["fsname"]
+    osts = ldiskfs.served(fsname, asked.get("osts") or [], Path(place))
+    if not osts:
+        return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
+    if not wanted:
+        raise Refusal(f"{host}: {NOTHING}")
+    if restore:
+        osts = [ost for ost in osts if ost.name in noted["before"]]  # another may serve the rest by now
+        values = {ost.name: noted["before"][ost.name] for ost in osts}
+    else:
+        values = ldiskfs.wanted(osts, ask)
+    before = {ost.name: ost.now() for ost in osts}
+    if not check and not restore:
+        kept = {ost: ldiskfs.restorable(before[ost], mine) for ost, mine in values.items()}
+        for ost, mine in (noted or {}).get("before", {}).items():  # what was there first is what is put back
+            kept[ost] = {**kept.get(ost, {}), **mine}
+        files.write_json(path, {"asked": wanted, "proc": place, "before": kept})
+    changed = any(before[ost][key] != value for ost, mine in values.items() for key, value in mine.items())
+    if not check:
+        changed = ldiskfs.put(osts, values)
+        if restore:
+            files.remove(path)
+    now = {ost.name: {**before[ost.name], **values[ost.name]} if check else ost.now() for ost in osts}
+    touched = [key for key, of in OF.items() if of & set(wanted) or any(key in mine for mine in values.values())]
+    steps = {ost.name: [(key, before[ost.name][key], now[ost.name][key]) for key in touched] for ost in osts}
+    return {
+        "changed": changed,
+        "msg": f"{len(osts)} ldiskfs OSTs of {fsname} on {host}",
+        "proof": [
+            f"{ost.name} ({ost.device}): {key} {_step(was, has)}" for ost in osts for key, was, has in steps[ost.name]
+        ],
+        "osts": {
+            ost: {"before": {key: was for key, was, _ in mine}, "now": {key: has for key, _, has in mine}}
+            for ost, mine in steps.items()
+        },
+    }
+
+
+def prealloc(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Set what `request["prealloc"]` asks for where the launcher can, and note it; `osts` are the servers' answers."""
+    target = opened(spec, request)
+    with contextlib.nullcontext() if check else lease.held(target.home, request):
+        return _tune(target, request, check)
+
+
+def _tune(target: Target, request: Request, check: bool) -> dict[str, Any]:
+    asked, path = request["prealloc"], target.home / "tunables.json"
+    noted = files.read_json(path) or {}
+    known, restore = noted.get(NOTE), asked["state"] == "restored"
+    wanted = given(asked) or (known or {}).get("asked") or {}
+    if not wanted and not restore:
+        raise Refusal(f"target {target.name}: {NOTHING}")
+    entry: dict[str, Any] = {"asked": wanted}
+    size_bytes, found = read(wanted).size_bytes, filesystems.get(target.filesystem)
+    if lustre := target.spec["lustre"]:
+        entry |= {} if restore else _of_servers(target, lustre["fsname"], request, known or {})
+    elif found and found.preallocation:
+        if not size_bytes and not restore:
+            raise Refusal(
+                f"target {target.name}: {found.title} has one size and no table or pointer: give tune_prealloc_size"
+            )
+        size_bytes, words = 0 if restore else size_bytes or 0, found.preallocation.words
+        entry |= {"bytes": size_bytes, "now": words(size_bytes)}
+        entry["before"] = (known or {}).get("before") or words(found.preallocation.of(target.mounts[0]))
+    else:
+        entry |= {"now": None, "unsupported": found.no_preallocation if found else OF_A_DIRECTORY}
+    left = {key: value for key, value in noted.items() if key != NOTE}
+    now = left if restore else {**left, NOTE: entry}
+    changed = now != noted
+    if found and found.preallocation:
+        changed |= not found.preallocation.in_place(target.mounts, target.mount_options(), size_bytes or 0)
+        if changed and not check:
+            _put(target, found.preallocation, size_bytes or 0, now)
+    elif changed and not check:
+        files.write_json(path, now)
+    return {
+        "changed": changed,
+        "msg": f"preallocation of target {target.name}: {_step(_words(known), _words(now.get(NOTE)))}",
+        NOTE: now.get(NOTE),
+    }
+
+
+def _of_servers(target: Target, fsname: str, request: Request, known: dict[str, Any]) -> dict[str, Any]:
+    osts = dict[str, Any]()
+    for server in request.get("osts", []):
+        if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):
+            raise Refusal(f"a server answered {shown(server)}, which is no preallocation of {fsname}'s OSTs")
+        osts.update(server)
+    if not osts:
+        raise Refusal(f"target {target.name}: no host of the inventory's group servers serves an ldiskfs OST of it")
+    before, now = ({name: osts[name][key] for name in sorted(osts)} for key in ("before", "now"))
+    first = known.get("before", {})
+    return {"before": {name: {**before[name], **first.get(name, {})} for name in before}, "now": now}
+
+
+def _of_one(value: Any) -> bool:
+    """Whether a server's answer about one OST is what `prealloc_osts` gives."""
+    known = [value.get(key) for key in ("before", "now")] if isinstance(value, dict) else [None]
+    return all(
+        isinstance(one, dict) and all(isinstance(word, (str, int, list)) or word is None for word in one.values())
+        for one in known
+    )
+
+
+def _put(target: Target, settable: Preallocation, size_bytes: int, now: dict[str, Any]) -> None:
+    """Give it to every directory, and mount with the option that goes with it."""
+    try:
+        settable.give(target.mounts[0], size_bytes)
+    except Failure as why:  # larger than half an allocation group, say
+        raise Refusal(f"{why}; nothing was changed") from why
+    files.write_json(target.home / "tunables.json", now)
+    for mount in target.mounts:
+        for directory in settable.directories(mount):
+            settable.give(directory, size_bytes)
+    target.remount()  # with the mount option
+    if not settable.in_place(target.mounts, options := target.mount_options(), size_bytes):
+        raise Failure(f"target {target.name}: asked {settable.words(size_bytes)}, mounted with {options}")
+
+
+def _words(entry: dict[str, Any] | None) -> str:
+    if entry is None:
+        return "as it is by itself"
+    asked = ", ".join(f"{key} {value}" for key, value in entry["asked"].items())
+    return f"{asked} ({entry['unsupported']})" if "unsupported" in entry else asked
+
+
+def _step(before: Any, now: Any) -> str:
+    return f"{before} (unchanged)" if before == now else f"{before} -> {now}"

@@ -1,0 +1,54 @@
+"""Putting back what was changed outside a target while it stays claimed: schedulers, control groups, controllers.
+
+The target's loop devices are detached for it, because their workers keep control groups for minutes; the next command
+on the target attaches and mounts them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsage.host.declared.claim import Image
+from fsage.host.device import loops, seek
+from fsage.host.messages.request import Request
+from fsage.host.outside import groups, of_cells
+from fsage.host.outside.undo import left_over, undo
+from fsage.host.system import files, journal, mounting
+from fsage.host.targets import claims, declaration, lease
+
+
+def recover(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+    """Put back all that the journal names: of a command that was killed, or of a device model that is in place.
+
+    Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds
+    the target) and Failure (what could not be put back stays noted).
+    """
+    spec = declaration.complete(declared)
+    home = declaration.home_of(spec)
+    changed = bool(journal.entries(journal.path_of(home))) or left_over()
+    if check or not changed:
+        if home.is_dir():
+            lease.refuse_if_held(home, request)
+        words = "would put back what was changed" if changed else "nothing was changed"
+        return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
+    with lease.held(home, request):
+        proof = put_back(home)
+    said = "; ".join(proof) or "nothing was changed"
+    return {"changed": True, "msg": f"target {spec['name']}: {said}", "proof": proof}
+
+
+def put_back(home: Path) -> list[str]:
+    """The same for whoever holds the target."""
+    with files.locked(home / "open.lock"):
+        groups.end_readers(home)
+        proof = undo(home, of_cells.OF_A_CELL)
+        known = claims.read(home)
+        stores = known["stores"] if known else []
+        images: list[Image] = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]
+        for image in images + seek.disks(home):
+            for device in loops.devices_of(image):
+                mounting.unmount_all(device)
+            loops.detach(image)
+        return proof + undo(home)
