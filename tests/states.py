@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fsage.host import structure
-from fsage.host.messages.request import Request
 from fsage.host.states import state
 from fsage.host.steps.fragment import Fragment
 from fsage.host.steps.populate import Populate
 from fsage.host.structure.files import Method
 from fsage.host.structure.step import Shard, Step
+from fsage.model.request import Request
 
 MIB = 1 << 20
 

@@ -18,12 +18,12 @@ from states import bring
 from tiers import first_of
 
 from fsage.host import structure
-from fsage.host.errors import Failure
 from fsage.host.steps.age import Age
 from fsage.host.steps.keep_free_space import KeepFreeSpace
 from fsage.host.structure import uses
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Failure
 from fsage.recipes import expand
 from fsage.study.study import StudyError, load_study
 

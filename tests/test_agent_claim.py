@@ -9,9 +9,9 @@ import pytest
 
 from fsage.host import containers
 from fsage.host.claiming import calibrate
-from fsage.host.errors import Refusal
 from fsage.host.remote import probe
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Refusal
 
 Spec = dict[str, Any]
 

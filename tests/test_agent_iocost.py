@@ -14,13 +14,13 @@ from session import PREFIX
 
 from fsage.host.claiming import calibrate
 from fsage.host.device import cgroups, iocost
-from fsage.host.errors import Failure, Refusal
 from fsage.host.outside.undo import undo
 from fsage.host.system import files, journal, mounting
 from fsage.host.system.mounting import Mount, mounts
 from fsage.host.targets.declaration import MIB
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Failure, Refusal
 
 Spec = dict[str, Any]
 MODEL = {

@@ -14,13 +14,13 @@ from local_targets import Spec, claim_file, claimed, untouched
 from tiers import first_of
 
 from fsage.host.device import loops
-from fsage.host.errors import Refusal
 from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.declaration import GIB, MIB
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Refusal
 
 pytestmark = pytest.mark.root
 

@@ -15,7 +15,6 @@ from local_targets import Spec, claim_file, claimed, images_of, take_down
 from tiers import first_of
 
 from fsage.host.device import loops
-from fsage.host.errors import Refusal
 from fsage.host.kinds import loop
 from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
@@ -23,6 +22,7 @@ from fsage.host.system.shell import run
 from fsage.host.targets.declaration import GIB, MIB
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Refusal
 
 pytestmark = pytest.mark.root
 SOURCE = Path(__file__).parents[1] / "src"

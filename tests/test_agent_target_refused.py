@@ -12,7 +12,6 @@ import pytest
 from local_targets import Spec, claim_file, claimed, images_of, take_down, untouched
 
 from fsage.host.device import loops
-from fsage.host.errors import Failure, Refusal
 from fsage.host.kinds import loop
 from fsage.host.states import state
 from fsage.host.stores import filesystems
@@ -21,6 +20,7 @@ from fsage.host.system.shell import run
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Failure, Refusal
 
 root = pytest.mark.root
 

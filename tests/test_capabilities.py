@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fsage.host.device import capabilities
-from fsage.host.errors import Refusal
+from fsage.model.errors import Refusal
 from fsage.plan import target
 
 ROOT = Path(__file__).resolve().parents[1]

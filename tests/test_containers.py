@@ -9,9 +9,9 @@ import pytest
 
 from fsage import workloads
 from fsage.host import containers
-from fsage.host.errors import Refusal
 from fsage.host.remote import probe
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Refusal
 from fsage.plan.target import Target
 
 MIB = 1 << 20

@@ -12,13 +12,13 @@ from tiers import first_of
 from fsage import workloads
 from fsage.host import structure
 from fsage.host.cells import measure
-from fsage.host.errors import Failure
 from fsage.host.states import state
 from fsage.host.steps import defragment
 from fsage.host.structure.files import path_of
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Failure
 
 pytestmark = pytest.mark.root
 EXTENTS = 150

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from small_filesystems import MIB, fragmented, small
 
 from fsage.host.defragmentation import defragment
-from fsage.host.errors import Refusal
 from fsage.host.evidence import fiemap, fragmentation
 from fsage.host.evidence.fiemap import Extent
 from fsage.host.stores import filesystems
+from fsage.model.errors import Refusal
 
 
 @pytest.fixture(scope="module", params=filesystems.names())

@@ -25,8 +25,8 @@ from hostile.messages import SAVED, STATE, action, files_below, made_request, ma
 from hostile.readers import READERS
 from sent import bundle, observation
 
-from fsage.host.message import DEPTH, Unacceptable
 from fsage.host.targets import lease
+from fsage.model.message import DEPTH, Unacceptable
 from fsage.plan.plan import Plan
 from fsage.records import messages, record
 from fsage.run import request

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fsage.host.errors import Refusal
 from fsage.host.remote import alike, attendant, others
 from fsage.host.remote.others import Hosts
 from fsage.host.targets.declaration import complete
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Refusal
 
 # Another host is a Python of this machine that was told something else than the truth.
 BOOT = "#!{python}\nimport os, sys, time\n{lie}\nexec(sys.argv[-1])\n"

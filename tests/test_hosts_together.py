@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from states import MIB, bring
 
-from fsage.host import typed
 from fsage.host.cells import measure
 from fsage.host.remote import others
 from fsage.host.steps.populate import Populate
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model import typed
 from fsage.records.record import make_record
 from fsage.workloads import metadata, sequential
 

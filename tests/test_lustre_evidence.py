@@ -10,9 +10,9 @@ import pytest
 import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
-from fsage.host import typed
 from fsage.host.lustre import osts
 from fsage.host.steps.populate import Populate
+from fsage.model import typed
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "tests" / "data" / "evidence"

@@ -11,9 +11,9 @@ from lustre_site import Site, brw_stats
 
 from fsage.host import helper
 from fsage.host.__main__ import main
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import servers
 from fsage.host.system import privilege
+from fsage.model.errors import Failure, Refusal
 
 OSC = "lustre-OST0000-osc-ff11000110ffb000"
 LLITE = "llite.lustre-ff11000110ffb000"

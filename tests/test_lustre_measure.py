@@ -10,7 +10,6 @@ from lustre_site import Site, brw_stats, lustre_target, recorded, session
 
 from fsage.host import structure
 from fsage.host.cells import measure
-from fsage.host.errors import Failure, Refusal
 from fsage.host.kinds.lustre import Lustre
 from fsage.host.lustre import cold, servers
 from fsage.host.remote.others import Hosts
@@ -18,6 +17,7 @@ from fsage.host.states import state
 from fsage.host.steps.populate import Populate
 from fsage.host.targets.declaration import complete
 from fsage.host.verbs import claim
+from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from lustre_site import SERVERS, Site, recorded, session
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import brw, connections, mounts, params, servers, space, stripes
+from fsage.model.errors import Failure, Refusal
 
 MIB = 1 << 20
 KIB = 1 << 10

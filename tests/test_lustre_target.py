@@ -11,7 +11,6 @@ from lustre_site import SERVERS, Site, lustre_target, recorded, session
 
 from fsage.host import structure
 from fsage.host.__main__ import hold
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import servers
 from fsage.host.remote import probe
 from fsage.host.states import state
@@ -21,6 +20,7 @@ from fsage.host.structure.step import Shard
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.host.verbs.leave import leave
+from fsage.model.errors import Failure, Refusal
 from fsage.run.runs import identity
 
 pytestmark = pytest.mark.root

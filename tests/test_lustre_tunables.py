@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, lustre_target, session
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.verbs import claim, tune
+from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root
 RECORDED = session("lctl_get_param_n_tunables.txt")

@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from states import MIB
 
 from fsage import workloads
-from fsage.host import typed
 from fsage.host.netflow import blocks, share
 from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.door import Door
@@ -34,6 +33,7 @@ from fsage.host.netflow.generate import Maker
 from fsage.host.netflow.striped import StripedFile
 from fsage.host.structure import striping
 from fsage.host.system.library import PACKAGE
+from fsage.model import typed
 
 NETFLOW = workloads.load("netflow")
 BLOCK = 65536

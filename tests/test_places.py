@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from local_targets import Spec, claimed
 
 from fsage.host.cells import outbox
-from fsage.host.errors import Failure, Refusal
 from fsage.host.states import state
 from fsage.host.structure.files import make_room
 from fsage.host.system import files, mounting, places
@@ -27,6 +26,7 @@ from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import directories, lease
 from fsage.host.targets.declaration import complete
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Failure, Refusal
 from fsage.plan.target import load_target
 from fsage.study.study import StudyError
 

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lustre_site import Site, lustre_target, recorded, site_in
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.lustre import prealloc as ldiskfs
 from fsage.host.lustre import prealloc_ask
@@ -25,6 +24,7 @@ from fsage.host.system import files
 from fsage.host.targets.declaration import MIB
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create, prealloc
+from fsage.model.errors import Failure, Refusal
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BLOCKS, GROUPS = 31742, 64  # of the recorded OST

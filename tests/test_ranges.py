@@ -14,10 +14,10 @@ import pytest
 from small_filesystems import MIB, fragmented, small
 
 from fsage.host.defragmentation import ranges
-from fsage.host.errors import Refusal
 from fsage.host.evidence import fiemap, fragmentation
 from fsage.host.steps.defragment import checksum
 from fsage.host.system import mounting
+from fsage.model.errors import Refusal
 
 pytestmark = pytest.mark.root
 PIECE = 1 << 12

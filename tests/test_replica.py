@@ -30,7 +30,6 @@ from tiers import first_of
 
 from fsage.evidence import free, texts
 from fsage.evidence.windows import Windows
-from fsage.host.errors import Failure
 from fsage.host.evidence import extents
 from fsage.host.evidence.extents import Extents, Head
 from fsage.host.evidence.store import NotThisText
@@ -40,6 +39,7 @@ from fsage.host.structure.whole_extents import in_turns
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Failure
 from fsage.run import inputs as inputs_of
 from fsage.study.study import StudyError, load_study
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from fsage.host.device import seek
 from fsage.host.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
-from fsage.host.errors import Failure
 from fsage.host.stores import filesystems
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
+from fsage.model.errors import Failure
 
 MIB = 1 << 20
 RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB

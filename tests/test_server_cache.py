@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, lustre_target
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import servercache
 from fsage.host.remote.others import Hosts, Lost
 from fsage.host.targets import lease
 from fsage.host.targets.declaration import complete
 from fsage.host.verbs import recover
+from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root
 ZFS = """#!{python} -SE

@@ -11,7 +11,6 @@ import pytest
 from states import bring, fragment, populate
 
 from fsage.host import structure
-from fsage.host.errors import Failure, Refusal
 from fsage.host.messages import token
 from fsage.host.states import state
 from fsage.host.states.fingerprint import digest
@@ -20,6 +19,7 @@ from fsage.host.structure import files
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -9,9 +9,7 @@ import pytest
 from states import MIB, bring, fragment, populate
 
 from fsage.host import structure
-from fsage.host.errors import Refusal
 from fsage.host.messages import token
-from fsage.host.messages.request import Request
 from fsage.host.messages.token import Token
 from fsage.host.states import preallocated, state
 from fsage.host.states.fingerprint import digest, fingerprint
@@ -19,6 +17,8 @@ from fsage.host.steps.interleave import TOGETHER, Interleave
 from fsage.host.structure.step import Shard, Step
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.errors import Refusal
+from fsage.model.request import Request
 
 SMALL = populate(1, sizes=(MIB,))
 FILES = 10  # that 1% of the directory's 1 GiB holds

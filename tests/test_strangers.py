@@ -18,7 +18,7 @@ from studies import blocks
 
 from fsage import cli, dataset, recipes
 from fsage.host import structure
-from fsage.host.message import Unacceptable, lines, printable
+from fsage.model.message import Unacceptable, lines, printable
 from fsage.plan.plan import load_plan
 from fsage.text.terminal import Terminal
 

@@ -13,7 +13,7 @@ from records import CONFIG
 from fsage import dataset
 from fsage.analysis import agreement
 from fsage.analysis.groups import summarise
-from fsage.host import typed
+from fsage.model import typed
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from fsage.host.device import queue
-from fsage.host.errors import Refusal
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create, tune, tuning
+from fsage.model.errors import Refusal
 from fsage.study.study import StudyError, load_study
 
 CONFIG = Path(__file__).parents[1] / "config"

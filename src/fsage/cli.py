@@ -11,7 +11,7 @@ import typer
 import fsage
 from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import Where, say, target_names
-from fsage.host.errors import Failure, Refusal
+from fsage.model.errors import Failure, Refusal
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 for part in (studies, targets, answers, layouts, jobs):

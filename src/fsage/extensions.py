@@ -14,8 +14,8 @@ import stat
 from pathlib import Path
 
 import fsage
-from fsage.host.errors import Refusal
 from fsage.host.system import places
+from fsage.model.errors import Refusal
 
 # The agent's first: the others import what looks for names in these.
 EXTENSIBLE = (

@@ -88,7 +88,7 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) ->
     with zipfile.ZipFile(io.BytesIO(sudoers.program())) as present:
         modules = {path: present.read(path) for path in present.namelist()}
     assert {f"{path}.py" for path in privilege.CODE} == {
-        path.removeprefix("fsage/host/") for path, text in modules.items() if text and path != "__main__.py"
+        path.removeprefix("fsage/") for path, text in modules.items() if text and path != "__main__.py"
     }
     modules["fsage/host/system/shell.py"] += b"# of yesterday\n"
     other = io.BytesIO()

@@ -17,11 +17,11 @@ from sent import CLAIM, STUDY, bundle, observation
 
 from fsage import dataset
 from fsage.host import __main__ as agent
-from fsage.host.errors import Refusal
 from fsage.host.lustre import osts
-from fsage.host.message import Unacceptable
 from fsage.host.remote import alike, answers
 from fsage.host.verbs import asked
+from fsage.model.errors import Refusal
+from fsage.model.message import Unacceptable
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.records import messages, record

@@ -24,10 +24,10 @@ from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
 from fsage.evidence import inspect, page, tables
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import brw, mounts, params, space, stripes
-from fsage.host.message import Unacceptable
 from fsage.matrix import notation, patterns
+from fsage.model.errors import Failure, Refusal
+from fsage.model.message import Unacceptable
 from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
 from fsage.plan import results
 from fsage.plan.plan import load_plan

@@ -18,12 +18,12 @@ from fsage.host.cells.phases import Phases
 from fsage.host.lustre import params
 from fsage.host.lustre.target import mount_of
 from fsage.host.messages import token
-from fsage.host.messages.request import Request
 from fsage.host.remote.attendant import measured_files
 from fsage.host.remote.others import Hosts
 from fsage.host.states.state import remove_measured
 from fsage.host.system import caches
 from fsage.host.targets.opening import opened
+from fsage.model.request import Request
 
 
 def ours(phases: Counted, phase: dict) -> dict:

@@ -7,7 +7,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
 from fsage.host import containers
-from fsage.host.errors import Refusal
+from fsage.model.errors import Refusal
 
 
 def code_of_reports(wildcards):

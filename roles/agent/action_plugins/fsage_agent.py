@@ -26,11 +26,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 import fsage
-from fsage.host import message
-from fsage.host.errors import Refusal
 from fsage.host.system import places
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import lease
+from fsage.model import message
+from fsage.model.errors import Refusal
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 PYTHON = "/usr/bin/python3"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsage.host.message import lines
+from fsage.model.message import lines
 
 if TYPE_CHECKING:
     from fsage.plan.plan import Plan

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fsage.commands.common import StudyName, Where, say, target_names
-from fsage.host.message import lines
+from fsage.model.message import lines
 
 app = typer.Typer()
 PANEL = "Studies"

@@ -103,8 +103,8 @@ def enter(
     command: Annotated[list[str] | None, typer.Argument(help="command and its words; none: a shell")] = None,
 ) -> None:
     """Run a command, as root, where this machine's loop targets are mounted, which nothing else sees."""
-    from fsage.host.errors import Failure, Refusal
     from fsage.host.system.namespace import look_in
+    from fsage.model.errors import Failure, Refusal
 
     words = command or [os.environ.get("SHELL", "/bin/sh")]
     try:

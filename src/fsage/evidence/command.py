@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fsage.evidence.inspect import inspect
 from fsage.evidence.terminal import show
-from fsage.host.message import printable
+from fsage.model.message import printable
 from fsage.text.terminal import Terminal
 
 

@@ -21,10 +21,10 @@ from typing import Any
 
 from fsage.evidence import metrics
 from fsage.evidence.inspect import inspect
-from fsage.host.errors import Failure
 from fsage.host.evidence.counting import Counting
-from fsage.host.message import printable
 from fsage.host.system import mounting
+from fsage.model.errors import Failure
+from fsage.model.message import printable
 
 NICEST = 19
 

@@ -12,16 +12,16 @@ from typing import Any
 
 from fsage.evidence import texts
 from fsage.host.device import loops
-from fsage.host.errors import Failure
 from fsage.host.evidence import fiemap
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.files import FileLayouts
 from fsage.host.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
-from fsage.host.message import printable
 from fsage.host.stores import filesystems, free_space
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
 from fsage.host.system.walk import regular_files
+from fsage.model.errors import Failure
+from fsage.model.message import printable
 from fsage.text.untrusted import NotTaken, open_file
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"

@@ -15,14 +15,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fsage.host import message, structure, typed
+from fsage.host import structure
 from fsage.host.cells import measure, outbox
 from fsage.host.device import capabilities
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import osts, servercache
 from fsage.host.lustre.format import format_osts
-from fsage.host.message import shown
-from fsage.host.messages.request import Request
 from fsage.host.outside import of_cells
 from fsage.host.remote import probe
 from fsage.host.states import state
@@ -33,6 +30,10 @@ from fsage.host.targets import kinds, lease
 from fsage.host.targets.declaration import DEFAULTS, complete, home_of
 from fsage.host.verbs import asked, claim, create, prealloc, recover, tune
 from fsage.host.verbs.leave import leave
+from fsage.model import message, typed
+from fsage.model.errors import Failure, Refusal
+from fsage.model.message import shown
+from fsage.model.request import Request
 
 Verb = Callable[[dict[str, Any], Request, bool], dict[str, Any]]
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host import tools
-from fsage.host.declared.claim import Claim
-from fsage.host.errors import Refusal
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
 
 NEEDED = "fio"  # calibrates every target; the others are used where they are
 ANALYSIS = "analysis"  # what reports are made in, by Snakemake

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import granted
 from fsage.host.system import caches, privilege
+from fsage.model.errors import Failure, Refusal
 
 MOST_BYTES = 1 << 20
 Given = dict[str, Any]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Refusal
 from fsage.host.system import places
+from fsage.model.errors import Refusal
 from fsage.text import untrusted
 
 

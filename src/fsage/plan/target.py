@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from fsage.host.declared.claim import Claim
-from fsage.host.declared.spec import Launcher, Spec
 from fsage.host.device import capabilities
-from fsage.host.errors import Refusal
 from fsage.host.stores import filesystems
 from fsage.host.targets import kinds
 from fsage.host.targets.declaration import complete, home_of
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
+from fsage.model.target import Launcher, Spec
 from fsage.plan import results
 from fsage.study.study import StudyError, explain, read_yaml, usual_target
 from fsage.text.strict import Strict, show, unknown_value

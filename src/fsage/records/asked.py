@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.message import Unacceptable, shown
+from fsage.model.message import Unacceptable, shown
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.records.messages import same_as

@@ -1,7 +1,7 @@
 """What hosts send, read by its types: an observation, a state's evidence, a claim, what a host is and can do.
 
 A host's word is believed about what it measured and nothing else. Each message is bounded in size and depth
-(fsage.host.message), its numbers are finite, its names are no parts of paths, and it is taken only as an answer to
+(fsage.model.message), its numbers are finite, its names are no parts of paths, and it is taken only as an answer to
 what was asked of that host. All but a layout is declared where hosts write it, and only read here; keys beside those
 declared are kept as they are: plain JSON within the same bounds.
 """
@@ -14,12 +14,12 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from fsage.host import typed
-from fsage.host.declared.claim import WHOLE, Claim
-from fsage.host.declared.hosts import Probe
-from fsage.host.message import MIB, Unacceptable, check, read, shown
-from fsage.host.messages.observation import Observation, StateEvidence
 from fsage.host.targets import kinds
+from fsage.model import typed
+from fsage.model.claim import WHOLE, Claim
+from fsage.model.hosts import Probe
+from fsage.model.message import MIB, Unacceptable, check, read, shown
+from fsage.model.observation import Observation, StateEvidence
 
 T = TypeVar("T")
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
 from fsage.host import structure
-from fsage.host.message import Unacceptable, shown
-from fsage.host.messages.observation import Observation
+from fsage.model.message import Unacceptable, shown
+from fsage.model.observation import Observation
 from fsage.parse import launcher
 from fsage.plan import results
 from fsage.plan.plan import Plan

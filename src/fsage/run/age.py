@@ -14,7 +14,7 @@ import yaml
 
 from fsage.evidence import free, whatif
 from fsage.evidence.free import Free
-from fsage.host.message import Unacceptable
+from fsage.model.message import Unacceptable
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import load_claim
 from fsage.recipes.replica import COPIED, EMPTY, JOINED

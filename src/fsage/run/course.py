@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fsage import workloads
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.surface import Belief, Points, Samples
-from fsage.host.message import lines
+from fsage.model.message import lines
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.run import job, request, runs, stopping

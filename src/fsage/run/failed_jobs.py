@@ -11,7 +11,7 @@ from pathlib import Path
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from fsage.host.message import printable
+from fsage.model.message import printable
 
 LOGGER = "snakemake.logging"
 

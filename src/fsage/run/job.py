@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fsage.host.message import lines
+from fsage.model.message import lines
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from fsage.host.errors import Failure
-from fsage.host.message import printable
+from fsage.model.errors import Failure
+from fsage.model.message import printable
 from fsage.text import yaml_text
 from fsage.text.terminal import Terminal
 

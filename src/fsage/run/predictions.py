@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from fsage.adaptive.surface import Belief
-from fsage.host import typed
+from fsage.model import typed
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record

@@ -18,9 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.hosts import Holder
-from fsage.host.errors import Refusal
 from fsage.host.targets.lease import machine, start_of
+from fsage.model.errors import Refusal
+from fsage.model.hosts import Holder
 from fsage.plan import results
 from fsage.plan.dealing import Parts
 from fsage.plan.plan import Noted, Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from fsage.host.errors import Refusal
+from fsage.model.errors import Refusal
 from fsage.run import runs
 from fsage.study.study import StudyError
 

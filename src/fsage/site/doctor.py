@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fsage import workloads
-from fsage.host.declared.spec import Spec
 from fsage.host.device import capabilities, models
-from fsage.host.errors import Refusal
 from fsage.host.stores import filesystems
 from fsage.host.targets import kinds
 from fsage.host.targets.declaration import complete
+from fsage.model.errors import Refusal
+from fsage.model.target import Spec
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target, target_of
 from fsage.study.study import StudyError

@@ -16,7 +16,7 @@ MAIN = "import sys\nfrom fsage.host.helper import main\nsys.exit(main(sys.argv[1
 
 def program() -> bytes:
     """The helper: some of the agent as a zip that Python runs, alone: no variables, no packages (-IS)."""
-    modules = {f"fsage/host/{path}": text for path, text in texts().items()}
+    modules = {f"fsage/{path}": text for path, text in texts().items()}
     packages = {f"{parent}/__init__.py": b"" for path in modules for parent in list(PurePath(path).parents)[:-1]}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.host import containers
-from fsage.host.declared.claim import Claim
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Cost, Group, IoGroups, Phase
 from fsage.host.steps import contended_files
 from fsage.host.structure import files
 from fsage.host.targets import kinds
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Cost, Group, IoGroups, Phase
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Unsupported, _shared
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from fsage.host import containers
-from fsage.host.declared.claim import Claim
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Phase
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 

@@ -7,16 +7,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.host.declared.claim import Claim
 from fsage.host.device import models
-from fsage.host.errors import Refusal
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Phase
 from fsage.host.steps.stripe import Stripe
 from fsage.host.structure import striping
 from fsage.host.structure.step import Step
 from fsage.host.targets import kinds
 from fsage.host.targets.declaration import MIB
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import BadOutput
 from fsage.workloads import Unsupported, _shared
 

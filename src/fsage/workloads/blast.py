@@ -18,14 +18,14 @@ from pydantic import Field
 
 from fsage.host import containers, structure
 from fsage.host.databases import blastdb, sequences
-from fsage.host.declared.claim import Claim
-from fsage.host.errors import Refusal
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Phase
 from fsage.host.steps import database
 from fsage.host.structure import striping
 from fsage.host.structure.step import Step
 from fsage.host.targets import kinds
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import MIB, BadOutput, blastn
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.host import containers
-from fsage.host.declared.claim import Claim
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Phase
 from fsage.host.structure.step import Step
 from fsage.host.targets import kinds
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, Unsupported, _shared
 

@@ -15,12 +15,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.host import containers, structure
-from fsage.host.declared.claim import Claim
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Phase
 from fsage.host.steps.fragmented_file import FragmentedFile
 from fsage.host.structure import files
 from fsage.host.structure.step import Step
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, _shared
 

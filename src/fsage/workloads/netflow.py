@@ -16,11 +16,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from fsage.host import typed
-from fsage.host.declared.claim import Claim
 from fsage.host.device import models
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Phase
 from fsage.host.netflow.assignment import Assignment, Distribution, PhaseName
 from fsage.host.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
 from fsage.host.netflow.greeting import KEY
@@ -28,6 +24,10 @@ from fsage.host.structure.step import Step
 from fsage.host.structure.striping import Segment
 from fsage.host.targets import kinds
 from fsage.host.targets.declaration import MIB
+from fsage.model import typed
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import BadOutput, netflow
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fsage.host import containers
-from fsage.host.declared.claim import Claim
-from fsage.host.messages.observation import CommandResult, PhaseResult
-from fsage.host.messages.request import Phase
 from fsage.host.structure.step import Step
+from fsage.model.claim import Claim
+from fsage.model.observation import CommandResult, PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, _shared
 

@@ -20,14 +20,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fsage.host import containers
-from fsage.host.declared.claim import Claim
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Phase
 from fsage.host.structure import striping
 from fsage.host.structure.step import Step
 from fsage.host.structure.striping import Segment
 from fsage.host.targets import kinds
 from fsage.host.targets.declaration import MIB
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import BadOutput, fio, ior
 from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fsage.host import containers
-from fsage.host.declared.claim import Claim
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Phase
 from fsage.host.structure.step import Step
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
 from fsage.parse import MIB, BadOutput, check_end
 from fsage.workloads import Outcome, _shared
 

@@ -20,13 +20,13 @@ from typing import Any
 
 from fsage.host.databases import query
 from fsage.host.device import cgroups, iocost
-from fsage.host.errors import Failure
-from fsage.host.messages.request import Phase
 from fsage.host.outside import groups, of_cells, scheduler
 from fsage.host.outside.groups import Counted
 from fsage.host.system import library
 from fsage.host.system.shell import stop
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
+from fsage.model.request import Phase
 
 BEGIN_PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.02

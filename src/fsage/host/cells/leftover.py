@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.host.errors import Failure
+from fsage.model.errors import Failure
 
 MARK = "FSAGE_AGENT"
 GRACE_S, PATIENCE_S = 2.0, 60.0

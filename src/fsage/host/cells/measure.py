@@ -9,13 +9,13 @@ from typing import Any
 from fsage.host import containers
 from fsage.host.cells import outbox
 from fsage.host.cells.visit import Visit
-from fsage.host.declared.hosts import Inventory
-from fsage.host.errors import Failure, Refusal
-from fsage.host.messages.request import Cell, Request
 from fsage.host.remote.others import Hosts, of
 from fsage.host.targets.lease import Orphaned, Watch, held
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.hosts import Inventory
+from fsage.model.request import Cell, Request
 
 
 def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:

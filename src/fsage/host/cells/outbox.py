@@ -7,15 +7,15 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from fsage.host import message
-from fsage.host.errors import Refusal
-from fsage.host.messages.observation import Observation
-from fsage.host.messages.request import Cell, Request
 from fsage.host.system import places
 from fsage.host.system.files import write_json
 from fsage.host.targets.declaration import complete, home_of
 from fsage.host.targets.lease import held
 from fsage.host.targets.target import Target
+from fsage.model import message
+from fsage.model.errors import Refusal
+from fsage.model.observation import Observation
+from fsage.model.request import Cell, Request
 
 
 def place(target: Target, request: Request, cell: Cell) -> Path:

@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from fsage.host.cells import io_groups, leftover
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import servercache
-from fsage.host.messages.observation import PhaseResult
-from fsage.host.messages.request import Cell, Phase
 from fsage.host.messages.token import Token
 from fsage.host.outside.trace import tracing
 from fsage.host.remote.attendant import measured_files
@@ -25,6 +22,9 @@ from fsage.host.states.fingerprint import layout_of
 from fsage.host.system import caches, commands
 from fsage.host.system.library import in_memory, packed, path_of
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Cell, Phase
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
 """A phase may take so many times what its whole cell was estimated to, and so long in any case."""

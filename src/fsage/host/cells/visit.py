@@ -13,11 +13,8 @@ from fsage.host import structure
 from fsage.host.cells import io_groups, leftover, outbox
 from fsage.host.cells.phases import Phases
 from fsage.host.cells.structure_check import StructureCheck
-from fsage.host.errors import Failure
 from fsage.host.lustre import servercache, servers, tuned
 from fsage.host.messages import token
-from fsage.host.messages.observation import Check, Conditions, Observation, Outcome, PhaseResult
-from fsage.host.messages.request import Cell, Request
 from fsage.host.messages.token import Token
 from fsage.host.remote.others import Hosts
 from fsage.host.states.state import inspect, layout_record, remove_measured
@@ -26,6 +23,9 @@ from fsage.host.system.files import read_json, utc_now
 from fsage.host.targets import frozen
 from fsage.host.targets.lease import Orphaned, Watch
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
+from fsage.model.observation import Check, Conditions, Observation, Outcome, PhaseResult
+from fsage.model.request import Cell, Request
 
 
 class Visit:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host import containers
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Failure, Refusal
 from fsage.host.structure.room import Room
 from fsage.host.system import files
 from fsage.host.system import places as owned
 from fsage.host.system.shell import run
 from fsage.host.targets.declaration import MIB, tasks_of
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.target import Spec
 
 TRANSFER_MIB = 64  # the largest transfer of the studies: amounts are multiples of it
 SAMPLE_S = 1.02  # a sample lasts a second, and a little more for noise

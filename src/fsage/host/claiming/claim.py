@@ -8,12 +8,12 @@ from typing import Any, cast
 
 from fsage.host import containers
 from fsage.host.claiming import calibrate
-from fsage.host.declared.claim import Claim, ClaimedStore
-from fsage.host.declared.spec import Spec
 from fsage.host.system import files
 from fsage.host.targets import claims, frozen, kinds
 from fsage.host.targets.declaration import MIB, tasks_of
 from fsage.host.targets.target import Target
+from fsage.model.claim import Claim, ClaimedStore
+from fsage.model.target import Spec
 
 UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
 

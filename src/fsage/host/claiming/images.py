@@ -13,17 +13,17 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.host.declared.claim import Claim, Image, Images, Made
-from fsage.host.declared.hosts import Asker
-from fsage.host.declared.spec import Spec
 from fsage.host.device import capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
-from fsage.host.errors import Refusal
 from fsage.host.stores import filesystems
 from fsage.host.system import files, places, space
 from fsage.host.targets import claims, declaration, lease
 from fsage.host.targets.declaration import GIB, MIB
 from fsage.host.targets.kinds import Result
+from fsage.model.claim import Claim, Image, Images, Made
+from fsage.model.errors import Refusal
+from fsage.model.hosts import Asker
+from fsage.model.target import Spec
 
 STEP_BYTES = 64 * MIB
 

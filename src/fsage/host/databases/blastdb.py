@@ -11,11 +11,11 @@ from typing import Any
 
 from fsage.host import containers
 from fsage.host.databases import sequences
-from fsage.host.errors import Failure
 from fsage.host.system import places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 PLACE = "database"
 """The folder in the target's home."""

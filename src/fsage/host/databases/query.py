@@ -19,9 +19,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Failure
-from fsage.host.messages.request import Query
 from fsage.host.system import caches
+from fsage.model.errors import Failure
+from fsage.model.request import Query
 
 SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
 """It goes through the whole table, each page of which holds what is asked for."""

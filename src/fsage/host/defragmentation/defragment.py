@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence import fiemap, fragmentation
 from fsage.host.evidence.counting import Counting
 from fsage.host.evidence.fiemap import Extent
@@ -29,6 +28,7 @@ from fsage.host.stores.filesystem import Defragmenter
 from fsage.host.stores.free_space import of_mount
 from fsage.host.system import caches, mounting
 from fsage.host.system.walk import regular_files
+from fsage.model.errors import Failure, Refusal
 
 CLOCK_S = 0.02  # by which a file's times may lag behind the clock
 TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")

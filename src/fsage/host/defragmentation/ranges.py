@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence import fiemap, fragmentation
 from fsage.host.evidence.fiemap import Extent
 from fsage.host.evidence.fragmentation import Fragmentation
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Mover, Range
 from fsage.host.system import caches
+from fsage.model.errors import Failure, Refusal
 
 BLOCK_BYTES = 4096
 

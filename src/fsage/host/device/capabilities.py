@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.host.device import cgroups, loops, seekdisk
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence import fiemap
 from fsage.host.system import caches, fanotify, mounting, namespace, space
+from fsage.model.errors import Failure, Refusal
 
 LOOP_CONTROL = "/dev/loop-control"
 LOOP_CLR_FD = 0x4C01  # linux/loop.h

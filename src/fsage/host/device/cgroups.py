@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.errors import Failure
 from fsage.host.system import files, journal, mounting
+from fsage.model.errors import Failure
 
 PREFIX = "fsage-"
 PATIENCE_S = 5.0  # what a killed command started may still end a transfer

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 from fsage.host.device import capabilities, cgroups
 from fsage.host.device.cgroups import words, write
 from fsage.host.device.model import MIB, Model
-from fsage.host.errors import Failure, Refusal
 from fsage.host.system import files, journal, mounting
+from fsage.model.errors import Failure, Refusal
 
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
 # of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.

@@ -10,9 +10,9 @@ import stat
 import time
 from pathlib import Path
 
-from fsage.host.declared.claim import Image, ImageId
-from fsage.host.errors import Failure, Refusal
 from fsage.host.system.shell import run
+from fsage.model.claim import Image, ImageId
+from fsage.model.errors import Failure, Refusal
 
 LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
 LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82

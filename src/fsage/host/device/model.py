@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from fsage.host.declared.claim import ClaimedStore, Image
+    from fsage.model.claim import ClaimedStore, Image
 
 MIB = 1 << 20
 

@@ -11,7 +11,7 @@ from fsage.host.device.model import Model
 from fsage.host.device.seek import Seek
 
 if TYPE_CHECKING:
-    from fsage.host.declared.claim import Claim
+    from fsage.model.claim import Claim
 
 KINDS: dict[str, type[Model]] = {one.kind: one for one in (Model, Iocost, Seek)}
 USUAL = Iocost.kind

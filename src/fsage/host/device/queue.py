@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Failure, Refusal
-from fsage.host.message import below
+from fsage.model.errors import Failure, Refusal
+from fsage.model.message import below
 
 KNOWN = (
     "add_random",

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import fsage
-from fsage.host.declared.claim import ClaimedStore, Image
 from fsage.host.device import capabilities, loops, seekdisk
 from fsage.host.device.model import MIB, Model
-from fsage.host.errors import Failure, Refusal
 from fsage.host.system import journal, mounting, places
 from fsage.host.system.shell import run
+from fsage.model.claim import ClaimedStore, Image
+from fsage.model.errors import Failure, Refusal
 
 MODULE = seekdisk.__name__
 COSTS = [field.name for field in fields(seekdisk.Costs)]

@@ -14,11 +14,11 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from fsage.host.errors import Failure
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.fsmap import free_extents
 from fsage.host.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 from fsage.host.system.shell import run
+from fsage.model.errors import Failure
 
 KIND = "allocation group"
 FREE = re.compile(rb" +(\d+) +(\d+) +(\d+)$")

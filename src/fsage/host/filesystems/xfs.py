@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.errors import Failure
 from fsage.host.stores.filesystem import Defragmenter, FileSystem, Mover, Preallocation, Range
 from fsage.host.system import mounting
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.evidence.counting import Counting

@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage.host.claiming import calibrate, claim
-from fsage.host.declared.claim import Claim, ClaimedStore, LustreClaim
-from fsage.host.declared.hosts import Asker
-from fsage.host.declared.spec import Spec
 from fsage.host.device import models
-from fsage.host.errors import Refusal
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import OF_DEVICE, Store, without
 from fsage.host.system import files, privilege, space
@@ -21,6 +17,10 @@ from fsage.host.targets.free import Free
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.limits import Limits, Shared
 from fsage.host.targets.target import Target
+from fsage.model.claim import Claim, ClaimedStore, LustreClaim
+from fsage.model.errors import Refusal
+from fsage.model.hosts import Asker
+from fsage.model.target import Spec
 
 
 class Offer(NamedTuple):

@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.claiming import calibrate, claim, images
-from fsage.host.declared.claim import Claim, ClaimedStore, Images
-from fsage.host.declared.hosts import Asker
-from fsage.host.declared.spec import Spec
 from fsage.host.device import capabilities, loops, models, seek
 from fsage.host.device.model import Model
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import Store
 from fsage.host.outside.undo import left_over, undo
@@ -29,6 +25,10 @@ from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.limits import Limits
 from fsage.host.targets.target import Target
+from fsage.model.claim import Claim, ClaimedStore, Images
+from fsage.model.errors import Failure, Refusal
+from fsage.model.hosts import Asker
+from fsage.model.target import Spec
 
 PROGRAMS = ("losetup", "blkid", "wipefs")
 # Directory hashes of ext4 must be alike in every target that is built from the same seed.

@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.claim import Claim
-from fsage.host.declared.spec import LustreSpec, Spec
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import Store
 from fsage.host.kinds.directory import Directory, Offer
@@ -22,6 +19,9 @@ from fsage.host.targets.declaration import known_keys, positive
 from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Lacking
 from fsage.host.targets.limits import Limits
+from fsage.model.claim import Claim
+from fsage.model.errors import Failure, Refusal
+from fsage.model.target import LustreSpec, Spec
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
 DEFAULTS: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fsage.host.errors import Failure
+from fsage.model.errors import Failure
 
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
 ROW = re.compile(r"(\d+[KMG]?):\s+(\d{1,19})\s+\d+\s+\d+\s+\|\s+(\d{1,19})\s+\d+\s+\d+")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from fsage.host.errors import Failure
 from fsage.host.lustre import granted, params
 from fsage.host.system import caches
+from fsage.model.errors import Failure
 
 PATIENCE_S = 30.0
 LOOK_EVERY_S = 0.05

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from fsage.host.errors import Failure
 from fsage.host.lustre import params
+from fsage.model.errors import Failure
 
 ANSWERS = ("FULL", "IDLE")  # an idle one is made again at the next request
 LEFT_OUT = "DEACTIVATED"  # by an administrator: nothing waits for it

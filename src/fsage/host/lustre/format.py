@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.spec import LustreSpec
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import mounts
-from fsage.host.messages.request import Request
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
 from fsage.host.targets import declaration
 from fsage.host.targets.declaration import complete
+from fsage.model.errors import Failure, Refusal
+from fsage.model.request import Request
+from fsage.model.target import LustreSpec
 
 TUNEFS = re.compile(r"^(Target|Index|Lustre FS|Mount type|Persistent mount opts|Parameters): *(.*?) *$", re.MULTILINE)
 DUMPE2FS = re.compile(r"^([A-Z][^:\n]*): +(.+?) *$", re.MULTILINE)

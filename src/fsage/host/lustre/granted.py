@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from fsage.host.errors import Refusal
 from fsage.host.lustre import params
-from fsage.host.message import shown
 from fsage.host.system.privilege import privileged
 from fsage.host.system.shell import run
+from fsage.model.errors import Refusal
+from fsage.model.message import shown
 
 KNOWN = (
     "checksums",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from fsage.host.declared.spec import LustreSpec
-from fsage.host.errors import Failure
 from fsage.host.lustre import space, stripes
 from fsage.host.targets.declaration import MIB
 from fsage.host.targets.free import Ost
 from fsage.host.targets.limits import SLACK_BYTES, Limits
+from fsage.model.errors import Failure
+from fsage.model.target import LustreSpec
 
 OTHERS_SHARE = 0.01  # of each OST, for others who use it
 

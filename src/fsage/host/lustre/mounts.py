@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.declared.spec import LustreSpec
-from fsage.host.errors import Failure, Refusal
 from fsage.host.system.shell import run
+from fsage.model.errors import Failure, Refusal
+from fsage.model.target import LustreSpec
 
 NOTHING_FOUND = 1  # exit status of findmnt
 

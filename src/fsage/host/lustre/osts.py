@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence import ext4
 from fsage.host.evidence.store import OF_DEVICE, Store, without
 from fsage.host.lustre import params, space
-from fsage.host.message import shown
-from fsage.host.messages.request import Request
 from fsage.host.targets.declaration import complete, lustre_of
+from fsage.model.errors import Failure, Refusal
+from fsage.model.message import shown
+from fsage.model.request import Request
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from fsage.host.errors import Failure
 from fsage.host.system.shell import run
+from fsage.model.errors import Failure
 
 LINE = re.compile(r"([a-z][\w-]*\.[^=\s]+)=(.*)")
 # Where client and metadata server share a node, osc.* has the server's own connections to the OSTs too.

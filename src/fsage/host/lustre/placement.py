@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host import structure
-from fsage.host.errors import Failure
 from fsage.host.lustre import stripes
 from fsage.host.structure import striping
 from fsage.host.structure.step import Notes
 from fsage.host.structure.striping import Segment
 from fsage.host.targets.declaration import lustre_of
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence import dumpe2fs
 from fsage.host.evidence.store import NotThisText
 from fsage.host.lustre import params
@@ -22,6 +20,8 @@ from fsage.host.lustre.prealloc_ask import BLOCK_BYTES, Ask, table_of, table_wor
 from fsage.host.system import files
 from fsage.host.system.shell import run
 from fsage.host.targets.declaration import home_of, lustre_of
+from fsage.model.errors import Failure, Refusal
+from fsage.model.target import Spec
 
 PROC = "/proc/fs/ldiskfs"
 INODE_TABLE = re.compile(r"^Inode blocks per group: +(\d+)$", re.MULTILINE)

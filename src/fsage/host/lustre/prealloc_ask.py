@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from fsage.host.errors import Refusal
+from fsage.model.errors import Refusal
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 UNITS = {GIB: "GiB", MIB: "MiB", KIB: "KiB"}

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Failure
 from fsage.host.lustre import params
-from fsage.host.messages.request import Phase, Request
 from fsage.host.system import files
 from fsage.host.system.shell import run
 from fsage.host.targets.declaration import complete, home_of, lustre_of
+from fsage.model.errors import Failure
+from fsage.model.request import Phase, Request
+from fsage.model.target import Spec
 
 KEPT = "kept"
 PROPERTY = "primarycache"

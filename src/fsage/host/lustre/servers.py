@@ -11,16 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.spec import LustreSpec
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence import ext4
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import Store
 from fsage.host.lustre import brw, params, space
-from fsage.host.message import shown
 from fsage.host.system import privilege
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets.free import Ost
+from fsage.model.errors import Failure, Refusal
+from fsage.model.message import shown
+from fsage.model.target import LustreSpec
 
 # One connection stays open between cells: a cell must not wait for a handshake with every server.
 PLACE = "/run" if os.geteuid() == 0 else "~/.ssh"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Optional
 
-from fsage.host.errors import Failure
 from fsage.host.system.shell import Silent, run
 from fsage.host.targets.free import Ost, Wrong, nothing
+from fsage.model.errors import Failure
 
 LINE = re.compile(
     r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(?:\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*"

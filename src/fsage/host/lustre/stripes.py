@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.host.declared.spec import Striping
-from fsage.host.errors import Failure
 from fsage.host.structure import striping
 from fsage.host.structure.striping import Segment
 from fsage.host.system.shell import run
 from fsage.host.targets.declaration import MIB
+from fsage.model.errors import Failure
+from fsage.model.target import Striping
 
 PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")
 ANY = -1  # a first OST

@@ -12,9 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.host.declared.claim import Claim, LustreClaim
-from fsage.host.declared.spec import LustreSpec, Spec
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import connections, mounts, params, servers, space, stripes
 from fsage.host.structure import striping
 from fsage.host.system import files, places, privilege
@@ -23,6 +20,9 @@ from fsage.host.system.walk import regular_files
 from fsage.host.targets import directories
 from fsage.host.targets.declaration import GIB, MIB, lustre_of
 from fsage.host.targets.free import Ost
+from fsage.model.claim import Claim, LustreClaim
+from fsage.model.errors import Failure, Refusal
+from fsage.model.target import LustreSpec, Spec
 
 MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import granted, params, tuned
 from fsage.host.lustre.granted import KNOWN
 from fsage.host.system import files
+from fsage.model.errors import Failure, Refusal
 
 Values = dict[str, str]  # by the parameter's full name
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fsage.host import typed
-from fsage.host.message import Unacceptable
 from fsage.host.structure.step import Achieved, Notes, Step
 from fsage.host.system import places
+from fsage.model import typed
+from fsage.model.message import Unacceptable
 
 SCHEMA = 1
 TOKEN_BYTES = 16384

@@ -6,11 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-from fsage.host import typed
-from fsage.host.errors import Failure
-from fsage.host.message import Unacceptable
 from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.coordinator import run
+from fsage.model import typed
+from fsage.model.errors import Failure
+from fsage.model.message import Unacceptable
 
 
 def main(task: str, *launcher: str) -> int:

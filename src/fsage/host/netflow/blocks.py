@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import Union
 
-from fsage.host.errors import Failure
+from fsage.model.errors import Failure
 
 HEADER = struct.Struct("<4sIIIQQ")
 RECORD = struct.Struct("<IIQ")

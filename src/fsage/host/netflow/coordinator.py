@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from fsage.host.errors import Failure
 from fsage.host.netflow import index, share, worker
 from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.blocks import CHECKSUMS
 from fsage.host.netflow.tasks import Task, Tasks
+from fsage.model.errors import Failure
 
 SUMS = ("bytes", "records", "shares", "read_records")
 CHECKSUM = ("checksum", "read_checksum")

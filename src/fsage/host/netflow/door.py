@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
-from fsage.host.errors import Failure
 from fsage.host.netflow.greeting import NUMBER_BYTES, PROOF_BYTES, answer
+from fsage.model.errors import Failure
 
 PATIENCE_S = 1.0
 STRANGERS = 64

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from fsage.host.errors import Failure
 from fsage.host.netflow.blocks import ENTRY
+from fsage.model.errors import Failure
 
 CHUNK_ENTRIES = 4096
 Entry = tuple[int, int, int]

@@ -8,8 +8,8 @@ import os
 import time
 from collections.abc import Sequence
 
-from fsage.host.errors import Failure
 from fsage.host.structure import striping
+from fsage.model.errors import Failure
 
 AGAIN = "its cell is to be measured again (`fsage remeasure STUDY --failed`), and the store looked at if it comes back"
 

@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
-from fsage.host import typed
-from fsage.host.errors import Failure
 from fsage.host.netflow import worker
 from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.door import Door
 from fsage.host.netflow.greeting import KEY
 from fsage.host.system.library import packed
+from fsage.model import typed
+from fsage.model.errors import Failure
 
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.2

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fsage.host import typed
-from fsage.host.errors import Failure
 from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.work import PHASES, Work
+from fsage.model import typed
+from fsage.model.errors import Failure
 
 BOOT = """
 import sys

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.host.device import cgroups, iocost
-from fsage.host.errors import Failure
-from fsage.host.messages.request import Group, IoGroups
 from fsage.host.system import journal
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
+from fsage.model.request import Group, IoGroups
 
 
 class Counted(NamedTuple):

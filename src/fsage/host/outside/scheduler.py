@@ -10,10 +10,10 @@ import shutil
 from pathlib import Path
 
 from fsage.host.device import loops, queue
-from fsage.host.errors import Failure, Refusal
 from fsage.host.system import journal
 from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
 
 PATH = "/sys/block/{}/queue/scheduler"
 

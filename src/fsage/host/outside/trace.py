@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Failure
 from fsage.host.system import journal, libc, mounting, places
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 EVENT = "block:block_rq_issue"
 PLACE = Path("/run/fsage/tracing")  # where tracefs is mounted for the time of a trace, where it is not already

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host import containers
-from fsage.host.declared.hosts import Facts
-from fsage.host.declared.spec import Spec
 from fsage.host.lustre import params
 from fsage.host.system import privilege
 from fsage.host.system.machine import memory_bytes
 from fsage.host.targets import run_as
+from fsage.model.hosts import Facts
+from fsage.model.target import Spec
 
 SKEW_S = 2.0
 """Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fsage.host.errors import Failure
 from fsage.host.system.commands import Command, too_late, wait
 from fsage.host.system.shell import stop
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 IGNORED = b";\n"  # a comment in a job file
 PATIENCE_S = 60.0  # of a container, from a disk that is cold

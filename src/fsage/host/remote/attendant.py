@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import cold, prealloc, servercache
 from fsage.host.remote import alike, probe
 from fsage.host.remote.armed import Armed
@@ -28,6 +26,8 @@ from fsage.host.system.shell import find_administrators
 from fsage.host.system.walk import regular_files
 from fsage.host.targets.opening import verified
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.target import Spec
 
 SILENCE_S = 3600.0  # a launcher that lost its power says nothing, not even that it has gone
 

@@ -19,13 +19,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.claim import Claim
-from fsage.host.declared.hosts import Host as Known
-from fsage.host.declared.hosts import Inventory, clients_of, servers_of
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Failure, Refusal
-from fsage.host.message import Unacceptable
-from fsage.host.messages.request import Request
 from fsage.host.remote import alike, probe
 from fsage.host.remote.answers import ANSWER_BYTES, checked
 from fsage.host.remote.armed import Armed
@@ -36,6 +29,13 @@ from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.system.shell import SSH
 from fsage.host.targets import kinds
 from fsage.host.targets.target import Target
+from fsage.model.claim import Claim
+from fsage.model.errors import Failure, Refusal
+from fsage.model.hosts import Host as Known
+from fsage.model.hosts import Inventory, clients_of, servers_of
+from fsage.model.message import Unacceptable
+from fsage.model.request import Request
+from fsage.model.target import Spec
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")

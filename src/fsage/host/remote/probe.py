@@ -8,14 +8,14 @@ from typing import Any
 
 from fsage.host import containers
 from fsage.host.containers import versions
-from fsage.host.declared.hosts import Probe
 from fsage.host.device import iocost
-from fsage.host.errors import Failure
 from fsage.host.remote import alike
 from fsage.host.system import files
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets import declaration, kinds, run_as
 from fsage.host.targets.declaration import GIB
+from fsage.model.errors import Failure
+from fsage.model.hosts import Probe
 
 SSH_ANSWER_S = 30
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"

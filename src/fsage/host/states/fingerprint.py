@@ -11,10 +11,10 @@ from typing import Any
 
 from fsage.host.evidence import fiemap
 from fsage.host.evidence.files import FileLayouts
-from fsage.host.messages.observation import Extents
 from fsage.host.states.sample import Sample, seen
 from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
+from fsage.model.observation import Extents
 
 
 def fingerprint(target: Target, sample: Sample | None = None) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from fsage.host.declared.hosts import Inventory
-from fsage.host.errors import Refusal
 from fsage.host.lustre.prealloc_ask import read, size_words
 from fsage.host.lustre.tuned import NOTE, why_not
-from fsage.host.messages.request import Request
 from fsage.host.structure.step import Step
 from fsage.host.system import files
 from fsage.host.targets.target import Target
+from fsage.model.errors import Refusal
+from fsage.model.hosts import Inventory
+from fsage.model.request import Request
 
 
 def verify_step(target: Target, request: Request, step: Step) -> None:

@@ -10,12 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fsage.host import structure
-from fsage.host.declared.hosts import clients_of
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import space
 from fsage.host.messages import token
-from fsage.host.messages.observation import Layout, StateEvidence
-from fsage.host.messages.request import Request
 from fsage.host.messages.token import Token
 from fsage.host.outside import of_cells
 from fsage.host.states import preallocated
@@ -30,6 +26,10 @@ from fsage.host.targets.free import Wrong, nothing
 from fsage.host.targets.lease import held, lost
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.hosts import clients_of
+from fsage.model.observation import Layout, StateEvidence
+from fsage.model.request import Request
 
 Result = dict[str, Any]
 

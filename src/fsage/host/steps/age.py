@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.errors import Failure
 from fsage.host.steps.populate import filled
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, uses
 from fsage.host.structure.room import Room
 from fsage.host.structure.step import Achieved, Notes, Shard, Step, Work
 from fsage.host.system import caches
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

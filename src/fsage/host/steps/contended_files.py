@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.errors import Failure
 from fsage.host.evidence import fiemap, fragmentation
 from fsage.host.steps import interleave
 from fsage.host.steps.fragmented_file import MORE_PERCENT, whole_mib
@@ -24,6 +23,7 @@ from fsage.host.structure.room import Room
 from fsage.host.structure.step import Achieved, Files, Shard, Step, Work
 from fsage.host.system import caches
 from fsage.host.targets.limits import SLACK_BYTES
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsage.host.databases import blastdb, sequences
-from fsage.host.declared.spec import Striping
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import stripes
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, striping
 from fsage.host.structure.room import Room
 from fsage.host.structure.step import Notes, Shard, Step, Work
 from fsage.host.targets.declaration import MIB
+from fsage.model.errors import Failure, Refusal
+from fsage.model.target import Striping
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fsage.host.defragmentation import defragment, ranges
-from fsage.host.errors import Failure, Refusal
 from fsage.host.structure import files
 from fsage.host.structure.step import Shard, Step, Work
+from fsage.model.errors import Failure, Refusal
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

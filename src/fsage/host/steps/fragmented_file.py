@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fsage.host.errors import Failure
 from fsage.host.evidence import fiemap, fragmentation
 from fsage.host.steps.populate import filled
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.host.structure.room import Room
 from fsage.host.structure.step import Achieved, Files, Shard, Step, Work
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

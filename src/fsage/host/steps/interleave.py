@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fsage.host.errors import Failure
 from fsage.host.steps.populate import filled
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.host.structure.room import OWN_BYTES, Room
 from fsage.host.structure.step import Achieved, Files, Shard, Step, Work
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

@@ -14,11 +14,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fsage.host.errors import Failure
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.host.structure.room import Room
 from fsage.host.structure.step import Achieved, Files, Shard, Step, Work
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

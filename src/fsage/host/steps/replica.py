@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.errors import Failure
 from fsage.host.evidence import extents
 from fsage.host.evidence.extents import Extents, Head
 from fsage.host.evidence.store import NotThisText
 from fsage.host.structure import files, ground, laying
 from fsage.host.structure.step import Achieved, Notes, Shard, Step, Work
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.errors import Failure
 from fsage.host.structure.step import Achieved, Shard, Step, Work
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

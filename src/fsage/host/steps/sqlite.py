@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from fsage.host.databases import query
-from fsage.host.errors import Failure
 from fsage.host.evidence import fiemap, fragmentation
 from fsage.host.steps.contended_files import MOST_EXTENTS
 from fsage.host.steps.fragmented_file import whole_mib
@@ -23,6 +22,7 @@ from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.host.structure.room import Room
 from fsage.host.structure.step import Achieved, Files, Shard, Step, Work
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fsage.host.errors import Refusal
 from fsage.host.lustre import stripes
 from fsage.host.structure import eviction, striping
 from fsage.host.structure.step import Files, Notes, Shard, Step, Work
+from fsage.model.errors import Refusal
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fsage.host.errors import Failure
 from fsage.host.system.mounting import Mount
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from fsage.host.evidence.counting import Counting

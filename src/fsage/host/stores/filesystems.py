@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host import plugins
-from fsage.host.errors import Failure, Refusal
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import caches, mounting, places
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.mounting import MS_NOATIME, MS_NODEV, MS_NOEXEC, MS_NOSUID, uuid_on, wipe
 from fsage.host.system.shell import run
+from fsage.model import plugins
+from fsage.model.errors import Failure, Refusal
 
 PACKAGE = "fsage.host.filesystems"
 

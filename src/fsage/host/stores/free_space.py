@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fsage.host.errors import Failure
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import OF_DEVICE, Store, without
 from fsage.host.stores import filesystems
+from fsage.model.errors import Failure
 
 
 def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONCE) -> Store:

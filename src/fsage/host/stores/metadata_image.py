@@ -15,10 +15,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.errors import Failure
 from fsage.host.stores import filesystems
 from fsage.host.system import places
 from fsage.host.system.shell import run
+from fsage.model.errors import Failure
 
 MOST_BYTES = 8 << 30
 """Of an image."""

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Failure
-from fsage.host.message import Unacceptable, shown
 from fsage.host.structure.files import place_of
 from fsage.host.structure.step import Achieved, Files, Notes, Step, read
 from fsage.host.structure.step import kinds as kinds
 from fsage.host.structure.step import of as of
+from fsage.model.errors import Failure
+from fsage.model.message import Unacceptable, shown
 
 UNWANTED = -1
 

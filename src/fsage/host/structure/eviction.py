@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.host.errors import Failure
 from fsage.host.structure import files, striping
 from fsage.host.structure.room import Room
 from fsage.host.system import caches
 from fsage.host.system.machine import memory_bytes
 from fsage.host.targets.declaration import MIB
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 MEMORY = "memory"
 COUNT = 16  # so that they spread over a target's stores

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fsage.host.errors import Failure
 from fsage.host.evidence.counting import Counting
 from fsage.host.evidence.extents import Extents, Head
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 
 def check(target: Target) -> None:

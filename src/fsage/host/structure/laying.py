@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fsage.host.errors import Failure
 from fsage.host.evidence import extents
 from fsage.host.evidence.extents import Extents, Head
 from fsage.host.structure import files, ground
@@ -13,6 +12,7 @@ from fsage.host.structure.punched import Punched
 from fsage.host.structure.step import Notes
 from fsage.host.structure.whole_extents import WholeExtents
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 LEAST = 0.9
 """Less of the free bytes in their places is no replica."""

@@ -17,10 +17,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-from fsage.host.errors import Failure
 from fsage.host.structure import files
 from fsage.host.targets.limits import BLOCK_BYTES
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 ENTRY_BYTES = 64  # of a directory, for each file
 OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free: ext4 4096 blocks, XFS 8192

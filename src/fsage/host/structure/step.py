@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict
 
-from fsage.host import plugins
-from fsage.host.message import Unacceptable, shown
 from fsage.host.targets.target import Target
-from fsage.host.typed import read_block, to_json
+from fsage.model import plugins
+from fsage.model.message import Unacceptable, shown
+from fsage.model.typed import read_block, to_json
 
 Files = dict[tuple[int, int], "int | None"]
 """(generation, index) -> bytes of a file that must be there; None: of any size."""

@@ -17,7 +17,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.host.errors import Failure
 from fsage.host.evidence import extents, fiemap
 from fsage.host.evidence.extents import Extents
 from fsage.host.stores import filesystems
@@ -25,6 +24,7 @@ from fsage.host.structure import files, ground
 from fsage.host.structure.room import Room
 from fsage.host.targets.limits import BLOCK_BYTES
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
 
 PIECE_BYTES = 128 << 10
 CHECK_EVERY = 4096

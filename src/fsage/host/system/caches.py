@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from fsage.host.errors import Failure
 from fsage.host.system import libc, privilege
+from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
     from typing import NotRequired  # since Python 3.11, and hosts may have 3.9

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.system import holders, places
+from fsage.model.errors import Failure, Refusal
 
 PATIENCE_S = 60.0  # what is done under a lock of ours takes seconds
 

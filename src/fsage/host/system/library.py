@@ -55,6 +55,6 @@ def packed() -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("fsage/__init__.py"), (PACKAGE / "__init__.py").read_bytes())
         for top in map(Path, fsage.__path__):  # its own, and an extension's (fsage.extensions)
-            for path in sorted((top / "host").rglob("*.py")):
+            for path in sorted(path for part in ("host", "model") for path in (top / part).rglob("*.py")):
                 archive.writestr(zipfile.ZipInfo(f"fsage/{path.relative_to(top)}"), path.read_bytes())
     return buffer.getvalue()

@@ -12,9 +12,9 @@ import uuid
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.system import libc
 from fsage.host.system.shell import run
+from fsage.model.errors import Failure, Refusal
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME = 2, 4, 8, 1024

@@ -15,8 +15,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.system import files, libc, mounting
+from fsage.model.errors import Failure, Refusal
 
 PLACE = Path("/run/fsage/namespace")  # a tmpfs of its own: what is mounted in a shared mount would be copied
 KEPT = PLACE / "mnt"

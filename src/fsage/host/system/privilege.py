@@ -17,16 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from fsage.host import message
-from fsage.host.errors import Failure, Refusal
+from fsage.model import message
+from fsage.model.errors import Failure, Refusal
 
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
 CODE = (
-    *("errors", "helper", "message", "lustre/granted", "lustre/params"),
-    *(f"system/{name}" for name in ("caches", "libc", "privilege", "shell")),
+    *("model/errors", "model/message", "host/helper", "host/lustre/granted", "host/lustre/params"),
+    *(f"host/system/{name}" for name in ("caches", "libc", "privilege", "shell")),
 )
-"""Modules of the agent that the helper is made of; root runs no others of them."""
+"""Modules of fsage that the helper is made of; root runs no others of them."""
 ANSWER_BYTES = 16 * message.MIB
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,8 +49,8 @@ def privileged(verb: str) -> Callable[[Function], Function]:
 
 
 def texts() -> dict[str, bytes]:
-    """The modules of CODE, by their paths in the agent."""
-    found = {f"{name}.py": pkgutil.get_data("fsage.host", f"{name}.py") for name in CODE}
+    """The modules of CODE, by their paths in the package fsage."""
+    found = {f"{name}.py": pkgutil.get_data("fsage", f"{name}.py") for name in CODE}
     return {path: text for path, text in found.items() if text is not None}
 
 

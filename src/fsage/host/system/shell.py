@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from fsage.host.errors import Failure
+from fsage.model.errors import Failure
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 """The front of a command for another host; nobody is there to type a password."""

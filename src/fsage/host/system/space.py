@@ -8,10 +8,10 @@ import os
 import uuid
 from pathlib import Path
 
-from fsage.host.errors import Refusal
 from fsage.host.system import mounting
 from fsage.host.system import places as owned
 from fsage.host.system.shell import run
+from fsage.model.errors import Refusal
 
 CANDIDATES = ("/var/lib/fsage/images", "/var/tmp/fsage", "/srv/fsage", "/home/fsage", "/opt/fsage")
 MEMORY = ("tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs")  # some take O_DIRECT, and mean nothing by it

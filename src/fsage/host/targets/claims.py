@@ -14,10 +14,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.claim import Claim, Here, Images
-from fsage.host.errors import Refusal
 from fsage.host.system import files
 from fsage.host.targets import kinds
+from fsage.model.claim import Claim, Here, Images
+from fsage.model.errors import Refusal
 
 MACHINE_ID = Path("/etc/machine-id")
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from fsage.host.declared.spec import Launcher, LustreSpec, Spec
 from fsage.host.device import models
-from fsage.host.errors import Refusal
 from fsage.host.stores import filesystems
 from fsage.host.targets import kinds
+from fsage.model.errors import Refusal
+from fsage.model.target import Launcher, LustreSpec, Spec
 
 GIB = 1 << 30
 MIB = 1 << 20

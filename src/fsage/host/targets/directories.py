@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.claim import Claim
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Refusal
 from fsage.host.system import files, mounting, places, space
 from fsage.host.targets import claims, declaration
 from fsage.host.targets.declaration import GIB
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
+from fsage.model.target import Spec
 
 OURS = ("filler", "measured", ".fsage")
 SHARE_OF_FREE = 0.10

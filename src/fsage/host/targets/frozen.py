@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from fsage.host.declared.claim import Claim
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Refusal
 from fsage.host.system.files import utc_now
 from fsage.host.targets import kinds
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
+from fsage.model.target import Spec
 
 ANOTHER = "another target: it has a claim of its own, or none"
 LIVE = "read anew whenever it is used, and on record with each cell"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-from fsage.host import plugins
-from fsage.host.declared.claim import Claim
-from fsage.host.declared.hosts import Asker
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Refusal
+from fsage.model import plugins
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
+from fsage.model.hosts import Asker
+from fsage.model.target import Spec
 
 PACKAGE = "fsage.host.kinds"
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.hosts import Asker
-from fsage.host.errors import Refusal
 from fsage.host.system import holders, places
 from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
+from fsage.model.errors import Refusal
+from fsage.model.hosts import Asker
 
 NOTE = "lease.json"  # in a target's home
 PATIENCE_S = 20.0  # a killed run's last command notices within a second and lets go

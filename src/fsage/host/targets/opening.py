@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Any, cast
 
-from fsage.host.declared.hosts import Asker, servers_of
-from fsage.host.errors import Refusal
 from fsage.host.system import files
 from fsage.host.targets import claims, declaration, frozen, kinds, lease
 from fsage.host.targets.target import Target
+from fsage.model.errors import Refusal
+from fsage.model.hosts import Asker, servers_of
 
 
 def open_target(declared: Mapping[str, Any]) -> Target:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Refusal
+from fsage.model.errors import Refusal
+from fsage.model.target import Spec
 
 
 def user(spec: Spec) -> pwd.struct_passwd | None:

@@ -10,12 +10,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.claim import Claim, ClaimedStore
-from fsage.host.declared.hosts import Host
-from fsage.host.declared.spec import Spec
 from fsage.host.device import models, queue
 from fsage.host.device.model import Model
-from fsage.host.errors import Failure, Refusal
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import Store
 from fsage.host.system import files
@@ -24,6 +20,10 @@ from fsage.host.targets import declaration, directories, run_as
 from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Kind
 from fsage.host.targets.limits import Limits
+from fsage.model.claim import Claim, ClaimedStore
+from fsage.model.errors import Failure, Refusal
+from fsage.model.hosts import Host
+from fsage.model.target import Spec
 
 
 class Target(Kind):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fsage.host import plugins
+from fsage.model import plugins
 
 
 class Tool(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsage.host import typed
-from fsage.host.errors import Refusal
-from fsage.host.message import Unacceptable, shown
-from fsage.host.messages.request import Request
 from fsage.host.verbs import tuning
+from fsage.model import typed
+from fsage.model.errors import Refusal
+from fsage.model.message import Unacceptable, shown
+from fsage.model.request import Request
 
 NEEDED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("scrub", "begin_step", "work_on_step", "end_step"), ("state", "steps")),

@@ -15,16 +15,16 @@ from typing import Any
 
 from fsage.host import containers
 from fsage.host.databases import blastdb
-from fsage.host.declared.hosts import clients_of
-from fsage.host.declared.spec import Spec
-from fsage.host.errors import Refusal
-from fsage.host.messages.request import Request
 from fsage.host.outside import groups
 from fsage.host.remote.others import meet
 from fsage.host.system import files, places
 from fsage.host.targets import claims, declaration, frozen, kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.opening import open_target
+from fsage.model.errors import Refusal
+from fsage.model.hosts import clients_of
+from fsage.model.request import Request
+from fsage.model.target import Spec
 
 
 def claim(declared: Mapping[str, Any], request: Request, check: bool) -> Result:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fsage.host import containers
-from fsage.host.declared.spec import Spec
-from fsage.host.messages.request import Request
 from fsage.host.remote.others import meet
 from fsage.host.targets import declaration, kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.verbs import claim
+from fsage.model.request import Request
+from fsage.model.target import Spec
 
 
 def create(declared: Mapping[str, Any], request: Request, check: bool) -> Result:

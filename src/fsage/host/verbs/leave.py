@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.hosts import servers_of
 from fsage.host.lustre import servers
-from fsage.host.messages.request import Request
 from fsage.host.targets.declaration import complete
+from fsage.model.hosts import servers_of
+from fsage.model.request import Request
 
 
 def leave(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:

@@ -13,13 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.errors import Failure, Refusal
 from fsage.host.lustre import prealloc as ldiskfs
 from fsage.host.lustre.osts import is_one
 from fsage.host.lustre.prealloc_ask import given, read
 from fsage.host.lustre.tuned import NOTE
-from fsage.host.message import shown
-from fsage.host.messages.request import Request
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Preallocation
 from fsage.host.system import files
@@ -27,6 +24,9 @@ from fsage.host.targets import lease
 from fsage.host.targets.declaration import complete, home_of
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
+from fsage.model.errors import Failure, Refusal
+from fsage.model.message import shown
+from fsage.model.request import Request
 
 NOTHING = (
     "nothing is asked for, and nothing was before: give tune_prealloc_size (such as 4MiB), tune_prealloc_table or "

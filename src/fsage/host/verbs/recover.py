@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.declared.claim import Image
 from fsage.host.device import loops, seek
-from fsage.host.messages.request import Request
 from fsage.host.outside import groups, of_cells
 from fsage.host.outside.undo import left_over, undo
 from fsage.host.system import files, journal, mounting
 from fsage.host.targets import claims, declaration, lease
+from fsage.model.claim import Image
+from fsage.model.request import Request
 
 
 def recover(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fsage.host.errors import Refusal
 from fsage.host.lustre import tunables, tuned
-from fsage.host.message import Unacceptable
-from fsage.host.messages.request import Request
 from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.declaration import complete, home_of
 from fsage.host.targets.lease import held
 from fsage.host.targets.opening import opened
 from fsage.host.verbs import tuning
+from fsage.model.errors import Refusal
+from fsage.model.message import Unacceptable
+from fsage.model.request import Request
 
 
 def tune(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:

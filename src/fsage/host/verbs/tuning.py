@@ -9,7 +9,7 @@ from typing import Any
 
 from fsage.host.device import queue
 from fsage.host.lustre import granted
-from fsage.host.message import Unacceptable, shown
+from fsage.model.message import Unacceptable, shown
 
 KNOWN = {"a block queue": queue.KNOWN, "Lustre": granted.KNOWN}
 WORDS = r"[A-Za-z0-9][A-Za-z0-9 _-]{0,31}"  # as in `scheduler: mq-deadline` or `write_cache: write through`

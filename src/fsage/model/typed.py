@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union
 
-from fsage.host.message import NAME, Unacceptable, is_name, shown
+from fsage.model.message import NAME, Unacceptable, is_name, shown
 
 T = TypeVar("T")
 LARGEST = 2**63 - 1  # bytes of anything

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from fsage.host.declared.spec import Launcher
-from fsage.host.typed import Check, Json, Name, Positive, Word, between
+from fsage.model.target import Launcher
+from fsage.model.typed import Check, Json, Name, Positive, Word, between
 
 Rate = Annotated[float, Check(lambda value: 0 < value < 1e9, "a number above 0")]
 Tasks = Annotated[int, between(1, 10**6, "a whole number")]

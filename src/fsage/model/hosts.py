@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from fsage.host.typed import Count, Json, Name, Printable, Word
+from fsage.model.typed import Count, Json, Name, Printable, Word
 
 
 class Holder(TypedDict):

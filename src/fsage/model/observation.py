@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from fsage.host import typed
 from fsage.host.structure.step import Achieved, Notes
-from fsage.host.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between
+from fsage.model import typed
+from fsage.model.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between
 
 Model = Annotated[Json, typed.Check(lambda model: isinstance(model.get("label"), str), "a block with a label")]
 """A device model in place; what else there is of it, its kind says."""

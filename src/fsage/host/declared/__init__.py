@@ -1,1 +1,0 @@
-"""Types of what is declared of a target, of its claim, and of its hosts; each is declared here alone."""
