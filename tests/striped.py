@@ -1,8 +1,10 @@
-"""Striped files in tests: the step that lays one out, and a target whose stores are its OSTs."""
+"""Striped files in tests: the step that lays one out, a target whose stores are its OSTs, netflow's tasks at a file."""
 
 from __future__ import annotations
 
-from fsage import recipes
+import json
+
+from fsage import recipes, workloads
 from fsage.host.structure.step import Step
 from fsage.host.verbs import claim, create
 from fsage.recipes.striping import States
@@ -23,3 +25,20 @@ def osts_of(spec: dict, **more: object) -> dict:
     create.create(spec, {}, False)
     claim.claim(spec, {}, False)
     return spec
+
+
+def netflow_phases(place: str, hosts: list[str], tasks_here: int, **more: object) -> list[dict]:
+    """Phases of workload netflow for tasks on several hosts, at a file that is an object of that folder."""
+    task = {
+        **{"distribution": "asynchronous", "tasks": tasks_here * len(hosts), "tasks_here": tasks_here, "direct": False},
+        **{"seed": 5, "models": 64, "models_read": 9, "block_bytes": 65536, "transfer_bytes": 1 << 20},
+        **{"segment_bytes": 1 << 20, "segments": [[0, 16 << 20, 1, 16 << 20, 0]]},
+        **{"paths": [f"{place}/object0"], "index": place, **more},
+    }
+    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.host.netflow.phase", "{files}/task.json"]
+    jobs = {name: f"{number * tasks_here}\n" for number, name in enumerate(hosts)}
+    return [
+        {"name": name, "argv": argv, "files": {"task.json": json.dumps({**task, "phase": name})}, "jobs": jobs}
+        | {"asks_next": True, "reads": name != "generate"}
+        for name in workloads.load("netflow").PHASES
+    ]

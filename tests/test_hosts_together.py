@@ -1,4 +1,4 @@
-"""fio on several clients, each under its host's agent: begun together, judged apart, ended with the launcher.
+"""fio and netflow on several clients, each under its host's agent: begun together, judged apart, ended together.
 
 The other hosts are Pythons of this machine; over SSH and in networks of their own: tests/cluster.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from states import MIB, bring
+from striped import netflow_phases
 
 from fsage.host.cells import measure
 from fsage.host.remote import others
@@ -25,7 +26,7 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import typed
 from fsage.records.record import make_record
-from fsage.workloads import metadata, sequential
+from fsage.workloads import metadata, netflow, sequential
 
 pytestmark = pytest.mark.root
 NAMES = ["n1", "n2", "n3"]
@@ -129,7 +130,7 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
         "n3", stdout=other_size
     )
     assert "write: host n3: fio's output holds no whole JSON" in told("n3", stdout=another[:500])
-    assert "host n3: its clock was set while fio ran" in told("n3", clock_ahead_s=7.0)
+    assert "host n3: its clock was set while the phase ran" in told("n3", clock_ahead_s=7.0)
     assert "host n3: what it left is not whole" in told("n3", clock_ahead_s="now")
     del write["by_host"]["n3"]
     assert sequential.read(one).why == "write: of the clients n1, n2, n3 there is output of n1, n2"
@@ -168,6 +169,24 @@ def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, 
     if "late" in lie:
         assert "exit code 7 on n2" in first["why"]
         assert first["phases"][0]["by_host"]["n3"]["rc"] == 0, "what the others gave is kept"
+
+
+@pytest.mark.long
+def test_netflows_tasks_on_all_hosts_share_the_work(several):
+    spec, _, hosts = several
+    place = f"{spec['directory']}/measured"
+    request = request_of(spec, hosts(), SEQUENTIAL, {**SEQUENTIAL, "iteration": 2})
+    request["cells"][0]["phases"] = netflow_phases(place, NAMES, 2)
+    request["cells"][1]["phases"] = netflow_phases(place, NAMES[:2], 2)
+    whole, fewer = observed(spec, request)
+    for observation, clients in ((whole, NAMES), (fewer, NAMES[:2])):
+        assert observation["why"] is None
+        assert all(list(phase["by_host"]) == clients for phase in observation["phases"])
+        made, index, models = (netflow._result(phase) for phase in observation["phases"])
+        assert (index.tasks, index.shares, index.bytes) == (2 * len(clients), 16, 16 * MIB)
+        assert (index.records, index.checksum) == (made.records, made.checksum)
+        assert (models.records, models.checksum) == (made.read_records, made.read_checksum)
+        assert all(one.least_shares >= 1 and 0 < one.seconds < 20 for one in (made, index, models))
 
 
 LAUNCHER = """

@@ -60,7 +60,7 @@ def test_cells_on_stores_find_what_was_generated_and_a_spoiled_one_fails_visibly
     assert "models: checksum 1 is not " in told(2, checksum=1)
     assert "index: bytes 7 is not 33554432, as generated" in told(1, bytes=7)
     assert "models: records 7 is not " in told(2, records=7)
-    assert "index: tasks 3 is not 4, as asked" in told(1, hosts={"here": 3})
+    assert "index: tasks 3 is not 4, as asked" in told(1, tasks=3)
     assert "not all took part" in told(1, least_shares=0)
     assert "distribution asynchronous is not synchronous" in told(2, distribution="asynchronous")
     assert "this is no result of netflow" in told(1, bytes="7")
@@ -72,48 +72,31 @@ CLAIM = {
 }
 LUSTRE = {
     **{"kind": "lustre", "target": "site", "amount_mib": 64, "containers": None, "tasks": 8, "hosts": ["c1", "c2"]},
-    **{"tools": {"mpirun": "4.1.4"}, "stores": [{"mount": "/lustre/fsage"}]},
+    **{"tools": {}, "stores": [{"mount": "/lustre/fsage"}]},
     "lustre": {"osts": list(range(16))},
 }
 
 
-@pytest.mark.parametrize(
-    ("launcher", "begins"),
-    [
-        (
-            "openmpi",
-            "mpirun --allow-run-as-root --oversubscribe --host c1:8,c2:8 --map-by slot --mca x y -np 16 "
-            "-x FSAGE_NETFLOW_KEY",
-        ),
-        ("mpich", "mpirun -hosts c1,c2 -ppn 8 --mca x y -np 16"),
-    ],
-)
-def test_tasks_on_several_clients_are_started_by_mpi(launcher, begins):
-    site = {**LUSTRE, "launcher": launcher, "launcher_options": ["--mca", "x", "y"]}
-    todo = NETFLOW.commands(
-        NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}), site, [step("netflow.6")]
-    )
-    program = "env PYTHONPATH={agent} {python} -S -m fsage.host.netflow {files}/task.json"
-    assert {" ".join(phase["argv"]) for phase in todo} == {f"{program} {begins}"}
+def test_tasks_on_several_clients_share_the_work():
+    params = NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1})
+    todo = NETFLOW.commands(params, LUSTRE, [step("netflow.6")])
+    program = "env PYTHONPATH={agent} {python} -S -m fsage.host.netflow.phase {files}/task.json"
+    assert {" ".join(phase["argv"]) for phase in todo} == {program}
+    assert all(phase["jobs"] == {"c1": "0\n", "c2": "8\n"} and phase["asks_next"] for phase in todo)
     task = json.loads(todo[1]["files"]["task.json"])
-    assert (task["towards"], task["tasks"]) == ("c2", 16)
+    assert (task["tasks"], task["tasks_here"]) == (16, 8)
     assert task["paths"] == [f"/lustre/fsage/measured/segment{number}/shared" for number in range(3)]
     cuts = [0, 186 * MIB, 372 * MIB, 1024 * MIB]  # 10 and 20 of 55 GB
     sizes = [end - begin for begin, end in itertools.pairwise(cuts)]
     assert task["segments"] == [[cuts[n], cuts[n + 1], 1, sizes[n], n] for n in range(3)], "a file is an object"
     whole = replace(step("netflow.6"), realisation="pfl")
-    (task, *_) = NETFLOW.commands(NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}), site, [whole])
+    (task, *_) = NETFLOW.commands(
+        NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}), LUSTRE, [whole]
+    )
     task = json.loads(task["files"]["task.json"])
     assert (task["paths"], task["segments"]) == (["/lustre/fsage/measured/shared"], [[0, cuts[3], 1, cuts[3], 0]])
-    (alone,) = {
-        " ".join(phase["argv"])
-        for phase in NETFLOW.commands(
-            NETFLOW.Params.model_validate({"workload": "netflow", "nodes": 1, "iteration": 1}),
-            {**site, "tools": {}},
-            [step("netflow.6")],
-        )
-    }
-    assert alone == program
+    params = NETFLOW.Params.model_validate({"workload": "netflow", "nodes": 1, "iteration": 1})
+    assert not [phase for phase in NETFLOW.commands(params, LUSTRE, [step("netflow.6")]) if "jobs" in phase]
 
 
 @pytest.mark.parametrize(
@@ -138,12 +121,6 @@ def test_what_no_cell_can_be_made_of_is_said(changes, why):
         )
     with pytest.raises(ValueError, match="needs a state with a layout"):
         NETFLOW.commands(NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}), CLAIM, [])
-    with pytest.raises(ValueError, match="nodes: 2 clients need mpirun, not found"):
-        NETFLOW.commands(
-            NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1}),
-            {**LUSTRE, "tools": {}},
-            [step("netflow.1")],
-        )
 
 
 def test_the_estimate_of_a_cell_is_what_it_takes():

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 from testbed import Testbed
 
-SECURITY = Path(__file__).resolve().parents[2] / "docs/security.md"
 COLUMNS = re.compile(r"LISTEN +\d+ +\d+ +(?P<address>\S+):(?P<port>\d+) +\S+ *(?P<users>.*)")
 
 
@@ -46,10 +44,3 @@ def _listening(testbed: Testbed, host: str) -> set[Listener]:
         programs = frozenset(re.findall(r'\("([^"]+)"', seen["users"]))
         found.add(Listener(host, seen["address"], int(seen["port"]), programs))
     return found
-
-
-def listed() -> dict[str, str]:
-    """Programs that docs/security.md lists, each with where it may listen."""
-    (section,) = re.findall(r"^## What is listened on\n(.*?)(?=^## |\Z)", SECURITY.read_text(), re.M | re.S)
-    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| `")]
-    return {name: where.strip() for names, where, *_ in rows for name in re.findall("`([^`]+)`", names)}

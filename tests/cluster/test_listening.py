@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -14,13 +13,12 @@ from pathlib import Path
 
 import pytest
 from cluster_project import ClusterProject
-from listeners import Listener, listed, listeners
+from listeners import Listener, listeners
 from project import MEASURE
+from striped import netflow_phases
 from test_hosts import IN_ORDER, SMALL, shared  # noqa: F401 - a fixture
-from testbed import NETWORK, Testbed
 
 from fsage import workloads
-from fsage.host.netflow.greeting import KEY
 from fsage.host.system.library import PACKAGE
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -69,51 +67,38 @@ def test_nothing_listens_while_fio_is_at_work_on_three_clients_and_nobody_can_gi
     shared.write_study(**SMALL)
 
 
-@pytest.mark.long  # it looks while tasks come, and wants a machine for itself
-@pytest.mark.parametrize("launcher", ["openmpi", "mpich"])
-def test_a_netflow_phase_listens_where_the_other_clients_reach_it_until_they_have(
-    testbed: Testbed, place: Path, launcher: str
+LAUNCHER = """
+import json, sys
+from contextlib import closing
+from fsage.host.remote.others import Hosts
+from fsage.host.targets.opening import open_target
+spec, hosts, phases = json.load(sys.stdin)
+target = open_target(spec)
+target.make_folders({})
+with closing(Hosts(target.spec, target.claim, hosts)) as others:
+    for phase in phases:
+        print(json.dumps({**phase, **others.together(phase, target, others.alive)}))
+"""
+
+
+@pytest.mark.long
+def test_nothing_listens_while_netflows_tasks_on_three_clients_share_their_work(
+    shared: ClusterProject,  # noqa: F811
+    place: Path,
 ) -> None:
-    netflow = workloads.load("netflow")
-    claim = {"hosts": IN_ORDER, "tasks": 2, "launcher": launcher, "tools": {"mpirun": "some"}, "stores": [{}]}
-    task = {
-        **{"distribution": "asynchronous", "tasks": 6, "seed": 5, "models": 64, "models_read": 9, "direct": False},
-        **{"block_bytes": 65536, "transfer_bytes": 1 << 20, "segment_bytes": 1 << 20, "towards": "n1"},
-        **{"segments": [[0, 64 << 20, 1, 64 << 20, 0]], "paths": [f"{place}/object0"], "index": str(place)},
-    }
-    start = netflow._launcher(claim)
-    start[0] = {"openmpi": "mpirun", "mpich": "mpiexec.hydra"}[launcher]  # where both are installed
-    before, during, keys, commands, found = listeners(testbed), set[Listener](), set[bytes](), set[bytes](), {}
-    for phase in netflow.PHASES:
-        (place / "task.json").write_text(json.dumps({**task, "phase": phase}))
-        program = [sys.executable, "-S", "-m", "fsage.host.netflow", f"{place}/task.json"]
-        there = testbed.inside("ssh", "n2", shlex.join(["env", f"PYTHONPATH={PACKAGE.parent}", *program, *start]))
-        with subprocess.Popen(there, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-            while run.poll() is None:
-                during |= listeners(testbed)
-                look_for_keys(keys, commands)
-            out, said = run.communicate()
-            assert run.returncode == 0, said
-        found[phase] = json.loads(out)
-        assert found[phase]["hosts"] == dict.fromkeys(IN_ORDER, 2)
-    assert (found["index"]["records"], found["index"]["checksum"]) == tuple(
-        found["generate"][name] for name in ("records", "checksum")
-    )
-    assert found["models"]["checksum"] == found["generate"]["read_checksum"]
-    new, allowed = during - before, listed()
-    assert new and not [one for one in new if not one.programs & allowed.keys()]
-    ours = {one for one in new if one.programs == {"python"}}
-    assert {(one.host, one.address) for one in ours} <= {("n2", f"{NETWORK}.2")}, ours
-    assert listeners(testbed) <= before
-    assert len(keys) == 3, "each phase has one of its own"
-    assert not [one for one in commands for key in keys if key in one], "a key is on a command line"
-
-
-def look_for_keys(keys: set[bytes], commands: set[bytes]) -> None:
-    """Note the keys of phases in the environments of all processes, and everybody's command line."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            keys |= set(re.findall(rb"%s=(\w{64})" % KEY.encode(), (process / "environ").read_bytes()))
-            commands.add((process / "cmdline").read_bytes())
-        except OSError:
-            continue
+    assert shared.testbed
+    netflow, before, during = workloads.load("netflow"), listeners(shared.testbed), set[Listener]()
+    phases = [{**phase, "timeout_s": 60.0} for phase in netflow_phases(str(place), IN_ORDER, 2)]
+    clients = [{"name": name, "python": sys.executable, "local": False} for name in IN_ORDER]
+    program = ["env", f"PYTHONPATH={PACKAGE.parent}", sys.executable, "-c", LAUNCHER]
+    there = shared.testbed.inside("ssh", "n2", shlex.join(program))
+    (place / "told").write_text(json.dumps([shared.spec, {"clients": clients, "servers": []}, phases]))
+    with (place / "told").open() as told, subprocess.Popen(there, stdin=told, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        while run.poll() is None:
+            during |= listeners(shared.testbed)
+        made, index, models = (netflow._result(json.loads(line)) for line in run.stdout)
+    assert run.returncode == 0
+    assert (index.tasks, index.shares, index.records, index.checksum) == (6, 16, made.records, made.checksum)
+    assert (models.records, models.checksum) == (made.read_records, made.read_checksum)
+    assert during and not {(one.host, one.port, *one.programs) for one in during - before}, "somebody listened"

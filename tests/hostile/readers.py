@@ -251,8 +251,8 @@ BLASTN = b"""# BLASTN 2.12.0+
 q1\ts1\t100\t0\t0\t1\t100\t1\t100\t0.0\t185
 # BLAST processed 1 queries
 """
-NETFLOW = {"phase": "scan", "distribution": "synchronous", "hosts": {"a": 1}, "shares": 3, "least_shares": 1}
-NETFLOW |= {"seconds": 1.5, "bytes": 100, "records": 5, "checksum": 7}
+NETFLOW = {"phase": "scan", "distribution": "synchronous", "tasks": 1, "shares": 3, "least_shares": 1}
+NETFLOW |= {"began": 1e9, "seconds": 1.5, "bytes": 100, "records": 5, "checksum": 7}
 STRUCTURES = (b"PAF:70.30@264M", b"PAF:70.30,20.40:67005@264M,1G<16337756", b"paf:1.0@1")
 SIZES = (b"264M", b"8 MiB", b"1T", b"4096")
 TABLE = b"size,count\n4K,400\n32M,60\n64M,40\n200M,1\n"

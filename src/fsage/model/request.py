@@ -69,9 +69,10 @@ class Phase(_Phase, total=False):
 
     `reads`: what is read must not be in memory; `reads_files`: files of the state that are; `warm`: they must be, all
     of them. `beside`: commands that run at the same time. `env`: variables; `folders` are made first; `files`: name ->
-    text, found at {files}/NAME. `jobs`: host -> fio's job, one fio on each client; `io_groups`: groups instead of a
-    command. `metadata`: how warm names are, if that is known. `eviction_file`: it is read after caches were dropped.
-    `server_cache`: what servers may cache. `timeout_s`: set where it runs.
+    text, found at {files}/NAME. `jobs`: client -> what its own run of the command reads, all begun together, and
+    `asks_next`: they share a count (fsage.host.remote.armed). `io_groups`: groups instead of a command. `metadata`: how
+    warm names are, if that is known. `eviction_file`: it is read after caches were dropped. `server_cache`: what the
+    servers may cache. `timeout_s`: set where it runs.
     """
 
     reads: bool
@@ -82,6 +83,7 @@ class Phase(_Phase, total=False):
     folders: list[str]
     files: dict[str, str]
     jobs: dict[str, str]
+    asks_next: bool
     io_groups: IoGroups
     metadata: str
     eviction_file: bool

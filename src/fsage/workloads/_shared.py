@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,6 +18,7 @@ from fsage.parse import VERSION, BadOutput, fio, printed_version
 from fsage.workloads import Outcome
 
 Metrics = dict[str, float | int]
+Run = TypeVar("Run")
 
 
 # The cheapest start and end (measured): no clock calibration, threads in place of processes, no progress timer. No
@@ -218,12 +220,34 @@ def read_fio(phase: PhaseResult) -> fio.FioRun:
     """What fio left of a phase, of all clients together, after checking that it is of this command."""
     if "jobs" not in phase:
         return _run_of(phase, asked_of(phase))
+    return fio.together(of_hosts(phase, partial(_on_host, phase)))
+
+
+def of_hosts(phase: PhaseResult, run_of: Callable[[str, Mapping[str, Any]], Run]) -> list[Run]:
+    """What `run_of(host, its result)` makes of each host of a phase with `jobs`; `BadOutput` names the host."""
     if "by_host" not in phase:  # no job was begun
         raise BadOutput(phase["stderr"] or "no host tells what came of its job")
     if phase["by_host"].keys() != phase["jobs"].keys():
         hosts_told = ", ".join(phase["by_host"]) or "none"
         raise BadOutput(f"of the clients {', '.join(phase['jobs'])} there is output of {hosts_told}")
-    return fio.together([_on_host(phase, name) for name in phase["jobs"]])
+    runs = []
+    for name in phase["jobs"]:
+        try:
+            runs.append(run_of(name, phase["by_host"][name]))
+        except BadOutput as error:
+            raise BadOutput(f"host {name}: {error}") from error
+        except (KeyError, TypeError) as error:
+            raise BadOutput(f"host {name}: what it left is not whole: {error}") from error
+    return runs
+
+
+def began_here(phase: PhaseResult, name: str, began: float, seconds: float) -> float:
+    """When a host's run began, by the launcher's clock. `BadOutput` where that cannot be."""
+    one = phase["by_host"][name]
+    here, slack_s = began - one["clock_ahead_s"], one["clock_error_s"] + CLOCK_STEP_S
+    if not phase["told"] - slack_s <= here <= here + seconds <= phase["told"] + one["wall_s"] + slack_s:
+        raise BadOutput("its clock was set while the phase ran, so that nobody knows when it began")
+    return here
 
 
 def start_spread(phase: PhaseResult, run: fio.FioRun) -> Metrics:
@@ -236,22 +260,12 @@ def latencies(name: str, moved: fio.FioTransfer) -> Metrics:
     return {f"{name}_latency_{percentile}_ms": value for percentile, value in moved.latency_ms.items()}
 
 
-def _on_host(phase: PhaseResult, name: str) -> fio.FioRun:
+def _on_host(phase: PhaseResult, name: str, one: Mapping[str, Any]) -> fio.FioRun:
     """What one host's fio left, its times by the launcher's clock."""
-    one = phase["by_host"][name]
-    try:
-        run = _run_of(one, options_of(phase["argv"], {name: phase["jobs"][name]}))
-        if run.jobs != (f"measured.{name}",):
-            raise BadOutput(f"the output is of another host's job: {', '.join(run.jobs)}")
-        began = run.began - one["clock_ahead_s"]
-        slack_s = one["clock_error_s"] + CLOCK_STEP_S
-        if not phase["told"] - slack_s <= began <= began + run.span_seconds <= phase["told"] + one["wall_s"] + slack_s:
-            raise BadOutput("its clock was set while fio ran, so that nobody knows when it began")
-        return replace(run, began=began)
-    except BadOutput as error:
-        raise BadOutput(f"host {name}: {error}") from error
-    except (KeyError, TypeError) as error:
-        raise BadOutput(f"host {name}: what it left is not whole: {error}") from error
+    run = _run_of(one, options_of(phase["argv"], {name: phase["jobs"][name]}))
+    if run.jobs != (f"measured.{name}",):
+        raise BadOutput(f"the output is of another host's job: {', '.join(run.jobs)}")
+    return replace(run, began=began_here(phase, name, run.began, run.span_seconds))
 
 
 def _run_of(phase: Mapping[str, Any], asked: Mapping[str, str]) -> fio.FioRun:

@@ -3,8 +3,8 @@
 Phase `generate` makes the file (fsage.host.netflow says how it looks), `index` scans it in large reads, `models` reads
 the records of some models, each with the block that it is in, at the offsets of the index. Work is shared out
 beforehand in equal shares (synchronous), or in small ones to whichever task is ready (asynchronous). The tasks are
-processes of this project's own, on several clients started by MPI's launcher. A cell is valid only if both phases found
-what was generated.
+processes of this project's own, on several clients each under its agent. A cell is valid only if both phases found what
+was generated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pydantic import Field
 from fsage.host.device import models
 from fsage.host.netflow.assignment import Assignment, Distribution, PhaseName
 from fsage.host.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
-from fsage.host.netflow.greeting import KEY
 from fsage.host.structure.step import Step
 from fsage.host.structure.striping import Segment
 from fsage.host.targets import kinds
@@ -71,7 +70,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     at_work = _at_work(params, claim)
     tasks = _shared.tasks(at_work)
     _check(params, segments, tasks)
-    several = len(at_work["hosts"]) > 1
+    hosts, tasks_here = at_work["hosts"], at_work["tasks"]
     asked = Assignment(
         phase="generate",
         distribution="synchronous",
@@ -84,17 +83,20 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         models=params.models,
         models_read=params.models_read,
         tasks=tasks,
+        tasks_here=tasks_here,
         direct=params.direct,
         index=_shared.places_of(claim)[0],
-        towards=at_work["hosts"][1] if several else None,
     )
-    launcher = _launcher(at_work) if several else []
-    program = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.host.netflow", f"{{files}}/{TASK}"]
+    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.host.netflow.phase", f"{{files}}/{TASK}"]
     phases: list[Phase] = []
     for name in PHASES:
         one = replace(asked, phase=name, distribution=params.distribution if name in MEASURED else "synchronous")
         task = json.dumps(typed.to_json(one), sort_keys=True)
-        phases.append({"name": name, "argv": [*program, *launcher], "files": {TASK: task}, "reads": name in MEASURED})
+        phase: Phase = {"name": name, "argv": argv, "files": {TASK: task}, "reads": name in MEASURED}
+        if len(hosts) > 1:
+            phase["jobs"] = {host: f"{number * tasks_here}\n" for number, host in enumerate(hosts)}
+            phase["asks_next"] = True
+        phases.append(phase)
     return _striped.controlled(params, phases, steps, claim)
 
 
@@ -142,10 +144,9 @@ def read(observation: Mapping[str, Any]) -> Outcome:
     made: dict[str, netflow.Result] = {}
 
     def judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
-        found, asked = netflow.parse(phase["stdout"], phase["stderr"], phase["rc"]), json.loads(phase["files"][TASK])
-        for what in ("phase", "distribution"):
+        found, asked = _result(phase), json.loads(phase["files"][TASK])
+        for what in ("phase", "distribution", "tasks"):
             _compare(what, getattr(found, what), asked[what], "as asked")
-        _compare("tasks", sum(found.hosts.values()), asked["tasks"], "as asked")
         if phase["name"] == "generate":
             made["file"] = found
             _compare("bytes", found.bytes, layout[-1].end_bytes, "the layout's")
@@ -162,15 +163,17 @@ def _at_work(params: Params, claim: Claim) -> Claim:
     return {**claim, "hosts": _striped.clients(params.nodes, claim), "tasks": each}
 
 
-def _launcher(at_work: Claim) -> list[str]:
-    """MPI's launcher in front of a program; all but Open MPI's pass the environment on unasked."""
-    name, program = _shared.launcher(at_work), _shared.MPI_PROGRAM[_shared.launcher(at_work)]
-    if not at_work["tools"].get(program):
-        raise ValueError(
-            f"nodes: {len(at_work['hosts'])} clients need {program}, not found when the target was claimed: install it "
-            "and claim again, or set nodes: 1"
-        )
-    return [*_shared.mpirun(at_work), *(["-x", KEY] if name == "openmpi" else [])]
+def _result(phase: PhaseResult) -> netflow.Result:
+    """What all hosts did in a phase, by the launcher's clock."""
+
+    def of_host(name: str, one: Mapping[str, Any]) -> netflow.Result:
+        found = netflow.parse(one["stdout"], one["stderr"], one["rc"])
+        began = _shared.began_here(phase, name, found.began, found.seconds)
+        return found.model_copy(update={"began": began})
+
+    if "jobs" not in phase:
+        return netflow.parse(phase["stdout"], phase["stderr"], phase["rc"])
+    return netflow.together(_shared.of_hosts(phase, of_host))
 
 
 def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:

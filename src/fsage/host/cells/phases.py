@@ -5,10 +5,9 @@ from __future__ import annotations
 import mmap
 import os
 import resource
-import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +19,7 @@ from fsage.host.remote.attendant import measured_files
 from fsage.host.remote.others import Hosts, Lost
 from fsage.host.states.fingerprint import layout_of
 from fsage.host.system import caches, commands
-from fsage.host.system.library import in_memory, packed, path_of
+from fsage.host.system.library import at_hand
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
@@ -132,10 +131,7 @@ class Phases:
     def argv(self, phase: Phase) -> list[str]:
         """A phase's command; what it reads past the file system is the first store's device."""
         device = self.target.devices[0] if self.target.devices else "no device"
-        words = list(phase["argv"])
-        for name, value in (("{device}", device), ("{python}", sys.executable)):
-            words = [word.replace(name, value) for word in words]
-        return words
+        return [word.replace("{device}", device) for word in phase["argv"]]
 
     def found_warm(self, phase: Phase) -> dict[str, Any]:
         """Count the pages of what is read; those that somebody dropped come in again. Raises Failure if some do not."""
@@ -170,25 +166,13 @@ class Phases:
         return {**dropped, "seconds": time.monotonic() - began}
 
     def served(self, phase: Phase) -> dict[str, Any]:
-        """What a phase's command gave; with `jobs` on every client.
-
-        {files}/NAME is one of its files; a program of the agent's own is `env PYTHONPATH={agent} {python} -m ...`.
-        Whoever runs it can read both.
-        """
-        texts = {f"{{files}}/{name}": text.encode() for name, text in phase.get("files", {}).items()}
-        if any("{agent}" in word for word in phase["argv"]):
-            texts["{agent}"] = packed()
-        argv, numbers = phase["argv"], list[int]()
+        """What a phase's command gave; with `jobs` on several clients. Whoever runs it can read its files."""
         try:
-            with ExitStack() as opened:
-                for name, content in texts.items():
-                    numbers.append(opened.enter_context(in_memory(content)))
-                    argv = [word.replace(name, path_of(numbers[-1])) for word in argv]
-                if "io_groups" in phase:
-                    return io_groups.run(self.target, phase, self.check_alive)
-                if "jobs" in phase:
-                    timeout_s = phase["timeout_s"]
-                    return self.hosts.together(argv, phase["jobs"], self.target, self.check_alive, timeout_s)
+            if "jobs" in phase:
+                return self.hosts.together(phase, self.target, self.check_alive)
+            if "io_groups" in phase:
+                return io_groups.run(self.target, phase, self.check_alive)
+            with at_hand(phase["argv"], phase.get("files", {})) as (argv, numbers):
                 return self.call({**phase, "argv": argv}, numbers)
         except Lost:
             raise

@@ -20,6 +20,6 @@ length (uint32), big-endian and in order.
 Checksums are sums modulo 2**48, in whatever order: of the CRC-32 of each block's entries in the file's order (`index`),
 and of each record that was read (`models`).
 
-A phase is `python -m fsage.host.netflow TASK.json [launcher ...]` (fsage.host.netflow.coordinator). It prints a JSON
-object; exit code 1 and a sentence on stderr when it failed.
+A phase is `python -m fsage.host.netflow.phase TASK.json` on each host. It prints a JSON object; exit code 1 and a
+sentence on stderr when it failed.
 """

@@ -1,4 +1,4 @@
-"""What a phase is asked to do: TASK.json, and what every task is told first."""
+"""What a phase is asked to do: TASK.json."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ class Assignment:
     """One phase. `segment_bytes`: a share of the file in asynchronous distribution.
 
     `segments` and `paths`: the map of the file. `models`: how many there are; the keys below `models_read` are read.
-    `tasks`: on all hosts. `index`: the folder of the index. `towards`: another host that tasks come from; None: all are
-    of this one.
+    `tasks`: on all hosts; `tasks_here`: on each. `index`: the folder of the index.
     """
 
     phase: PhaseName
@@ -31,6 +30,6 @@ class Assignment:
     models: int
     models_read: int
     tasks: int
+    tasks_here: int
     direct: bool
     index: str
-    towards: str | None

@@ -17,8 +17,8 @@ from fsage.host.netflow.striped import AGAIN, StripedFile
 class Work(ABC):
     """A phase's work on the file. `check_alive` is called between I/Os, and raises when nobody waits for the result."""
 
-    def __init__(self, asked: Assignment, number: int, check_alive: Callable[[], None]) -> None:
-        self.asked, self.number, self.check_alive = asked, number, check_alive
+    def __init__(self, asked: Assignment, check_alive: Callable[[], None]) -> None:
+        self.asked, self.check_alive = asked, check_alive
         self.seed, self.block_bytes = asked.seed, asked.block_bytes
         self.file = StripedFile(asked.segments, asked.paths, asked.transfer_bytes, asked.direct)
         self.moved_bytes = self.records = self.checksum = 0
@@ -27,8 +27,8 @@ class Work(ABC):
     def do(self, share: list[Any]) -> None:
         """Do one share. Raises Failure."""
 
-    def end(self) -> dict[str, Any]:
-        """What this task has done."""
+    def end(self, number: int) -> dict[str, Any]:
+        """What this task has done; `number`: its own, of all tasks."""
         return {"bytes": self.moved_bytes, "records": self.records, "checksum": self.checksum % CHECKSUMS}
 
     def transfers(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
@@ -45,8 +45,8 @@ class Work(ABC):
 class Generate(Work):
     """Writes the file; its share is a span of it. Its result has what reading must give."""
 
-    def __init__(self, asked: Assignment, number: int, check_alive: Callable[[], None]) -> None:
-        super().__init__(asked, number, check_alive)
+    def __init__(self, asked: Assignment, check_alive: Callable[[], None]) -> None:
+        super().__init__(asked, check_alive)
         self.maker = Maker(self.seed, self.block_bytes, asked.models, asked.models_read)
 
     def do(self, share: list[Any]) -> None:
@@ -55,16 +55,16 @@ class Generate(Work):
             self.file.write(offset, b"".join(map(self.maker.block, range(first, first + length // self.block_bytes))))
             self.moved_bytes += length
 
-    def end(self) -> dict[str, Any]:
+    def end(self, number: int) -> dict[str, Any]:
         (self.records, self.checksum), (records, checksum) = self.maker.entries, self.maker.read
-        return {**super().end(), "read_records": records, "read_checksum": checksum % CHECKSUMS}
+        return {**super().end(number), "read_records": records, "read_checksum": checksum % CHECKSUMS}
 
 
 class Index(Work):
     """Scans its spans of the file, and writes its part of the index when all is read."""
 
-    def __init__(self, asked: Assignment, number: int, check_alive: Callable[[], None]) -> None:
-        super().__init__(asked, number, check_alive)
+    def __init__(self, asked: Assignment, check_alive: Callable[[], None]) -> None:
+        super().__init__(asked, check_alive)
         self.entries: list[bytes] = []
 
     def do(self, share: list[Any]) -> None:
@@ -81,9 +81,9 @@ class Index(Work):
                 self.checksum += zlib.crc32(b"".join(found))
                 self.entries += found
 
-    def end(self) -> dict[str, Any]:
-        index.write(index.part(self.asked.index, self.number), self.entries)
-        return super().end()
+    def end(self, number: int) -> dict[str, Any]:
+        index.write(index.part(self.asked.index, number), self.entries)
+        return super().end(number)
 
 
 class Models(Work):

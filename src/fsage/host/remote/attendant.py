@@ -2,8 +2,9 @@
 
 The first line says where it is (`target`, `claim`, `role`: client or server) and is answered by what this host is, by
 all that it can do as long as the target is not claimed. Every later one says what to `do`. Each is answered by one
-line; what could not be done is answered by {"failed": sentence}. When the launcher's connection ends,
-so does all that was started here.
+line; what could not be done is answered by {"failed": sentence}. A command at work may ask for numbers
+(fsage.host.remote.armed): its lines go to the launcher, and the launcher's numbers to it. When the launcher's
+connection ends, so does all that was started here.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, cast
 
 from fsage.host.lustre import cold, prealloc, servercache
 from fsage.host.remote import alike, probe
-from fsage.host.remote.armed import Armed
+from fsage.host.remote.armed import NEXT, Armed
 from fsage.host.structure import eviction
 from fsage.host.system import caches
 from fsage.host.system.shell import find_administrators
@@ -39,7 +41,8 @@ class Gone(Exception):
 class Attendant:
     """What a host can be told to do."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
+    def __init__(self, given: dict[str, Any], launcher: Launcher) -> None:
+        self.launcher = launcher
         claim, client = given["claim"], given["role"] == "client"
         spec: Spec = given["target"]  # complete, as `Hosts` has it
         if not client:  # nothing is measured there
@@ -91,21 +94,31 @@ class Attendant:
         if self.spec:
             servercache.put_back(self.spec)
 
-    def arm(self, argv: list[str]) -> dict[str, Any]:
-        """Have fio wait here for its job."""
+    def arm(self, argv: list[str], files: dict[str, str]) -> dict[str, Any]:
+        """Have a command wait here for its job."""
         self.end()
         assert self.target  # clients only
-        self.armed = Armed(argv, self.target)
+        self.armed = Armed(argv, files, self.target)
         return {}
 
     def clock(self) -> dict[str, Any]:
         """What this host's clock says."""
         return {"time": time.time()}
 
-    def go(self, job: str, timeout_s: float) -> dict[str, Any]:
+    def go(self, job: str, timeout_s: float, asks_next: bool) -> dict[str, Any]:
         """Tell it its job; what came of it. Raises Gone as soon as the launcher goes."""
         assert self.armed
-        return self.armed.run(job, gone, timeout_s)
+        asked = (lambda: say(NEXT)) if asks_next else None
+        return self.armed.run(job, lambda: None, timeout_s, asked, {self.launcher.stream: self.hear})
+
+    def hear(self) -> bool:
+        """While a command is at work: what the launcher says is the next number, or an empty line. Raises Gone."""
+        for line in self.launcher.there():
+            if line.isdigit() and self.armed:
+                self.armed.tell(line + b"\n")
+            elif line:
+                raise Gone
+        return True
 
     def end(self) -> dict[str, Any]:
         """Stop it."""
@@ -113,13 +126,6 @@ class Attendant:
             self.armed.end()
         self.armed = None
         return {}
-
-
-def gone() -> None:
-    """Raises Gone when the launcher has gone: while fio is at work it says empty lines alone, that it has not."""
-    while select.select([sys.stdin], [], [], 0)[0]:
-        if sys.stdin.buffer.readline() != b"\n":
-            raise Gone
 
 
 def drop_of(target: Target, of_state: Iterable[Path] = ()) -> caches.Dropped:
@@ -135,34 +141,56 @@ def measured_files(mounts: list[Path]) -> list[Path]:
     return sorted(path for place in places for path in regular_files(place))
 
 
+class Launcher:
+    """What the launcher says, line by line; none of it stays in the stream, where nobody would wait for it."""
+
+    def __init__(self, stream: BufferedReader) -> None:
+        self.stream, self.said = stream, stream.read1()  # what was read with the agent's code, or comes first
+
+    def line(self) -> bytes:
+        """The next line; nothing when it has gone, or said nothing for SILENCE_S."""
+        while b"\n" not in self.said:
+            more = self.stream.read1() if select.select([self.stream], [], [], SILENCE_S)[0] else b""
+            if not more:
+                return b""
+            self.said += more
+        line, end, self.said = self.said.partition(b"\n")
+        return line + end
+
+    def there(self) -> list[bytes]:
+        """All lines that have come, when there is something to read. Raises Gone."""
+        if not (more := self.stream.read1()):
+            raise Gone
+        *lines, self.said = (self.said + more).split(b"\n")
+        return lines
+
+
+def say(line: bytes) -> None:
+    """Say a line to the launcher."""
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
 def main() -> None:
     """Answer line after line until the launcher goes."""
     find_administrators()
-    attendant: Attendant | None = None
+    launcher, attendant = Launcher(cast(BufferedReader, sys.stdin.buffer)), None
     try:
-        while line := next_line(sys.stdin.buffer):
+        while line := launcher.line():
             if not line.strip():  # the launcher is still there
                 continue
             given = json.loads(line)
             try:
                 if attendant is None:
-                    attendant = Attendant(given)
+                    attendant = Attendant(given, launcher)
                     answer = attendant.hello
                 else:
                     answer = attendant.do(**given)
             except (Failure, Refusal, OSError) as why:
                 answer = {"failed": str(why)}
-            print(json.dumps(answer), flush=True)
+            say(json.dumps(answer).encode() + b"\n")
     except Gone:
         return
     finally:
         if attendant:
             attendant.leave()
-
-
-def next_line(stream: BinaryIO) -> bytes:
-    """The launcher's next line; nothing when it has gone, or said nothing for SILENCE_S."""
-    # type: standard input's reader has it, and its declared type has not
-    if not stream.peek(0) and not select.select([stream], [], [], SILENCE_S)[0]:  # type: ignore[attr-defined]
-        return b""
-    return stream.readline()

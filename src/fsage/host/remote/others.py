@@ -7,21 +7,23 @@ the launcher's to the byte, no port is opened and nothing is left behind. What i
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
-import select
+import selectors
 import shlex
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fsage.host.remote import alike, probe
 from fsage.host.remote.answers import ANSWER_BYTES, checked
-from fsage.host.remote.armed import Armed
+from fsage.host.remote.armed import NEXT, Armed
 from fsage.host.remote.attendant import drop_of
 from fsage.host.structure import eviction
 from fsage.host.system import caches
@@ -34,7 +36,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Host as Known
 from fsage.model.hosts import Inventory, clients_of, servers_of
 from fsage.model.message import Unacceptable
-from fsage.model.request import Request
+from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
 
 # A host that is lost without a word is noticed within 15 seconds.
@@ -65,8 +67,11 @@ class Host:
             stderr=self.said,
             start_new_session=True,
         )
+        self.stdout = cast(BufferedReader, self.process.stdout)
         self.met, self.pending = False, b""
         self.told: list[str] = []  # and not answered yet
+        self.answers: list[dict[str, Any]] = []  # that nobody has taken yet
+        self.count: Iterator[int] | None = None  # of which its command may ask for the next number
 
     def give(self, content: bytes) -> None:
         """Send bytes."""
@@ -80,30 +85,31 @@ class Host:
         self.told.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
 
-    def answer(self, patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """The answer to what was told first and is not yet answered; `check_alive` is called often. Raises Lost."""
-        assert self.process.stdout
-        deadline = time.monotonic() + patience_s
-        while b"\n" not in self.pending:
-            ready, _, _ = select.select([self.process.stdout], [], [], LOOK_EVERY_S)
-            check_alive()
-            if not ready and time.monotonic() < deadline:
+    def hear(self) -> bool:
+        """Keep what it answers, and tell it the next number where it asks for one. Raises Lost."""
+        if not (more := self.stdout.read1()):
+            raise self.lost(self.why())
+        self.pending += more
+        while b"\n" in self.pending:
+            line, _, self.pending = self.pending.partition(b"\n")
+            if self.count and line + b"\n" == NEXT:
+                self.give(b"%d\n" % next(self.count))
                 continue
-            # type: a pipe's reader has it, and its declared type has not
-            more = self.process.stdout.read1() if ready else b""  # type: ignore[attr-defined]
-            if not more:
-                what = "was lost" if self.met else "does not answer"
-                raise Lost(f"host {self.name} {what}: {self.why() if ready else f'silent for {patience_s:.0f} s'}")
-            self.pending += more
-            if len(self.pending) > ANSWER_BYTES:
-                raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; it is not believed")
-        self.met = True
-        line, _, self.pending = self.pending.partition(b"\n")
-        told = self.told.pop(0)
-        try:
-            return checked(line, told, self.role)
-        except Unacceptable as why:
-            raise Lost(f"host {self.name}: its answer to {told!r} {why}; it is not believed") from None
+            if not self.told:
+                raise Lost(f"host {self.name} answers what it was not asked; it is not believed")
+            told = self.told.pop(0)
+            try:
+                self.answers.append(checked(line, told, self.role))
+            except Unacceptable as why:
+                raise Lost(f"host {self.name}: its answer to {told!r} {why}; it is not believed") from None
+            self.met = True
+        if len(self.pending) > ANSWER_BYTES:
+            raise Lost(f"host {self.name} answers with more than {ANSWER_BYTES} bytes; it is not believed")
+        return True
+
+    def lost(self, why: str) -> Lost:
+        """That it has gone."""
+        return Lost(f"host {self.name} {'was lost' if self.met else 'does not answer'}: {why}")
 
     def clock(self) -> dict[str, float]:
         """How far its clock is ahead of ours, and by how much that may be wrong: half of the shortest round trip."""
@@ -111,7 +117,7 @@ class Host:
         for _ in range(CLOCK_ROUNDS):
             asked_at = time.time()
             self.tell({"do": "clock"})
-            there, heard_at = self.answer()["time"], time.time()
+            there, heard_at = answers_of([self])[self.name]["time"], time.time()
             found.append(((heard_at - asked_at) / 2, there - (asked_at + heard_at) / 2))
         error_s, ahead_s = min(found)
         return {"clock_ahead_s": ahead_s, "clock_error_s": error_s}
@@ -133,6 +139,34 @@ class Host:
         self.process.kill()
         self.process.wait()
         self.said.close()
+
+
+def answers_of(
+    hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
+) -> dict[str, dict[str, Any]]:
+    """The answer of each to what it was told first and has not answered; `check_alive` is called often.
+
+    Raises Lost where a host has gone, Failure where it failed.
+    """
+    hosts, deadline = list(hosts), time.monotonic() + patience_s
+    with selectors.DefaultSelector() as heard:
+        for host in hosts:
+            if not host.answers:
+                heard.register(host.stdout, selectors.EVENT_READ, host)
+        while waited := list(heard.get_map().values()):
+            ready = heard.select(LOOK_EVERY_S)
+            check_alive()
+            for key, _ in ready:
+                key.data.hear()
+                if key.data.answers:
+                    heard.unregister(key.fileobj)
+            if not ready and time.monotonic() > deadline:
+                raise waited[0].data.lost(f"silent for {patience_s:.0f} s")
+    answers = {host.name: host.answers.pop(0) for host in hosts}
+    for name, answer in answers.items():
+        if "failed" in answer:
+            raise Failure(f"{name}: {answer['failed']}")
+    return answers
 
 
 def of(request: Request) -> Inventory:
@@ -220,7 +254,7 @@ class Hosts:
         for host in self.clients:
             host.tell({"do": "drop", "of_state": list(map(str, of_state))})
         here = drop_of(target, of_state)
-        there: Mapping[str, Any] = self._answers(self.clients)
+        there: Mapping[str, Any] = answers_of(self.clients)
         every = {**there, **self._all(self.servers, lambda _: {"do": "drop"})}
         return {**here, **caches.together([here, *there.values()]), "seconds": time.monotonic() - began, "hosts": every}
 
@@ -229,47 +263,47 @@ class Hosts:
         for host in self.clients:
             host.tell({"do": "read"})
         eviction.read(target)
-        self._answers(self.clients, READ_PATIENCE_S)
+        answers_of(self.clients, READ_PATIENCE_S)
 
     def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
         """Tell every server, and return the answer of each."""
         return self._all(self.servers, lambda _: what)
 
-    def together(
-        self,
-        argv: Sequence[str],
-        jobs: Mapping[str, str],
-        target: Target,
-        check_alive: Callable[[], None],
-        timeout_s: float,
-    ) -> dict[str, Any]:
-        """Run a fio on each client, this one too, that all begin at once; `argv` reads its host's job of `jobs`.
+    def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> dict[str, Any]:
+        """Run a phase's command on each client that has one of its `jobs`, this one among them; all begin at once.
 
         Returns a phase's result without output of its own: that of each host is under `by_host`, with its clock as
         `Host.clock` tells it. `told`: when all were told their jobs, by our clock; `arm_s`: what went before.
         """
-        began, first = time.monotonic(), self.client_names[0]
-        for host in self.clients:
-            host.tell({"do": "arm", "argv": list(argv)})
+        began, first, jobs, timeout_s = time.monotonic(), self.client_names[0], phase["jobs"], phase["timeout_s"]
+        clients = [host for host in self.clients if host.name in jobs]
+        argv, files = phase["argv"], phase.get("files", {})
+        for host in clients:
+            host.tell({"do": "arm", "argv": argv, "files": files})
         try:
-            here: Armed | None = Armed(argv, target)
+            here: Armed | None = Armed(argv, files, target)
         except Failure as why:
             here, failed = None, why
         try:
-            self._answers(self.clients)
+            answers_of(clients)
             if not here:
                 raise Failure(f"{first}: {failed}")
-            clocks = {host.name: host.clock() for host in self.clients}
+            clocks = {host.name: host.clock() for host in clients}
         except Failure:
             if here:
                 here.end()
-            self._all(self.clients, lambda _: {"do": "end"})
+            self._all(clients, lambda _: {"do": "end"})
             raise
-        told, arm_s = time.time(), time.monotonic() - began
-        for host in self.clients:
-            host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s})
-        by_host = {first: {**here.run(jobs[first], check_alive, timeout_s), "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
-        for name, answer in self._answers(self.clients, timeout_s + PATIENCE_S, check_alive).items():
+        told, arm_s, armed = time.time(), time.monotonic() - began, here
+        count, asks_next = itertools.count(), phase.get("asks_next", False)
+        for host in clients:
+            host.count = count if asks_next else None
+            host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s, "asks_next": asks_next})
+        asked = (lambda: armed.tell(b"%d\n" % next(count))) if asks_next else None
+        heard = {host.stdout: host.hear for host in clients}
+        own = armed.run(jobs[first], check_alive, timeout_s, asked, heard)
+        by_host = {first: {**own, "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
+        for name, answer in answers_of(clients, timeout_s + PATIENCE_S, check_alive).items():
             by_host[name] = {**answer, **clocks[name]}
         return {
             "rc": next((one["rc"] for one in by_host.values() if one["rc"]), 0),
@@ -286,13 +320,4 @@ class Hosts:
         hosts = list(hosts)
         for host in hosts:
             host.tell(what(host))
-        return self._answers(hosts)
-
-    def _answers(
-        self, hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
-    ) -> dict[str, dict[str, Any]]:
-        answers = {host.name: host.answer(patience_s, check_alive) for host in hosts}
-        for name, answer in answers.items():
-            if "failed" in answer:
-                raise Failure(f"{name}: {answer['failed']}")
-        return answers
+        return answers_of(hosts)

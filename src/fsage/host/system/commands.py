@@ -9,8 +9,11 @@ import selectors
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from io import BufferedReader
+from types import MappingProxyType
+from typing import IO, Any
 
 from fsage.host.system.shell import stop
 
@@ -92,21 +95,31 @@ def too_late(began: float) -> str:
     return f"\nfsage: stopped after {time.monotonic() - began:.0f} s"
 
 
-def wait(running: list[Command], check_alive: Callable[[], None], end: float) -> bool:
-    """Hear them until all have ended; whether that was because of the time."""
+def wait(
+    running: list[Command],
+    check_alive: Callable[[], None],
+    end: float,
+    also: Mapping[BufferedReader, Callable[[], bool]] = MappingProxyType({}),
+) -> bool:
+    """Hear them until all have ended; whether that was because of the time.
+
+    `also`: what else is heard meanwhile, each with a function that hears it and returns True.
+    """
     looked, late = 0.0, False
     with selectors.DefaultSelector() as heard, contextlib.ExitStack() as ends:
         for one in running:
             assert one.process.stdout and one.process.stderr
-            heard.register(one.process.stdout, selectors.EVENT_READ, (one, True))
-            heard.register(one.process.stderr, selectors.EVENT_READ, (one, False))
+            for pipe, of_stdout in ((one.process.stdout, True), (one.process.stderr, False)):
+                heard.register(pipe, selectors.EVENT_READ, partial(_chunk_of, pipe, one, of_stdout))
             if (descriptor := _end_of(one.process)) is not None:
                 ends.callback(os.close, descriptor)
-                heard.register(descriptor, selectors.EVENT_READ, None)
-        while heard.get_map() or any(one.process.poll() is None for one in running):
+                heard.register(descriptor, selectors.EVENT_READ, lambda: False)
+        for source, hear in also.items():
+            heard.register(source, selectors.EVENT_READ, hear)
+        while len(heard.get_map()) > len(also) or any(one.process.poll() is None for one in running):
             if heard.get_map():
                 for key, _ in heard.select(LOOK_EVERY_S):
-                    if key.data is None or not _chunk_of(key):
+                    if not key.data():
                         heard.unregister(key.fileobj)
             else:  # their pipes have ended, and this kernel tells of no process that it ends
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -131,9 +144,8 @@ def _end_of(process: subprocess.Popen[Any]) -> int | None:
         return None
 
 
-def _chunk_of(key: selectors.SelectorKey) -> bool:
+def _chunk_of(pipe: IO[bytes], one: Command, of_stdout: bool) -> bool:
     """Hear what one of them said; whether it may say more."""
-    one, of_stdout = key.data
-    chunk = os.read(key.fd, CHUNK_BYTES)
+    chunk = os.read(pipe.fileno(), CHUNK_BYTES)
     one.hear(chunk, of_stdout)
     return bool(chunk)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import fsage
@@ -40,6 +41,25 @@ def in_memory(content: bytes) -> Iterator[int]:
 def path_of(number: int) -> str:
     """Where it is for who has inherited it."""
     return f"/proc/self/fd/{number}"
+
+
+@contextlib.contextmanager
+def at_hand(argv: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[list[str], list[int]]]:
+    """A command whose files lie in memory, and the descriptors that it has to inherit to read them.
+
+    `{files}/NAME` in it is one of `files`; `{agent}` is all of the agent, and `{python}` the Python that we run with: a
+    program of the agent's own is `env PYTHONPATH={agent} {python} -m ...`.
+    """
+    texts = {f"{{files}}/{name}": text.encode() for name, text in files.items()}
+    if any("{agent}" in word for word in argv):
+        texts["{agent}"] = packed()
+    words = [word.replace("{python}", sys.executable) for word in argv]
+    with contextlib.ExitStack() as opened:
+        numbers = []
+        for name, content in texts.items():
+            numbers.append(opened.enter_context(in_memory(content)))
+            words = [word.replace(name, path_of(numbers[-1])) for word in words]
+        yield words, numbers
 
 
 def sent(code: bytes) -> bytes:
