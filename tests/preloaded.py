@@ -151,6 +151,12 @@ def call(program: str, *words: str | Path, **environ: str | Path) -> subprocess.
     return subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
+def playbooks(*words: str | Path) -> list[str | Path]:
+    """The words of a call in which a playbook has its bare name, as typed in the project's root."""
+    there = {path.name for path in ROOT.glob("playbooks/*.yml")}
+    return [f"playbooks/{word}" if word in there else word for word in words]
+
+
 def serve(programs: dict[str, tuple[str, ...]]) -> tuple[Path, Callable[[], None]]:
     """Start a server for programs, by their paths; the folder of their shims, and what ends it."""
     folder = Path(tempfile.mkdtemp(prefix="fsage-preloaded-", dir="/tmp"))  # a short path, and closed to others

@@ -81,7 +81,14 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     (tmp_path / "request.json").write_text(json.dumps(typed.to_json(request)))
     playbooks = ["claim.yml", "scrub.yml", "populate.yml", "evidence.yml"]
     asked = ["-e", f"fsage_request={tmp_path / 'request.json'}"]
-    ran = preloaded.call("ansible-playbook", "-i", inventory, *playbooks, *asked, FSAGE_RESULTS=tmp_path / "results")
+    ran = preloaded.call(
+        "ansible-playbook",
+        "-i",
+        inventory,
+        *preloaded.playbooks(*playbooks),
+        *asked,
+        FSAGE_RESULTS=tmp_path / "results",
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     evidence = json.loads(file.read_text())
     first, second, client = evidence["layout"]["stores"]

@@ -122,7 +122,7 @@ def test_the_playbook_refuses_unless_the_file_system_is_named(spec: dict, site: 
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": {"oss": {"hosts": hosts}}}}))
     (inventory / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     for more, says in (({}, "only when asked for by name"), ({"format_osts_destroy": "lustre"}, "/dev/vdx")):
-        ran = preloaded.call("ansible-playbook", "format_osts.yml", "-i", inventory, "-e", json.dumps(more))
+        ran = preloaded.call("ansible-playbook", "playbooks/format_osts.yml", "-i", inventory, "-e", json.dumps(more))
         assert ran.returncode != 0
         assert says in " ".join(ran.stdout.split())
         assert not {"mkfs.lustre", "mount", "umount"} & {command.split()[0] for command in site.commands()}

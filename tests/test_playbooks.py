@@ -28,7 +28,7 @@ from fsage.host.targets.lease import machine, start_of
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
-PLAYBOOKS = sorted(path.name for path in ROOT.glob("[a-z]*.yml"))
+PLAYBOOKS = sorted(path.name for path in ROOT.glob("playbooks/*.yml"))
 NEEDED = re.compile(r"\| `fsage_request` \|(?!.*may be missing)")
 TAKERS = {role for role in ROLES if NEEDED.search((ROOT / "roles" / role / "README.md").read_text())}
 MIB = 1 << 20
@@ -65,10 +65,12 @@ def test_defaults_and_specification_say_the_same(role: str) -> None:
 def test_readme_names_every_variable_and_the_playbook(role: str) -> None:
     text = (ROOT / "roles" / role / "README.md").read_text()
     assert [key for key in specification(role) if f"`{key}`" not in text] == []
-    playbooks = [name for name in PLAYBOOKS if f"role: {role}\n" in (ROOT / name).read_text()]
+    playbooks = [
+        path.stem for path in ROOT.glob("playbooks/*.yml") if f"role: fsage.fsage.{role}\n" in path.read_text()
+    ]
     assert playbooks
     for name in playbooks:
-        assert re.search(rf"^ansible-playbook (\w+\.yml )*{name}", text, re.M), name
+        assert re.search(rf"^ansible-playbook .*fsage\.fsage\.{name}\b", text, re.M), name
 
 
 def test_the_page_of_the_role_names_every_kind_of_step() -> None:
@@ -83,7 +85,9 @@ def ansible(inventory: Path, *words: str | Path, **more: Any) -> subprocess.Comp
     """`ansible-playbook` with `words`, as typed in the project's root; `more` are extra variables."""
     extra = ["-e", json.dumps(more)] if more else []
     results = inventory.parent / "results"
-    return preloaded.call("ansible-playbook", "-i", inventory, *words, *extra, FSAGE_RESULTS=results)
+    return preloaded.call(
+        "ansible-playbook", "-i", inventory, *preloaded.playbooks(*words), *extra, FSAGE_RESULTS=results
+    )
 
 
 def done(ran: subprocess.CompletedProcess[str]) -> int:
@@ -177,20 +181,22 @@ def claimed(module_target: dict[str, Any], tmp_path_factory: pytest.TempPathFact
 def test_all_playbooks_are_well_formed() -> None:
     ran = ansible(ROOT / "inventories" / "local", "--syntax-check", *PLAYBOOKS)
     assert ran.returncode == 0, ran.stderr
-    assert all(f"playbook: {name}" in ran.stdout for name in PLAYBOOKS)
+    assert all(f"playbook: playbooks/{name}" in ran.stdout for name in PLAYBOOKS)
 
 
 def test_root_is_asked_for_task_by_task() -> None:
     """And by every task on servers, which read and write what is root's; no play is root's as a whole."""
-    plays = [play for name in PLAYBOOKS for play in yaml.safe_load((ROOT / name).read_text())]
+    plays = [play for name in PLAYBOOKS for play in yaml.safe_load((ROOT / "playbooks" / name).read_text())]
     assert not [play["name"] for play in plays if "become" in play]
     of_servers = [play for play in plays if play["hosts"].split(":")[0] in ("servers", "oss")]
-    of_servers = [play for play in of_servers if play.get("roles") != [{"role": "monitoring"}]]  # which has no agent
+    of_servers = [
+        play for play in of_servers if play.get("roles") != [{"role": "fsage.fsage.monitoring"}]
+    ]  # which has no agent
     assert len(of_servers) == 5
     for play in of_servers:
-        roles = [ROOT / "roles" / role["role"] / "tasks/main.yml" for role in play.get("roles", ())]
+        roles = [ROOT / "roles" / role["role"].split(".")[-1] / "tasks/main.yml" for role in play.get("roles", ())]
         tasks = [*play.get("tasks", ()), *(task for path in roles for task in yaml.safe_load(path.read_text()))]
-        asking = [task for task in tasks if "fsage_agent" in task and "clients" not in str(task.get("when"))]
+        asking = [task for task in tasks if "fsage.fsage.agent" in task and "clients" not in str(task.get("when"))]
         assert asking and all(task["become"] for task in asking), play["name"]
     monitoring = (ROOT / "roles/monitoring/tasks").glob("*.yml")
     tasks = [task for path in monitoring for task in yaml.safe_load(path.read_text())]
@@ -200,7 +206,12 @@ def test_root_is_asked_for_task_by_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "playbook", [name for name in PLAYBOOKS if TAKERS & set(re.findall(r"role: (\w+)", (ROOT / name).read_text()))]
+    "playbook",
+    [
+        path.name
+        for path in ROOT.glob("playbooks/*.yml")
+        if TAKERS & set(re.findall(r"role: .*\.(\w+)", path.read_text()))
+    ],
 )
 def test_a_step_without_a_request_says_how_to_make_one(playbook: str, tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})
@@ -413,7 +424,15 @@ def test_a_stopped_measurement_leaves_no_process(
     mark = f"--description={tmp_path}"
     long = cell(1, mark, "--time_based", "--runtime=60")
     asked = request(tmp_path / "request.json", steps, state="empty", cells=[long], bundle=str(tmp_path / "b.tar"))
-    argv = [str(BIN / "ansible-playbook"), "-i", str(claimed["inventory"]), "scrub.yml", "measure.yml", "-e", asked]
+    argv = [
+        str(BIN / "ansible-playbook"),
+        "-i",
+        str(claimed["inventory"]),
+        "fsage.fsage.scrub",
+        "fsage.fsage.measure",
+        "-e",
+        asked,
+    ]
     with open(tmp_path / "log", "w") as log:
         run = subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
     wait_until(lambda: processes_with(mark))

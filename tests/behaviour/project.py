@@ -16,13 +16,14 @@ import yaml
 from fsage.plan.plan import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
+COLLECTION = ("meta", "playbooks", "plugins", "roles")
 TREE = [
     "Snakefile",
     "ansible.cfg",
     "workflow",
-    "roles",
     "profiles",
-    *(p.name for p in ROOT.glob("*.yml")),
+    "tune_prealloc.yml",
+    *COLLECTION,
 ]
 
 MEASURE = ("--omit-from", "report_small", "--", "small")
@@ -131,7 +132,7 @@ class Project:
         return self.run("fsage", *words)
 
     def playbook(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.run("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *words)
+        return self.run("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *preloaded.playbooks(*words))
 
     def asked(self, **request: object) -> str:
         """The words that give a playbook a request."""
@@ -195,6 +196,8 @@ def make_project(root: Path, spec: dict) -> Project:
         else:
             shutil.copy(source, root / name)
     (root / "src").symlink_to(ROOT / "src")
+    (root / "envs/collections/ansible_collections/fsage").mkdir(parents=True)
+    (root / "envs/collections/ansible_collections/fsage/fsage").symlink_to("../../../..")
     made = Project(root, dict(spec), {**preloaded.environment(), "FSAGE_TARGET": spec["name"]})
     made.write_target()
     made.write_study()

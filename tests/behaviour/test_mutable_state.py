@@ -85,7 +85,12 @@ def test_what_was_asked_for_again_is_measured_alone_whatever_code_was_edited(fin
     finished.record_files()[deleted].unlink()
     rules = finished.root / "workflow/rules/states.smk"
     rules.write_text(rules.read_text().replace("Bring the target into state", "Lead the target into state"))
-    for edited in ("roles/measure/tasks/main.yml", "src/fsage/host/cells/measure.py", "measure.yml", "Snakefile"):
+    for edited in (
+        "roles/measure/tasks/main.yml",
+        "src/fsage/host/cells/measure.py",
+        "playbooks/measure.yml",
+        "Snakefile",
+    ):
         with open(finished.root / edited, "a") as out:
             out.write("\n# edited\n")
     ran = finished.measure()

@@ -39,7 +39,7 @@ def four(testbed: Testbed, tmp_path: Path) -> Iterator[ClusterProject]:
     yield project
     testbed.run("scancel", "--full", "--user=root")
     for name in NAMES:
-        words = ["-i", f"inventories/{name}", "release.yml", "local_target.yml"]
+        words = ["-i", f"inventories/{name}", "playbooks/release.yml", "playbooks/local_target.yml"]
         released = project.run("ansible-playbook", *words, "-e", "fsage_local_target_state=absent")
         assert released.returncode == 0, released.stdout + released.stderr
     shutil.rmtree(place)

@@ -235,7 +235,7 @@ def read_osts(text: bytes) -> None:
 @cache
 def action() -> ModuleType:
     """The action plugin."""
-    spec = importlib.util.spec_from_file_location("of_fsage", ROOT / "roles/agent/action_plugins/fsage_agent.py")
+    spec = importlib.util.spec_from_file_location("of_fsage", ROOT / "plugins/action/agent.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

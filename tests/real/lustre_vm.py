@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import yaml
 from project import Project, kill_group, make_project
@@ -101,7 +102,7 @@ class LustreProject(Project):
         return " ".join((ran.stdout + ran.stderr).split())
 
     def playing(self, *words: str) -> tuple[str, ...]:
-        return ("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *words)
+        return ("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *preloaded.playbooks(*words))
 
     def declare(self, **changes: object) -> None:
         """Edit the target's declaration."""

@@ -119,8 +119,8 @@ def refuse_stale(claim_copy: Path) -> None:
     except Unacceptable as why:
         raise ValueError(
             f"{claim_copy}: the target's claim {why}; an earlier release of fsage may have made it: move the file "
-            "away, give the target back (`./run ansible-playbook release.yml`) and give the same command again; "
-            "nothing was touched"
+            "away, give the target back (`./run ansible-playbook playbooks/release.yml`) and give the same command "
+            "again; nothing was touched"
         ) from None
 
 

@@ -19,6 +19,7 @@ from fsage.model.message import printable
 from fsage.text import yaml_text
 from fsage.text.terminal import Terminal
 
+PLAYBOOKS = Path("playbooks")
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # where the output is no terminal
 
@@ -30,13 +31,14 @@ class PlayFailed(Failure):
 def play(
     playbooks: list[str], inventory: Path, log: Path, progress: Callable[[], str] | None, **variables: str | Path
 ) -> None:
-    """Run `ansible-playbook` on all `playbooks` in one call, its output in `log`.
+    """Run `ansible-playbook` on all `playbooks`, files of PLAYBOOKS, in one call, its output in `log`.
 
     `variables` are names of files, words of our own: Ansible takes what stands there for a template. `progress` is
     asked for a line now and then. Raises PlayFailed with the failed task's own message.
     """
     extra = {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in variables.items()}
-    command = ["ansible-playbook", "-i", str(inventory), *playbooks, *(["-e", json.dumps(extra)] if extra else [])]
+    files = (str(PLAYBOOKS / name) for name in playbooks)
+    command = ["ansible-playbook", "-i", str(inventory), *files, *(["-e", json.dumps(extra)] if extra else [])]
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "w") as out:
         out.write("$ " + " ".join(command) + "\n")

@@ -117,7 +117,8 @@ def _cell(plan: Plan, state: str, steps: list[Step], cell: Cell) -> Asked:
     if plan.claim is None:
         raise StudyError(
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
-            f"`ansible-playbook -i inventories/{plan.target.name} local_target.yml claim.yml` claims it"
+            f"`ansible-playbook -i inventories/{plan.target.name} playbooks/local_target.yml playbooks/claim.yml` "
+            "claims it"
         )
     phases: list[Phase] = []
     unsupported, makes_bytes, workload = None, 0, workloads.load(cell.params["workload"])

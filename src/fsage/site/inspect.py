@@ -18,7 +18,7 @@ from fsage.plan import results
 from fsage.study.study import StudyError
 from fsage.text import yaml_text
 
-PLAYBOOK = "check_site.yml"
+PLAYBOOK = "playbooks/check_site.yml"
 
 
 @dataclass(frozen=True)

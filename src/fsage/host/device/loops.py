@@ -17,7 +17,7 @@ from fsage.model.errors import Failure, Refusal
 LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
 LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
 LO_FLAGS_DIRECT_IO = 16
-CLEAR = "ansible-playbook local_target.yml -e fsage_local_target_state=absent"
+CLEAR = "ansible-playbook fsage.fsage.local_target -e fsage_local_target_state=absent"
 
 
 class _LoopInfo(ctypes.Structure):

@@ -83,7 +83,7 @@ class Directory(Target):
         place = Path(spec["directory"])
         directories.create(spec, check=True)  # refuses what is not ours to take
         if not place.is_dir():
-            raise Refusal(f"{place} does not exist; create the target first: ansible-playbook local_target.yml")
+            raise Refusal(f"{place} does not exist; create the target first: ansible-playbook fsage.fsage.local_target")
         offer = cls.offer(spec)
         calibrate.room(spec, offer.capacity_bytes, len(hosts))
         if check:

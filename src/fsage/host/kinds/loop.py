@@ -97,7 +97,7 @@ class Loop(Target):
         if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
                 f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
-                "ansible-playbook local_target.yml"
+                "ansible-playbook fsage.fsage.local_target"
             )
         if len(made) != spec["stores"]:
             raise Refusal(

@@ -1,0 +1,335 @@
+"""fsage.fsage.agent: one verb of the agent on a host; its answer is the task's result. See plugins/modules/agent.py.
+
+The agent (src/fsage/host, standard library only) gets one JSON object on stdin (target, request and what
+the task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It
+runs over the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command
+takes 0.5 s. A local connection runs it from this collection, if that has no extension. Any other brings it
+along, before the object, and it runs from memory: nothing that lies on the host is run, and nothing is left there.
+
+The request is data: fsage_request is the path of its file, which is read here and never templated. So is what
+a host answers: it names no file on this machine, and what is kept of it is of its type (fsage.records.messages).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+if str(SOURCE) not in sys.path:  # a collection that was installed brings the package along
+    sys.path.insert(0, str(SOURCE))
+
+import fsage  # noqa: E402
+from fsage.host.system import places  # noqa: E402
+from fsage.host.system.library import BOOT, packed, sent  # noqa: E402
+from fsage.host.targets import lease  # noqa: E402
+from fsage.model import message  # noqa: E402
+from fsage.model.errors import Refusal  # noqa: E402
+
+PYTHON = "/usr/bin/python3"
+REFUSED = 1  # the agent's exit code when nothing was touched
+MAIN = "from fsage.host.__main__ import main; sys.exit(main(sys.argv[1:]))"
+PART = """\
+import base64, sys
+with open(sys.argv[1], "rb") as file:
+    file.seek(int(sys.argv[2]))
+    sys.stdout.write(base64.b64encode(file.read(int(sys.argv[3]))).decode())
+"""
+ISOLATED = ("-I", "-S", "-c")  # modules from nowhere but Python and the agent: not from the current directory
+PR_SET_PDEATHSIG = 1  # prctl(2)
+REQUEST_BYTES = 64 * message.MIB
+ANSWER_BYTES = 256 * message.MIB  # the evidence of a target with many files
+BUNDLE_BYTES = 2048 * message.MIB
+PART_BYTES = 64 * message.MIB  # of a file that is fetched
+HEARD_BYTES = 6 * ANSWER_BYTES  # of memory, while a host answers: Ansible has it several times over
+WITHOUT = {
+    *("probe", "create", "remove", "claim", "release", "recover", "untune", "server_cache_back"),
+    *("prealloc", "prealloc_osts", "format_osts", "leave", "restore_tunables"),
+}
+"""Verbs that need no request."""
+GIVEN = (
+    *("msg", "proof", "why", "todo", "token", "due", "step", "sharded", "files"),
+    *("measured", "remaining", "lost", "stopped", "kinds", "undone", "bundle", "count"),
+    *("claim", "evidence", "probe", "osts", "tunables", "device_model"),
+)
+"""What of an answer becomes the task's result: Ansible obeys some keys (ansible_facts, add_host)."""
+HELD_BY = "held_by"  # of a refusal: who holds the target; looked at here, and no part of the result
+HOW = "write one with `fsage request STUDY STATE > request.json`, then add `-e fsage_request=request.json`"
+
+
+class ActionModule(ActionBase):
+    """What the task asks for is in plugins/modules/agent.py."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = True
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp=None, task_vars=None):
+        """Run the verb and return the agent's answer."""
+        result = super().run(tmp, task_vars)
+        blocks = {key: {"type": "dict", "default": {}} for key in ("input", "add", "save", "save_in", "fetch")}
+        _, given = self.validate_argument_spec({"verb": {"type": "str", "required": True}, **blocks})
+        try:
+            request = request_of(given["verb"], task_vars.get("fsage_request"))
+        except message.Unacceptable as why:
+            return {**result, "failed": True, "changed": False, "rc": REFUSED, "msg": f"{why}; nothing was touched"}
+        question = {
+            "target": self._variable("fsage_target", task_vars),
+            "hosts": self._hosts(task_vars),
+            **given["input"],
+            "request": {**request, **given["add"]},
+        }
+        if not question["target"]:
+            raise AnsibleActionFail(
+                "fsage_target is not defined for this host; an inventory declares it in group_vars/all/target.yml"
+            )
+        answer = self._ask(given["verb"], question, task_vars)
+        holder = answer.pop(HELD_BY, None)
+        if answer["failed"] and (run := dead_holder(holder)):
+            # The host that keeps the lease cannot look up a process of this machine.
+            request = question["request"]
+            gone = {"gone": [*request.get("gone", ()), run]}
+            answer = self._ask(given["verb"], {**question, "request": {**request, **gone}}, task_vars)
+            answer.pop(HELD_BY, None)
+        if not answer["failed"]:
+            host = task_vars["inventory_hostname"]
+            for line in (answer["msg"], *answer.get("proof", ())):
+                self._display.display(f"{host}: {message.printable(line)}")
+            if not self._task.check_mode:
+                self._keep(given, answer, question, task_vars)
+        return {**result, **answer}
+
+    def _keep(self, given, answer, question, task_vars):
+        """Save what is to be saved of an answer, where the request or a variable says and as what was asked for."""
+        host = task_vars["inventory_hostname"]
+
+        def place_of(name):
+            place = question["request"].get(name) or task_vars.get(name)
+            if place is None and name == "claim_copy":
+                return usual_copy(question["target"].get("name"))
+            place = place or ""
+            if not isinstance(place, str) or "\0" in place:
+                raise AnsibleActionFail(f"{name} is {message.shown(place)}: the path of a file is wanted")
+            return Path(place) if place else None
+
+        try:
+            for key, name in given["save"].items():
+                if place := place_of(name):
+                    keep(place, [accepted(key, answer, question)])
+            for key, name in given["save_in"].items():
+                if place := place_of(name):
+                    if not message.is_name(host):
+                        raise message.Unacceptable(f"would be saved in a file named after {message.shown(host)}")
+                    keep(place / f"{host}.json", [accepted(key, answer, question)])
+            for key, name in given["fetch"].items():
+                if not (place := place_of(name)):
+                    raise AnsibleActionFail(f"the request names no file on this machine as {name!r}; {HOW}")
+                keep(place, self._fetch(answer.get(key), self._python(task_vars)))
+        except message.Unacceptable as why:
+            raise AnsibleActionFail(f"what {host} answered {why}; nothing of it is kept") from None
+
+    def _variable(self, name, task_vars):
+        return self._templar.template(task_vars.get(name, {}))
+
+    def _hosts(self, task_vars):
+        """Clients, the launcher first, and servers, each with its name, its Python, and whether it is this machine."""
+        groups, variables = task_vars["groups"], task_vars["hostvars"]
+        launcher, clients = groups.get("launcher", []), groups.get("clients", [])
+        if launcher and (len(launcher) > 1 or launcher[0] not in clients):
+            raise AnsibleActionFail(
+                f"the group launcher has {', '.join(launcher)}: name one host of the group clients, which has "
+                f"{', '.join(clients)}; or none, for the first of them"
+            )
+        roles = {
+            "clients": [*launcher, *(name for name in clients if name not in launcher)],
+            "servers": groups.get("servers", []),
+        }
+
+        def host(name):
+            known = variables[name]
+            return {
+                "name": name,
+                "python": known.get("ansible_python_interpreter", PYTHON),
+                "local": known.get("ansible_connection") == "local",
+            }
+
+        return {role: [host(name) for name in names] for role, names in roles.items()}
+
+    def _python(self, task_vars):
+        return str(self._variable("ansible_python_interpreter", task_vars) or PYTHON)
+
+    def _ask(self, verb, question, task_vars):
+        check = ["--check"] if self._task.check_mode else []
+        stdin = json.dumps(question).encode()
+        local = self._connection.transport == "local"
+        if local:
+            die_with_parent()
+        if local and len(fsage.__path__) == 1:
+            start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
+        else:
+            start, stdin = BOOT + MAIN, sent(packed()) + stdin
+        command = [self._python(task_vars), *ISOLATED, start, *check, verb]
+        return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
+
+    def _execute(self, line, stdin):
+        """Run a shell line; locally with no shell left between this worker and the agent (die_with_parent)."""
+        if self._connection.transport == "local":
+            return self._low_level_execute_command(line, in_data=stdin, executable="exec /bin/sh")
+        try:
+            with bounded(HEARD_BYTES):
+                return self._low_level_execute_command(line, in_data=stdin)
+        except MemoryError:
+            said = f"more than {HEARD_BYTES >> 20} MiB of memory hold; the rest was not read"
+            return {"rc": REFUSED, "stdout": "", "stderr": said}
+
+    def _fetch(self, path, python):
+        """The parts of a host's file."""
+        if not isinstance(path, str) or not path.isprintable():
+            raise message.Unacceptable(f"names {message.shown(path)} as its file")
+        offset = 0
+        while True:
+            words = [python, *ISOLATED, PART, path, str(offset), str(PART_BYTES)]
+            ran = self._execute(f"exec {shlex.join(words)}", None)
+            if ran["rc"] != 0:
+                said = ran["stderr"].strip().rpartition("\n")[2]
+                raise AnsibleActionFail(f"{path} could not be fetched: {message.printable(said)}")
+            try:
+                part = base64.b64decode(ran["stdout"])
+            except ValueError as error:
+                raise message.Unacceptable(f"has a file, {path}, that does not come as it was sent: {error}") from None
+            offset += len(part)
+            if len(part) > PART_BYTES or offset > BUNDLE_BYTES:
+                raise message.Unacceptable(f"has a file of more than {BUNDLE_BYTES} bytes, {path}, which stays there")
+            yield part
+            if len(part) < PART_BYTES:
+                return
+
+
+def request_of(verb, given):
+    """The request in the file that the variable fsage_request names, as `given` on the command line."""
+    needed = verb not in WITHOUT
+    if given is None:
+        if needed:
+            raise message.Unacceptable(f"this playbook needs a request, and none was given: {HOW} to this command")
+        return {}
+    if not isinstance(given, str):
+        raise message.Unacceptable(
+            "fsage_request is given as data, which Ansible would take for templates, and the path of a file is "
+            f"wanted: {HOW} (not -e @request.json)"
+        )
+    try:
+        request = message.read_file(given, REQUEST_BYTES)
+    except message.Unacceptable as why:
+        raise message.Unacceptable(
+            f"fsage_request: {message.shown(given)} {why}; the path of a request's file is wanted: {HOW}"
+        ) from None
+    if not isinstance(request, dict):
+        raise message.Unacceptable(f"fsage_request: {message.shown(given)} holds no request: {HOW}")
+    return request
+
+
+def accepted(key, answer, question):
+    """What an answer holds under `key`, in bytes of JSON, as far as it is what was asked for."""
+    from fsage.records import messages  # late: of the other tasks none waits for pydantic
+
+    return messages.saved(key, answer.get(key), question["target"], question["request"])
+
+
+def dead_holder(holder):
+    """The run that holds the target, where its process was one of this machine's and is gone; else None."""
+    whole = isinstance(holder, dict) and message.is_name(holder.get("run"))
+    return holder["run"] if whole and lease.dead_here(holder) else None
+
+
+def answer_of(verb, ran):
+    """What the agent said; a sentence of our own when it said nothing that can be read."""
+    try:
+        answer = message.read(ran["stdout"].strip().rpartition("\n")[2], ANSWER_BYTES)
+        well = isinstance(answer, dict) and isinstance(answer.get("msg"), str)
+        lines = answer.get("proof", []) if well else None
+        if not isinstance(lines, list) or not all(isinstance(one, str) for one in lines):
+            answer = None
+    except message.Unacceptable:
+        answer = None
+    if answer is None:
+        last = ran["stderr"].strip().rpartition("\n")[2] or "nothing"
+        return {
+            "failed": True,
+            "changed": True,
+            "msg": f"The agent's {verb} ended with exit code {ran['rc']} and no answer; it last said: {last}",
+            "stderr": ran["stderr"],
+        }
+    failed = bool(answer.get("failed")) or ran["rc"] != 0
+    known = {key: answer[key] for key in (*GIVEN, HELD_BY) if key in answer}
+    return {**known, "changed": bool(answer.get("changed")), "failed": failed, "rc": ran["rc"]}
+
+
+def usual_copy(target):
+    """Where plans and requests look for the copy of a target's claim (fsage.plan.results)."""
+    if not message.is_name(target):
+        raise message.Unacceptable(f"would be saved in a file named after target {message.shown(target)}")
+    return Path(os.environ.get("FSAGE_RESULTS") or "results") / "targets" / f"{target}.json"
+
+
+def keep(path, parts):
+    """Put bytes, part by part, into a file on the controller: all of it and safe on disk, or not at all."""
+    path = Path(os.path.abspath(path))
+    if os.geteuid() == 0:  # it goes where nobody else could have put a link
+        os.umask(os.umask(0o077) | 0o022)
+        try:
+            with places.opened(path.parent, make=0o755, sticky=True):
+                pass
+        except Refusal as why:
+            raise AnsibleActionFail(str(why)) from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".part")
+    beside.unlink(missing_ok=True)
+    try:
+        with open(beside, "xb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def bounded(most_bytes):
+    """Let this worker, which serves one task of one host, and what it starts have only so much more memory meanwhile.
+
+    Ansible keeps whatever ssh gives it. Raises MemoryError.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    limits = [limit for limit in (soft, now + most_bytes) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def die_with_parent():
+    """End this worker when ansible-playbook is killed.
+
+    Workers are sessions of their own, so a SIGKILL to the process group of ansible-playbook does not reach
+    them, and a worker that lives on keeps its agent measuring for nobody. The agent watches its parent, which
+    is this worker.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:
+        os._exit(1)
