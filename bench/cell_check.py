@@ -19,7 +19,6 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.host import structure
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.messages import token
 from fsage.host.states import state
@@ -27,6 +26,7 @@ from fsage.host.states.fingerprint import digest
 from fsage.host.structure import files
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
+from fsage.model import structure
 
 FILE_BYTES, PERCENT, DELETED_PERCENT = 4096, 50, 30
 CHECKS = 15

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.host import structure
 from fsage.host.cells import measure
 from fsage.host.states import state
 from fsage.host.targets.opening import open_target
+from fsage.model import structure
 from fsage.workloads import sequential
 
 CELLS = 35  # of one state of Series 1

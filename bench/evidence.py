@@ -16,8 +16,8 @@ from pathlib import Path
 from target import loop_target
 
 from fsage.evidence.program import program
-from fsage.host import structure
 from fsage.host.states import state
+from fsage.model import structure
 
 MB = 10**6
 GROUPS, BLOCKS, INODES = 925_183, 32_768, 1_024  # of the PaF study's OST: 113 TiB

@@ -24,11 +24,12 @@ from fsage.evidence.windows import Windows
 from fsage.host.evidence import extents, fiemap
 from fsage.host.evidence.extents import Head
 from fsage.host.states import state
-from fsage.host.steps.replica import Replica
 from fsage.host.structure import files, ground, punched
 from fsage.host.structure.room import Room
-from fsage.host.structure.step import ALONE
 from fsage.host.targets.opening import open_target
+from fsage.model.filler import path_of
+from fsage.model.steps.replica import Replica
+from fsage.model.structure import ALONE
 
 COUNT, BLOCK, DEVICE_BYTES = 100_000, 4096, 16 << 30
 PUNCH = r"""
@@ -65,7 +66,7 @@ def of_replica() -> None:
         state.scrub(spec, {"state": "empty", "steps": [], "study": "bench", "reuse": "fresh"}, False)
         target = open_target(spec)
         files.make_room(target.mounts, 1)
-        path, program = files.path_of(target.mounts, 1, 0), Path(place) / "punch"
+        path, program = path_of(target.mounts, 1, 0), Path(place) / "punch"
         Room(target).rest(path)
         pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
         holes = "".join(f"{offset} {length}\n" for offset, length in sorted(punched.within(pieces, wanted)))

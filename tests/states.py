@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsage.host import structure
 from fsage.host.states import state
-from fsage.host.steps.fragment import Fragment
-from fsage.host.steps.populate import Populate
-from fsage.host.structure.files import Method
-from fsage.host.structure.step import Shard, Step
+from fsage.model import structure
+from fsage.model.filler import Method
 from fsage.model.request import Request
+from fsage.model.steps.paf import Fragment, Populate
+from fsage.model.structure import Shard, Step
 
 MIB = 1 << 20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from fsage import recipes, workloads
-from fsage.host.structure.step import Step
 from fsage.host.verbs import claim, create
+from fsage.model.structure import Step
 from fsage.recipes.striping import States
 
 STORES = 4

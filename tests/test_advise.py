@@ -13,7 +13,7 @@ from records import CONFIG, store
 
 from fsage.advise import distribution, striping
 from fsage.cli import main
-from fsage.host.structure.striping import Segment, pieces
+from fsage.model.striping import Segment, pieces
 from fsage.statistics import ratio
 
 MIB = 1 << 20

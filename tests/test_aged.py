@@ -17,13 +17,12 @@ from small_filesystems import MIB
 from states import bring
 from tiers import first_of
 
-from fsage.host import structure
-from fsage.host.steps.age import Age
-from fsage.host.steps.keep_free_space import KeepFreeSpace
-from fsage.host.structure import uses
+from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model import uses
 from fsage.model.errors import Failure
+from fsage.model.steps.aged import Age, KeepFreeSpace
 from fsage.recipes import expand
 from fsage.study.study import StudyError, load_study
 
@@ -95,7 +94,7 @@ def test_a_file_that_use_did_not_leave_is_noticed(local_target):
     first = age.named(mounts, token["notes"]["age"])[0]
     first.unlink()
     with pytest.raises(Failure, match="1 files missing, 0 too many"):
-        structure.verify(mounts, [age], token["notes"]["age"]["capacity_bytes"], token["notes"])
+        verify(mounts, [age], token["notes"]["age"]["capacity_bytes"], token["notes"])
 
 
 def test_each_replica_follows_its_original_on_the_way_to_the_next():

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fsage.host import containers
 from fsage.host.claiming import calibrate
 from fsage.host.remote import probe
 from fsage.host.verbs import claim, create
+from fsage.model import tools
 from fsage.model.errors import Refusal
 
 Spec = dict[str, Any]
@@ -70,7 +70,7 @@ def test_probe_says_what_can_be_done(local_target: Spec) -> None:
     ],
 )
 def test_versions_are_read(tool: str, said: str, version: str | None) -> None:
-    assert containers.version_in(tool, said) == version
+    assert tools.version_in(tool, said) == version
 
 
 def test_probe_of_a_directory(directory_target: Spec) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from fsage.host.claiming import calibrate
 from fsage.host.system import space
-from fsage.host.targets.declaration import GIB, MIB, complete
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.declaration import GIB, MIB, complete
 from fsage.model.errors import Refusal
 from fsage.workloads import sequential
 

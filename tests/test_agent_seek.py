@@ -21,10 +21,10 @@ from fsage.host.claiming import calibrate
 from fsage.host.device import capabilities, loops, seek, seekdisk
 from fsage.host.system import files, journal, mounting
 from fsage.host.system.library import BOOT, packed, sent
-from fsage.host.targets.declaration import MIB
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
+from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root

@@ -17,9 +17,9 @@ from fsage.host.device import loops
 from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
-from fsage.host.targets.declaration import GIB, MIB
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
 
 pytestmark = pytest.mark.root

@@ -16,12 +16,12 @@ from states import MIB, bring
 from fsage import recipes, workloads
 from fsage.host.cells import measure
 from fsage.host.databases import blastdb
-from fsage.host.structure import striping
-from fsage.host.structure.step import ALONE, Step
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.matrix import patterns
+from fsage.model import striping
 from fsage.model.errors import Failure, Refusal
+from fsage.model.structure import ALONE, Step
 from fsage.parse import BadOutput, blastn
 from fsage.recipes.striping import States
 

@@ -23,19 +23,18 @@ from small_filesystems import small
 from states import bring, populate
 from tiers import first_of
 
-from fsage.host import structure
 from fsage.host.cells import measure
 from fsage.host.databases import blastdb
 from fsage.host.lustre import limits, space, stripes
 from fsage.host.steps import contended_files, database, replica
-from fsage.host.structure import eviction, files, laying, punched, striping, uses, whole_extents
+from fsage.host.structure import eviction, files, laying, punched, whole_extents
 from fsage.host.structure.room import Room
-from fsage.host.structure.step import ALONE, Step
 from fsage.host.targets import kinds
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
-from fsage.model import typed
+from fsage.model import striping, structure, typed, uses
 from fsage.model.errors import Failure, Refusal
+from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
 
 MIB = 1 << 20

@@ -10,15 +10,15 @@ from states import MIB, bring, populate
 from tiers import first_of
 
 from fsage import workloads
-from fsage.host import structure
 from fsage.host.cells import measure
 from fsage.host.states import state
 from fsage.host.steps import defragment
-from fsage.host.structure.files import path_of
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model import structure
 from fsage.model.errors import Failure
+from fsage.model.filler import path_of
 
 pytestmark = pytest.mark.root
 EXTENTS = 150

@@ -11,8 +11,8 @@ import pytest
 
 from fsage.host.remote import alike, attendant, others
 from fsage.host.remote.others import Hosts
-from fsage.host.targets.declaration import complete
 from fsage.host.verbs import claim, create
+from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 
 # Another host is a Python of this machine that was told something else than the truth.

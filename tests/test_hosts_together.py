@@ -20,11 +20,11 @@ from striped import netflow_phases
 
 from fsage.host.cells import measure
 from fsage.host.remote import others
-from fsage.host.steps.populate import Populate
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import typed
+from fsage.model.steps.paf import Populate
 from fsage.records.record import make_record
 from fsage.workloads import metadata, netflow, sequential
 

@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import MIB, bring
 
-from fsage.host import structure
 from fsage.host.evidence import fiemap
 from fsage.host.states import state
 from fsage.host.steps import delete_files, interleave
-from fsage.host.structure.files import path_of
-from fsage.host.structure.step import Step
+from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model import structure
+from fsage.model.filler import path_of
+from fsage.model.structure import Step
 
 FILES = 5
 
@@ -88,4 +89,4 @@ def test_files_written_together_fill_it_too(spec):
     done = bring(spec, mingled(2 * MIB, "together"), thinned(1))
     assert done["files"] == FILES  # of FILES and the one of what was left
     target = open_target(spec)
-    structure.verify(target.mounts, structure.read_all(done["done"]), target.capacity_bytes, {})
+    verify(target.mounts, structure.read_all(done["done"]), target.capacity_bytes, {})

@@ -15,7 +15,6 @@ import pytest
 from states import bring
 
 from fsage import workloads
-from fsage.host import structure
 from fsage.host.cells import io_groups, measure
 from fsage.host.device import cgroups, iocost, loops
 from fsage.host.outside import groups, of_cells, scheduler
@@ -25,6 +24,7 @@ from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create, recover
+from fsage.model import structure
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}

@@ -11,8 +11,8 @@ import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host.lustre import osts
-from fsage.host.steps.populate import Populate
 from fsage.model import typed
+from fsage.model.steps.paf import Populate
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "tests" / "data" / "evidence"

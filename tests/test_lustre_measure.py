@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from lustre_site import Site, brw_stats, lustre_target, recorded, session
 
-from fsage.host import structure
 from fsage.host.cells import measure
 from fsage.host.kinds.lustre import Lustre
 from fsage.host.lustre import cold, servers
 from fsage.host.remote.others import Hosts
 from fsage.host.states import state
-from fsage.host.steps.populate import Populate
-from fsage.host.targets.declaration import complete
 from fsage.host.verbs import claim
+from fsage.model import structure
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
+from fsage.model.steps.paf import Populate
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from lustre_site import SERVERS, Site, lustre_target, recorded, session
 
-from fsage.host import structure
 from fsage.host.__main__ import hold
 from fsage.host.lustre import servers
 from fsage.host.remote import probe
 from fsage.host.states import state
-from fsage.host.steps.populate import Populate
-from fsage.host.structure import ground
-from fsage.host.structure.step import Shard
+from fsage.host.structure import fillers, ground
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.host.verbs.leave import leave
+from fsage.model import structure
 from fsage.model.errors import Failure, Refusal
+from fsage.model.steps.paf import Populate
+from fsage.model.structure import Shard
 from fsage.run.runs import identity
 
 pytestmark = pytest.mark.root
@@ -117,11 +117,11 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
         state.work(spec, request, structure.read(begun["step"]))
         assert begun["due"]
         state.end(spec, request, structure.read(begun["step"]))
-    left = list(structure.fillers(Path(spec["directory"])))
+    left = list(fillers(Path(spec["directory"])))
     assert 0 < len(left) < (4 << 30) // 100 // (4 * MIB)
     site.commands()
     assert state.scrub(spec, {**request, "reuse": "fresh", "steps": STEPS[:1], "state": "1.00"}, False)["changed"]
-    assert not list(structure.fillers(Path(spec["directory"])))
+    assert not list(fillers(Path(spec["directory"])))
     commands = site.commands("lfs")
     assert f"lfs setstripe -c 1 -S 1M -i -1 {spec['directory']}/filler" in commands
     assert commands.count(f"lfs df {spec['directory']}") >= 2

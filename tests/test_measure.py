@@ -16,12 +16,12 @@ import pytest
 from fsage.host.cells import measure, phases
 from fsage.host.evidence import fiemap
 from fsage.host.states import state
-from fsage.host.steps.populate import Populate
 from fsage.host.system import caches
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model.errors import Refusal
+from fsage.model.steps.paf import Populate
 from fsage.records.record import make_record
 from fsage.workloads import Unsupported, device_range, metadata, sequential
 

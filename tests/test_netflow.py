@@ -28,9 +28,8 @@ from fsage.host.netflow import blocks, share
 from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.generate import Maker
 from fsage.host.netflow.striped import StripedFile
-from fsage.host.structure import striping
 from fsage.host.system.library import PACKAGE
-from fsage.model import typed
+from fsage.model import striping, typed
 from fsage.parse import netflow
 
 NETFLOW = workloads.load("netflow")

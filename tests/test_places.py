@@ -24,8 +24,8 @@ from fsage.host.structure.files import make_room
 from fsage.host.system import files, mounting, places
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import directories, lease
-from fsage.host.targets.declaration import complete
 from fsage.host.verbs import claim, create
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 from fsage.plan.target import load_target
 from fsage.study.study import StudyError

@@ -20,10 +20,11 @@ import preloaded
 import pytest
 import yaml
 
-from fsage.host import structure
 from fsage.host.messages import token
+from fsage.host.structure import fillers
 from fsage.host.system.library import packed
 from fsage.host.targets.lease import machine, start_of
+from fsage.model import structure
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -146,7 +147,7 @@ def mount_of(spec: dict[str, Any]) -> Path:
 
 def filler(mount: Path) -> dict[str, int]:
     """Name and bytes of every filler file."""
-    return {f"{Path(one.path).parent.name}/{one.name}": one.stat().st_size for one in structure.fillers(mount)}
+    return {f"{Path(one.path).parent.name}/{one.name}": one.stat().st_size for one in fillers(mount)}
 
 
 def observations(bundle: Path) -> list[dict[str, Any]]:

@@ -21,9 +21,9 @@ from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.lustre import prealloc as ldiskfs
 from fsage.host.lustre import prealloc_ask
 from fsage.host.system import files
-from fsage.host.targets.declaration import MIB
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create, prealloc
+from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
 
 ROOT = Path(__file__).resolve().parents[1]

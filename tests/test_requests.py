@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fsage import recipes
-from fsage.host import structure
+from fsage.model import structure
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 from fsage.run import request

@@ -16,12 +16,11 @@ from states import bring, fragment, populate
 
 from fsage.evidence.inspect import inspect
 from fsage.host.states import state
-from fsage.host.steps.keep_free_space import KeepFreeSpace
-from fsage.host.steps.restore import Restore
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model.errors import Failure
+from fsage.model.steps.aged import KeepFreeSpace, Restore
 from fsage.recipes import expand
 from fsage.study.study import load_study
 

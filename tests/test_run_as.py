@@ -21,12 +21,12 @@ from striped import osts_of, step
 from fsage.host.cells import measure
 from fsage.host.claiming.calibrate import amount
 from fsage.host.states.state import remove_measured
-from fsage.host.steps.populate import Populate
-from fsage.host.structure.step import Step
 from fsage.host.system import commands
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model.errors import Refusal
+from fsage.model.steps.paf import Populate
+from fsage.model.structure import Step
 from fsage.workloads import metadata, netflow, sequential
 from fsage.workloads._shared import mpirun
 

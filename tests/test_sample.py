@@ -9,11 +9,11 @@ import pytest
 from states import bring, populate
 from test_measure import asked, cell, observed
 
-from fsage.host import structure
 from fsage.host.cells import measure
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.messages import token
 from fsage.host.states.sample import LOOKS, SIZE, Sample, seen
+from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 
@@ -81,7 +81,7 @@ def test_where_nobody_tells_a_sample_is_looked_at_and_that_is_said(directory_tar
     with contextlib.closing(StructureCheck(target)) as check:
         assert check.differs(now) == (None, "files")
         assert check.differs(now) == (None, "sample") and 0 < check.unseen_share < 1
-        stranger = Path(next(structure.fillers(target.mounts[0])).path).with_name("stranger")
+        stranger = Path(next(fillers(target.mounts[0])).path).with_name("stranger")
         stranger.touch()
         why, looked_at = check.differs(now)
         assert why and looked_at == "files"
@@ -97,7 +97,7 @@ def test_cells_that_a_look_at_all_files_casts_doubt_on_are_failed(
     bring(directory_target, *steps)
     cells = [cell(directory_target, name) for name in "abc"]
     request = {**asked(cells), "steps": steps, "state": "wanted"}
-    changed = list(structure.fillers(open_target(directory_target).mounts[0]))[7].path
+    changed = list(fillers(open_target(directory_target).mounts[0]))[7].path
     real = Sample.differs
 
     def missed(sample: Sample) -> bool:

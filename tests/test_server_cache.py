@@ -12,8 +12,8 @@ from lustre_site import Site, lustre_target
 from fsage.host.lustre import servercache
 from fsage.host.remote.others import Hosts, Lost
 from fsage.host.targets import lease
-from fsage.host.targets.declaration import complete
 from fsage.host.verbs import recover
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root

@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 from states import bring, fragment, populate
 
-from fsage.host import structure
 from fsage.host.messages import token
 from fsage.host.states import state
 from fsage.host.states.fingerprint import digest
-from fsage.host.steps.fragment import doomed
-from fsage.host.structure import files
+from fsage.host.structure import files, fillers, verify
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
+from fsage.model import filler, structure
 from fsage.model.errors import Failure, Refusal
+from fsage.model.filler import path_of
+from fsage.model.steps.paf import doomed
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -30,7 +31,7 @@ def test_nested_states_delete_more_and_keep_the_instance(spec):
     assert len({one["instance"] for one in tokens}) == 1
     assert all(after["files"] < before["files"] for before, after in pairwise(tokens))
     target = open_target(spec)
-    kept = {entry.name for entry in structure.fillers(target.mounts[0])}
+    kept = {entry.name for entry in fillers(target.mounts[0])}
     count = tokens[0]["files"]
     assert kept == {f"{index:07d}" for index in range(count)} - {
         f"{index:07d}" for index in doomed(67005, 1, 60, count)
@@ -80,17 +81,17 @@ def test_several_generations_and_sizes(spec):
     assert [share["fragmentation_percent"] for share in shares] == [50, 30]
     target = open_target(spec)
     steps = structure.read_all(done["done"])
-    structure.verify(target.mounts, steps, target.capacity_bytes, {})
+    verify(target.mounts, steps, target.capacity_bytes, {})
     assert done["bytes"] == sum(structure.expected(steps, target.capacity_bytes).values())
 
 
 @pytest.mark.long
 def test_written_in_shards_gives_the_same_files(spec):
     alone = bring(spec, populate(30, sizes=(4 * MIB,), method="write"), fragment(20))
-    names = {entry.name for entry in structure.fillers(open_target(spec).mounts[0])}
+    names = {entry.name for entry in fillers(open_target(spec).mounts[0])}
     bring(spec, populate(10))
     shared = bring(spec, populate(30, sizes=(4 * MIB,), method="write"), fragment(20), shards=3)
-    assert {entry.name for entry in structure.fillers(open_target(spec).mounts[0])} == names
+    assert {entry.name for entry in fillers(open_target(spec).mounts[0])} == names
     assert (shared["files"], shared["bytes"]) == (alone["files"], alone["bytes"])
 
 
@@ -133,7 +134,7 @@ def test_several_stores_share_the_files(local_target):
     claim.claim(local_target, {}, False)
     done = bring(local_target, populate(40), fragment(30))
     target = open_target(local_target)
-    there = [{int(entry.name) for entry in structure.fillers(mount)} for mount in target.mounts]
+    there = [{int(entry.name) for entry in fillers(mount)} for mount in target.mounts]
     assert all(index % 2 == store for store, indices in enumerate(there) for index in indices)
     assert done["files"] == sum(map(len, there)) and all(there)
     again = bring(local_target, populate(20))
@@ -144,7 +145,7 @@ def test_an_altered_target_is_not_believed(spec):
     bring(spec, populate(50), fragment(30))
     mount = open_target(spec).mounts[0]
     request = {"steps": [populate(50), fragment(30)], "state": "wanted"}
-    some = list(structure.fillers(mount))[2].path
+    some = list(fillers(mount))[2].path
     before = os.stat(some)
     os.utime(some, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     assert "was changed since epoch" in state.diagnose(spec, request, False)["why"]
@@ -158,7 +159,7 @@ def test_files_that_moved_show_in_the_digest(spec):
     """e4defrag or a copy in place keeps name and size; the extents tell."""
     bring(spec, populate(50), fragment(30))
     target = open_target(spec)
-    path = next(structure.fillers(target.mounts[0])).path
+    path = next(fillers(target.mounts[0])).path
     before = digest(target.mounts)
     stat = os.stat(path)
     os.unlink(path)
@@ -216,7 +217,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
         state.scrub(spec, request, False)
     mount = open_target(spec).mounts[0]
     begun = state.begin(kind, spec, request, False)
-    path_of, touched = files.path_of, []
+    touched = []
 
     def third_is_late(mounts: list[Path], generation: int, index: int) -> Path:
         touched.append(index)
@@ -224,7 +225,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
             token.changed(mount, token.read(mount), step=fragment(1))
         return path_of(mounts, generation, index)
 
-    monkeypatch.setattr(files, "path_of", third_is_late)
+    monkeypatch.setattr(f"fsage.host.steps.{kind}.path_of", third_is_late)
     with pytest.raises(Failure, match=f"another run has taken target .* over while {kind} was at work"):
         state.work(spec, request, structure.read(begun["step"]))
     assert len(touched) == 3
@@ -232,13 +233,14 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
 
 @pytest.mark.long
 def test_a_generation_of_many_files_lies_in_several_directories(local_target, monkeypatch):
+    monkeypatch.setattr(filler, "SHARD", 6)
     monkeypatch.setattr(files, "SHARD", 6)
     local_target.update(stores=2, size_gib=2)
     create.create(local_target, {}, False)
     claim.claim(local_target, {}, False)
     whole = bring(local_target, populate(20))
     mounts = open_target(local_target).mounts
-    by_folder = [[Path(entry.path).parent.name for entry in structure.fillers(mount)] for mount in mounts]
+    by_folder = [[Path(entry.path).parent.name for entry in fillers(mount)] for mount in mounts]
     assert all({*found} >= {"g1", "g1.1", "g1.2"} for found in by_folder)
     assert all(found.count("g1") == 3 for found in by_folder), "six of a directory's name, three on each store"
     assert sum(map(len, by_folder)) == whole["files"] > 12

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 from states import MIB, bring, fragment, populate
 
-from fsage.host import structure
 from fsage.host.messages import token
 from fsage.host.messages.token import Token
 from fsage.host.states import preallocated, state
 from fsage.host.states.fingerprint import digest, fingerprint
-from fsage.host.steps.interleave import TOGETHER, Interleave
-from fsage.host.structure.step import Shard, Step
+from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model import structure
 from fsage.model.errors import Refusal
 from fsage.model.request import Request
+from fsage.model.steps.prealloc import TOGETHER, Interleave
+from fsage.model.structure import Shard, Step
 
 SMALL = populate(1, sizes=(MIB,))
 FILES = 10  # that 1% of the directory's 1 GiB holds
@@ -107,7 +108,7 @@ def test_a_step_is_begun_once_and_only_when_it_is_next(ready: dict[str, Any]) ->
 
 
 def test_a_step_from_a_state_that_was_changed_is_refused(ready: dict[str, Any]) -> None:
-    Path(next(structure.fillers(open_target(ready).mounts[0])).path).unlink()
+    Path(next(fillers(open_target(ready).mounts[0])).path).unlink()
     with pytest.raises(Refusal, match=r"cannot fragment target .*: the target was changed since epoch \d+: 9 files"):
         state.begin("fragment", ready, asked(SMALL, HOLED), False)
     assert state.diagnose(ready, asked(SMALL, HOLED), False)["todo"] == ["scrub", "populate", "fragment"]

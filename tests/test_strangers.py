@@ -17,7 +17,7 @@ from rich.text import Text
 from studies import blocks
 
 from fsage import cli, dataset, recipes
-from fsage.host import structure
+from fsage.model import structure
 from fsage.model.message import Unacceptable, lines, printable
 from fsage.plan.plan import load_plan
 from fsage.text.terminal import Terminal

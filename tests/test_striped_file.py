@@ -12,10 +12,10 @@ from striped import STORES, osts_of, step
 
 from fsage import recipes, workloads
 from fsage.host.cells import measure
-from fsage.host.structure import striping
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.matrix import patterns
+from fsage.model import striping
 from fsage.model.errors import Refusal
 from fsage.study.study import StudyError, load_study
 

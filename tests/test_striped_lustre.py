@@ -22,14 +22,14 @@ from fsage import workloads
 from fsage.host.cells import measure
 from fsage.host.lustre import stripes
 from fsage.host.remote.others import Hosts
-from fsage.host.steps.stripe import Stripe
 from fsage.host.structure import eviction
-from fsage.host.structure.striping import Nominal, Segment
 from fsage.host.system import caches
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.errors import Failure
 from fsage.model.request import Phase
+from fsage.model.steps.striping import Stripe
+from fsage.model.striping import Nominal, Segment
 
 MIB = 1 << 20
 TYPES = (Nominal(64 * MIB, 1, 4 * MIB), Nominal(None, 2, 4 * MIB))  # as recorded

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fsage.host.steps.stripe import Stripe
-from fsage.host.structure import striping
 from fsage.matrix import patterns
+from fsage.model import striping
 from fsage.model.errors import Refusal
+from fsage.model.steps.striping import Stripe
 from fsage.recipes import striping as recipe
 
 MIB = 1 << 20

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.host import structure
 from fsage.host.steps import fragment, populate
-from fsage.host.structure import files
-from fsage.host.structure.step import Shard
+from fsage.host.structure import verify
 from fsage.host.targets.limits import Limits
+from fsage.model import structure
+from fsage.model.filler import fate, path_of
+from fsage.model.structure import Shard
 
 MIB = 1 << 20
 sizes = st.lists(st.integers(1, 512).map(lambda n: n * MIB), min_size=1, max_size=4, unique=True).map(tuple)
@@ -46,12 +47,12 @@ def test_what_a_smaller_bb_deletes_is_among_what_a_larger_one_deletes(seed, gene
 
 
 def test_fates_are_uniform_and_differ_by_seed_generation_and_index():
-    draws = [files.fate(67005, 1, index) for index in range(20_000)]
+    draws = [fate(67005, 1, index) for index in range(20_000)]
     assert min(draws) >= 0 and max(draws) < 1
     for tenth in range(10):
         share = sum(tenth / 10 <= u < (tenth + 1) / 10 for u in draws) / len(draws)
         assert abs(share - 0.1) < 4 * math.sqrt(0.09 / len(draws))
-    assert files.fate(67005, 1, 0) != files.fate(67005, 2, 0) != files.fate(67006, 2, 0)
+    assert fate(67005, 1, 0) != fate(67005, 2, 0) != fate(67006, 2, 0)
 
 
 def test_fates_never_change_between_versions():
@@ -111,10 +112,10 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
     for step in done:
         for shard in (Shard(0, 2, 2), Shard(1, 2)):
             step.work(target, done, shard, lambda: None)
-    structure.verify(mounts, done, capacity, {})
+    verify(mounts, done, capacity, {})
     first = fragment.doomed(7, 1, 50, 25)
-    assert not files.path_of(mounts, 1, min(first)).exists()
+    assert not path_of(mounts, 1, min(first)).exists()
     assert len(list(tmp_path.glob("*/filler/g2/*"))) == 9
-    files.path_of(mounts, 2, 0).write_bytes(b"short")
+    path_of(mounts, 2, 0).write_bytes(b"short")
     with pytest.raises(Exception, match="1 of another size"):
-        structure.verify(mounts, done, capacity, {})
+        verify(mounts, done, capacity, {})

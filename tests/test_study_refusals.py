@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from studies import CONFIG, blocks, generations, names
 
 from fsage import workloads
-from fsage.host import structure
+from fsage.model import structure
 from fsage.study.study import StudyError, load_study
 
 TOP = (

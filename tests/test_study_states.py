@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from studies import MIB, blocks, generations, state_named
 
 from fsage import recipes
-from fsage.host import structure
-from fsage.host.steps.populate import Populate
+from fsage.model import structure
+from fsage.model.steps.paf import Populate
 from fsage.recipes import paf
 
 

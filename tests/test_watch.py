@@ -15,14 +15,13 @@ import pytest
 from states import bring, populate
 from test_measure import asked, cell, observed
 
-from fsage.host import structure
 from fsage.host.cells import measure
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.messages import token
 from fsage.host.messages.token import Token
 from fsage.host.states import state
 from fsage.host.states.fingerprint import fingerprint
-from fsage.host.structure import files
+from fsage.host.structure import files, fillers
 from fsage.host.system import fanotify, mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
@@ -184,7 +183,7 @@ def test_what_moved_without_an_event_is_noticed_when_the_visit_ends(local_target
     now = now_of(target)
     with contextlib.closing(StructureCheck(target)) as check:
         assert check.whole_differs(now) is None
-        path = next(structure.fillers(target.mounts[0])).path
+        path = next(fillers(target.mounts[0])).path
         stat = os.stat(path)
         os.rename(path, target.mounts[0] / "elsewhere")  # as this process, which is not watched
         files.fallocate(Path(path), stat.st_size)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
 from fsage import workloads
-from fsage.host import containers
+from fsage.model import tools
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import _shared, metadata, sequential
 
@@ -261,7 +261,7 @@ def test_a_sequential_cell(observed):
 def test_a_cell_in_a_container_is_judged_alike(observed):
     inside = copy.deepcopy(observed)
     for phase in inside["phases"]:
-        phase["argv"] = [*containers.command("fio", "/images", ["/m/0"]), *phase["argv"][1:]]
+        phase["argv"] = [*tools.command("fio", "/images", ["/m/0"]), *phase["argv"][1:]]
     assert sequential.read(inside) == sequential.read(observed)
 
 

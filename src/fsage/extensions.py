@@ -1,9 +1,9 @@
 """A folder of file systems, steps, recipes, workloads, tools and sections of reports beside fsage's own.
 
 `FSAGE_EXTENSIONS` names it. Laid out as `src/fsage` is, it holds modules for the packages in EXTENSIBLE, which are then
-found by their names as fsage's own are; its `host/` goes to the hosts with the agent. It is code that runs as whoever
-starts fsage, and as root where the agent is root: it must be his or root's, and nobody else's to change. No study, host
-or archive can name it.
+found by their names as fsage's own are; its `model/` and `host/` go to the hosts with the agent. It is code that runs
+as whoever starts fsage, and as root where the agent is root: it must be his or root's, and nobody else's to change. No
+study, host or archive can name it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import fsage
 from fsage.host.system import places
 from fsage.model.errors import Refusal
 
-# The agent's first: the others import what looks for names in these.
+# Of those that hosts have first: the others import what looks for names in these.
 EXTENSIBLE = (
-    *(f"host/{name}" for name in ("filesystems", "kinds", "steps", "tools")),
+    *(f"model/{name}" for name in ("filesystems", "kinds", "steps", "tools")),
+    *(f"host/{name}" for name in ("filesystems", "kinds", "steps")),
     "recipes",
     "workloads",
     "report",

@@ -14,7 +14,8 @@ from cluster_project import ClusterProject, shared_directory
 from project import make_project
 from testbed import Testbed, wait_for
 
-from fsage.host import structure
+from fsage.host.structure import fillers as entries
+from fsage.model import structure
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 GROUPS = {"launcher": ["n2"], "clients": ["n1", "n2", "n3"], "servers": ["n4"]}
@@ -56,7 +57,7 @@ def request(project: ClusterProject) -> str:
 
 def fillers(place: str) -> dict[str, tuple[int, int]]:
     """Bytes and inode of each file of the structure, by its path."""
-    found = structure.fillers(Path(place))
+    found = entries(Path(place))
     return {f"{Path(one.path).parent.name}/{one.name}": (one.stat().st_size, one.stat().st_ino) for one in found}
 
 

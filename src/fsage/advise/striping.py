@@ -7,7 +7,7 @@ from functools import partial
 
 from fsage.advise.choices import Choice, Options, Parts
 from fsage.advise.evidence import Evidence
-from fsage.host.structure.striping import Segment
+from fsage.model.striping import Segment
 from fsage.recipes.striping import States
 from fsage.text.sizes import round_size
 

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from fsage.archive.crate import CrateError
-from fsage.host import structure, tools
 from fsage.host.verbs import tuning
+from fsage.model import structure, tools
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target

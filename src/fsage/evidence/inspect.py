@@ -16,10 +16,12 @@ from fsage.host.evidence import fiemap
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.files import FileLayouts
 from fsage.host.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
-from fsage.host.stores import filesystems, free_space
+from fsage.host.stores import filesystems as stores
+from fsage.host.stores import free_space
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
 from fsage.host.system.walk import regular_files
+from fsage.model import filesystems
 from fsage.model.errors import Failure
 from fsage.model.message import printable
 from fsage.text.untrusted import NotTaken, open_file
@@ -90,7 +92,7 @@ def _of_device(device: str, counting: Counting) -> Store:
 def _of_unmounted(device: str, counting: Counting) -> Store:
     """An image or a device that is mounted nowhere; ext4 may be."""
     filesystem = run(["blkid", "-p", "-o", "value", "-s", "TYPE", device], ok=(0, 2)).stdout.strip()
-    if not (found := filesystems.like(filesystem)):
+    if not (found := stores.like(filesystem)):
         what = filesystem or "nothing that blkid knows"
         raise Failure(f"{what} is on it; {filesystems.titles()} can be read")
     store = found.free_space_unmounted(device, counting)

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fsage.host import structure
 from fsage.host.cells import measure, outbox
 from fsage.host.device import capabilities
 from fsage.host.lustre import osts, servercache
@@ -23,17 +22,17 @@ from fsage.host.lustre.format import format_osts
 from fsage.host.outside import of_cells
 from fsage.host.remote import probe
 from fsage.host.states import state
-from fsage.host.structure.step import Shard
 from fsage.host.system import libc, namespace
 from fsage.host.system.shell import find_administrators
-from fsage.host.targets import kinds, lease
-from fsage.host.targets.declaration import DEFAULTS, complete, home_of
+from fsage.host.targets import lease
 from fsage.host.verbs import asked, claim, create, prealloc, recover, tune
 from fsage.host.verbs.leave import leave
-from fsage.model import message, typed
+from fsage.model import kinds, message, structure, typed
+from fsage.model.declaration import DEFAULTS, complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.request import Request
+from fsage.model.structure import Shard
 
 Verb = Callable[[dict[str, Any], Request, bool], dict[str, Any]]
 

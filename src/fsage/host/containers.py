@@ -11,40 +11,17 @@ import contextlib
 import functools
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from fsage.host import tools
+from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 
 NEEDED = "fio"  # calibrates every target; the others are used where they are
 ANALYSIS = "analysis"  # what reports are made in, by Snakemake
-
-
-def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[str]:
-    """The words that start a tool, its own options to follow: its name, in front of it what puts it into its image.
-
-    >>> command("fio", "/images", ["/mnt/0"])
-    ['apptainer', 'exec', '--bind', '/mnt/0', '/images/fio.sif', 'fio']
-    >>> command("fio", None, ["/mnt/0"])
-    ['fio']
-    """
-    image = tools.of(tool).image
-    if folder is None or image is None:
-        return [tool]
-    binds = [word for mount in mounts for word in ("--bind", mount)]
-    return ["apptainer", "exec", *binds, f"{folder}/{image}", tool]
-
-
-def start(claim: Mapping[str, Any], tool: str, *folders: str) -> list[str]:
-    """`command` on a claimed target, whose mounts the container sees; other folders too where they are named."""
-    return command(tool, claim.get("containers"), [*(store["mount"] for store in claim["stores"]), *folders])
 
 
 def digests(folder: str | None) -> dict[str, str]:
@@ -99,20 +76,7 @@ def _sha256(path: Path, modified_ns: int) -> str:
 
 def versions(images: str | None) -> dict[str, str | None]:
     """The version that each measuring tool gives of itself, from its image if there are; None where there is none."""
-    return {name: _version(name, [*command(name, images), *tools.of(name).options]) for name in tools.names()}
-
-
-def version_in(tool: str, said: str) -> str | None:
-    """The version in what a tool says of itself; None if it is not there.
-
-    >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
-    '4.1.0+dev'
-    >>> version_in("blastn", "blastn: 2.12.0+\\n Package: blast 2.12.0, build Feb 17 2022 10:04:48")
-    '2.12.0+'
-    """
-    named = tools.of(tool).before
-    match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
-    return match[1] if match else None
+    return {name: _version(name, [*tools.command(name, images), *tools.of(name).options]) for name in tools.names()}
 
 
 def _version(tool: str, argv: list[str]) -> str | None:
@@ -133,4 +97,4 @@ def _version(tool: str, argv: list[str]) -> str | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-    return version_in(tool, done.stdout + done.stderr)
+    return tools.version_in(tool, done.stdout + done.stderr)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 from pydantic import AfterValidator, Field
 
-from fsage.host.structure.files import Method
+from fsage.model.filler import Method
 from fsage.text.sizes import format_size
 from fsage.text.strict import Size
 

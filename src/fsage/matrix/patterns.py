@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 import yaml
 from pydantic import Field, model_validator
 
-from fsage.host.structure.striping import Nominal
+from fsage.model.striping import Nominal
 from fsage.text.sizes import format_size, parse_size
 from fsage.text.strict import Problem, Size, Strict, noting, refuse, unknown_value
 

@@ -5,6 +5,7 @@ Both are written by fsage alone; fsage.host.targets.claims says when they are be
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, Literal, TypedDict
 
 from fsage.model.target import Launcher
@@ -120,7 +121,7 @@ class _Begun(Here):
     hosts: list[Word]  # the clients, by name
     launcher: Launcher
     launcher_options: list[Word]
-    declared: Json  # fsage.host.targets.frozen
+    declared: Json  # fsage.model.frozen
     filesystem_state_known: bool
 
 
@@ -138,3 +139,9 @@ class Claim(_Begun, total=False):
     calibration: Calibration
     lustre: LustreClaim
     edits: list[Json]
+
+
+def utc_now() -> str:
+    """This moment, ISO 8601, UTC."""
+    now = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"

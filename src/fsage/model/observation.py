@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from fsage.host.structure.step import Achieved, Notes
 from fsage.model import typed
+from fsage.model.structure import Achieved, Notes
 from fsage.model.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between
 
 Model = Annotated[Json, typed.Check(lambda model: isinstance(model.get("label"), str), "a block with a label")]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from fsage.host.structure.step import Step
 from fsage.model.hosts import Asker, Holder, Inventory  # noqa: F401 (3.9.2 resolves what Asker has here)
+from fsage.model.structure import Step
 from fsage.model.typed import Attempt, Json, Name, Printable
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
-from fsage.host.structure.step import Step
-from fsage.host.targets.declaration import MIB
-from fsage.host.targets.frozen import as_declared
 from fsage.model.claim import Claim
+from fsage.model.declaration import MIB
+from fsage.model.frozen import as_declared
+from fsage.model.structure import Step
 from fsage.plan.results import Results
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from fsage.host.device import capabilities
-from fsage.host.stores import filesystems
-from fsage.host.targets import kinds
-from fsage.host.targets.declaration import complete, home_of
+from fsage.model import filesystems, kinds
 from fsage.model.claim import Claim
+from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Refusal
 from fsage.model.target import Launcher, Spec
 from fsage.plan import results

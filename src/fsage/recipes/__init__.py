@@ -15,7 +15,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from fsage.host.structure.step import Step
+from fsage.model.structure import Step
 
 BLOCK_BYTES = 4096
 

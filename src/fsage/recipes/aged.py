@@ -12,11 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.host.steps.age import Age
-from fsage.host.steps.keep_free_space import KeepFreeSpace
-from fsage.host.steps.restore import Restore
-from fsage.host.structure.step import Step
-from fsage.host.structure.uses import Way
+from fsage.model.steps.aged import Age, KeepFreeSpace, Restore
+from fsage.model.structure import Step
+from fsage.model.uses import Way
 from fsage.recipes import State
 from fsage.text.strict import Levels, Problem, Strict, refuse
 

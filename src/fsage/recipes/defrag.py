@@ -7,13 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.host.steps.defragment import Defragment
-from fsage.host.steps.fragmented_file import FragmentedFile
-from fsage.host.steps.free_reserved_run import FreeReservedRun
-from fsage.host.steps.populate import Populate
-from fsage.host.structure.step import Step
 from fsage.matrix import filler as laying
 from fsage.matrix.filler import Filler
+from fsage.model.steps.defrag import Defragment, FragmentedFile, FreeReservedRun
+from fsage.model.steps.paf import Populate
+from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse
 

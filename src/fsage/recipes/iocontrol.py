@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fsage.host.steps.contended_files import ContendedFiles
-from fsage.host.steps.defragment import Defragment
-from fsage.host.steps.sqlite import Sqlite
-from fsage.host.structure.step import Step
+from fsage.model.steps.defrag import Defragment
+from fsage.model.steps.iocontrol import ContendedFiles, Sqlite
+from fsage.model.structure import Step
 from fsage.recipes import BLOCK_BYTES, State
 from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse

@@ -9,12 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from fsage.host.steps.fragment import Fragment
-from fsage.host.steps.populate import Populate
-from fsage.host.structure.step import Step
 from fsage.matrix import filler as laying
 from fsage.matrix.filler import Filler
 from fsage.matrix.notation import Generation, PaF, parse
+from fsage.model.steps.paf import Fragment, Populate
+from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse, show

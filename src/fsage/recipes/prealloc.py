@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.host.steps.delete_files import DeleteFiles
-from fsage.host.steps.interleave import Interleave
-from fsage.host.structure.step import Step
+from fsage.model.steps.prealloc import DeleteFiles, Interleave
+from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.text.sizes import format_size
 from fsage.text.strict import Levels, Problem, Size, Strict, refuse

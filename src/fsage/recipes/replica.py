@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.host.steps.replica import Replica
-from fsage.host.structure.step import Step
+from fsage.model.steps.replica import Replica
+from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.text.strict import Levels, Problem, Strict, refuse
 

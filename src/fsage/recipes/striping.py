@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from fsage.host.steps import database, stripe
-from fsage.host.structure.step import Step
 from fsage.matrix import patterns
 from fsage.matrix.patterns import Pattern, Written
+from fsage.model.steps import striping as laid
+from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.text.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
 
@@ -134,9 +134,9 @@ def _state(states: States, name: str, pattern: Pattern) -> State:
     }
     axes: dict[str, Any] = {"pattern": name}
     laid_out = (name, states.realisation, pattern.file_bytes, pattern.largest_count, pattern.segments)
-    parts: tuple[Step, ...] = (stripe.Stripe(1, *laid_out, states.eviction_file),)
+    parts: tuple[Step, ...] = (laid.Stripe(1, *laid_out, states.eviction_file),)
     if beside := states.database:
-        parts += (database.Database(1, *laid_out, beside.volumes, beside.queries, beside.percent, states.seed),)
+        parts += (laid.Database(1, *laid_out, beside.volumes, beside.queries, beside.percent, states.seed),)
     return State(name, name, axes, nominal, parts)
 
 
@@ -144,8 +144,8 @@ def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     """Return what `steps` laid out, in nominal terms, e.g. IOR.4: 4 x 1M to 1T, 8 x 1M."""
     text = ""
     for step in steps:
-        if isinstance(step, stripe.Stripe):
+        if isinstance(step, laid.Stripe):
             text = f"{step.pattern}: {', '.join(map(patterns.text_of, step.segments))}"
-        elif isinstance(step, database.Database):
+        elif isinstance(step, laid.Database):
             text += f"; database of {step.volumes} volumes, seed {step.seed}"
     return text

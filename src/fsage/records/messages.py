@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from fsage.host.targets import kinds
-from fsage.model import typed
+from fsage.model import kinds, typed
 from fsage.model.claim import WHOLE, Claim
 from fsage.model.hosts import Probe
 from fsage.model.message import MIB, Unacceptable, check, read, shown

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage import recipes, workloads
-from fsage.host import structure
+from fsage.model import structure
 from fsage.model.message import Unacceptable, shown
 from fsage.model.observation import Observation
 from fsage.parse import launcher

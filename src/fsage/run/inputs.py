@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from fsage.host.evidence import extents
 from fsage.host.evidence.extents import Extents, Head
-from fsage.host.steps.replica import Replica
-from fsage.host.steps.restore import Restore
-from fsage.host.structure.step import Step
-from fsage.host.targets import kinds
+from fsage.model import kinds
+from fsage.model.steps.aged import Restore
+from fsage.model.steps.replica import Replica
+from fsage.model.structure import Step
 from fsage.plan.plan import Plan
 from fsage.study.study import StudyError
 

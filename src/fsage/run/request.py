@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fsage import workloads
-from fsage.host import structure
-from fsage.host.steps.replica import Replica
-from fsage.host.steps.restore import Restore
-from fsage.host.structure.step import Step
-from fsage.model import typed
+from fsage.model import structure, typed
 from fsage.model.message import Unacceptable
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request
+from fsage.model.steps.aged import Restore
+from fsage.model.steps.replica import Replica
+from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import asked

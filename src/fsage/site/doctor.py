@@ -12,9 +12,9 @@ from rich.text import Text
 
 from fsage import workloads
 from fsage.host.device import capabilities, models
-from fsage.host.stores import filesystems
-from fsage.host.targets import kinds
-from fsage.host.targets.declaration import complete
+from fsage.host.targets import kinds as host_kinds
+from fsage.model import device, filesystems, kinds
+from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
 from fsage.plan.plan import load_plan
@@ -124,14 +124,14 @@ def _missing(spec: Spec) -> list[str]:
     needs = [name for name in capabilities.LOOP_TARGET if capabilities.obstacle(name)]
     return [
         f"needs {', '.join(needs)}" if why == capabilities.why_no_loops() else why
-        for why in kinds.of(spec["kind"]).lacking(spec).missing
+        for why in host_kinds.of(spec["kind"]).lacking(spec).missing
     ]
 
 
 def _device_models() -> list[Check]:
     """A row for each device model of loop targets."""
     checks = []
-    for name in models.declarable():
+    for name in device.declarable():
         model = models.KINDS[name]
         obstacles = [*_missing(complete({"name": "doctor", "kind": "loop"})), *_texts([model.why_not(model.defaults)])]
         checks.append(Check(f"device_model {name}", "a disk of known costs below a loop target", obstacles))

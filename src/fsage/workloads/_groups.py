@@ -13,13 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.host import containers
-from fsage.host.steps import contended_files
-from fsage.host.structure import files
-from fsage.host.targets import kinds
+from fsage.model import filler, kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cost, Group, IoGroups, Phase
+from fsage.model.steps import iocontrol
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Unsupported, _shared
 
@@ -36,8 +34,8 @@ class Reader(NamedTuple):
     file: int
 
 
-FRAGMENTED, WHOLE = contended_files.IN_PIECES, contended_files.WHOLE
-SECOND = Reader(100, contended_files.OTHER_WHOLE)
+FRAGMENTED, WHOLE = iocontrol.IN_PIECES, iocontrol.WHOLE
+SECOND = Reader(100, iocontrol.OTHER_WHOLE)
 PATTERNS: dict[str, dict[str, Reader]] = {
     "P1": {"2": SECOND},
     "P2": {"1": Reader(100, WHOLE), "2": SECOND},
@@ -71,13 +69,13 @@ class Params(BaseModel):
 
 def path_of(claim: Claim, generation: int, file: int) -> Path:
     """A file of the state."""
-    return files.path_of([Path(claim["stores"][0]["mount"])], generation, file)
+    return filler.path_of([Path(claim["stores"][0]["mount"])], generation, file)
 
 
 def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]:
     """The command that reads a file of step `contended_files` past the cache until it is stopped."""
     return [
-        *containers.start(claim, "fio"),
+        *tools.start(claim, "fio"),
         *_shared.FIO,
         f"--name=group{name}",
         f"--filename={path_of(claim, 1, file)}",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fsage.host import containers
+from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
@@ -184,11 +184,11 @@ def fio_phase(claim: Claim, name: str, *options: str, below: str = "") -> Phase:
     )
     names = hosts(claim)
     if len(names) < 2:
-        return {"name": name, "argv": [*containers.start(claim, "fio"), *FIO, "--name=measured", *options]}
+        return {"name": name, "argv": [*tools.start(claim, "fio"), *FIO, "--name=measured", *options]}
     job = [word.removeprefix("--") for word in (*FIO[len(FRONT) :], *options)]
     return {
         "name": name,
-        "argv": [*containers.start(claim, "fio"), *FRONT, "-"],
+        "argv": [*tools.start(claim, "fio"), *FRONT, "-"],
         "jobs": {name: "\n".join([f"[measured.{name}]", *job, ""]) for name in names},
     }
 

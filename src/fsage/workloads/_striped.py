@@ -7,16 +7,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.host.device import models
-from fsage.host.steps.stripe import Stripe
-from fsage.host.structure import striping
-from fsage.host.structure.step import Step
-from fsage.host.targets import kinds
-from fsage.host.targets.declaration import MIB
+from fsage.model import device, kinds, striping
 from fsage.model.claim import Claim
+from fsage.model.declaration import MIB
 from fsage.model.errors import Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.steps.striping import Stripe
+from fsage.model.structure import Step
 from fsage.parse import BadOutput
 from fsage.workloads import Unsupported, _shared
 
@@ -68,7 +66,7 @@ def eviction_seconds(params: Params, phases: int, steps: Sequence[Step], claim: 
 
 def _own_read_mib_s(claim: Claim) -> float:
     """How fast fsage itself reads, which not every model holds back."""
-    calibration, model = claim["calibration"], models.KINDS[claim.get("device_model", {}).get("kind", "none")]
+    calibration, model = claim["calibration"], device.of_claim(claim)
     below = None if model.charges_all else calibration.get("backing_read_mib_s")
     return float(below or calibration["read_mib_s"])
 

@@ -16,16 +16,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.host import containers, structure
-from fsage.host.databases import blastdb, sequences
-from fsage.host.steps import database
-from fsage.host.structure import striping
-from fsage.host.structure.step import Step
-from fsage.host.targets import kinds
+from fsage.model import kinds, sequences, striping, structure, tools
 from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.steps.striping import Database, base_of, queries_at
+from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput, blastn
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 
@@ -59,10 +56,10 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     mounts = [Path(store["mount"]) for store in claim["stores"]]
     if odd := next((mount for mount in mounts if " " in str(mount)), None):
         raise ValueError(f"{odd} holds a space, which separates volumes on blastn's command line: declare another")
-    bases = [database.base_of(mounts, number, one.segment, one.ost) for number, one in enumerate(volumes)]
-    start = [*containers.start(claim, "blastn"), "-task", "megablast"]
+    bases = [base_of(mounts, number, one.segment, one.ost) for number, one in enumerate(volumes)]
+    start = [*tools.start(claim, "blastn"), "-task", "megablast"]
     options = {
-        "query": database.queries_at(mounts),
+        "query": queries_at(mounts),
         "word_size": params.word_size,
         "dust": "no",
         "evalue": "1e-10",
@@ -77,7 +74,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         there = [clients[process % len(clients)]] if len(clients) > 1 else []
         front = _shared.mpirun({**claim, "hosts": there, "tasks": 1}, named=True) if there else []
         tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
-    files = [str(base.with_suffix(suffix)) for base in bases for suffix in blastdb.SUFFIXES]
+    files = [str(base.with_suffix(suffix)) for base in bases for suffix in sequences.SUFFIXES]
     search: Phase = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
     return _striped.controlled(params, [search], steps, claim)
 
@@ -121,7 +118,7 @@ def read(observation: Mapping[str, Any]) -> Outcome:
     if observation["status"] == "done" and "bytes" not in noted:
         return Outcome("failed", "the state has no database: its steps have no `database`")
     steps = structure.read_all(observation["layout"]["steps"])
-    queries = next((step.queries for step in steps if isinstance(step, database.Database)), 0)
+    queries = next((step.queries for step in steps if isinstance(step, Database)), 0)
     return _shared.judge(observation, Params, lambda params: ["search"], partial(_judge, noted, queries))
 
 
@@ -133,7 +130,7 @@ def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[strip
             f"workload blast needs {' and '.join(lacking)}, not found when target {claim['target']} was claimed: "
             f"install the package {PACKAGE}, release the target and claim it again"
         )
-    step = next((step for step in steps if isinstance(step, database.Database)), None)
+    step = next((step for step in steps if isinstance(step, Database)), None)
     if step is None:
         raise ValueError("workload blast needs a state with a database: `recipe: striping` with a block `database:`")
     _striped.layout(steps, claim)

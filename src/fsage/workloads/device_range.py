@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.host import containers
-from fsage.host.structure.step import Step
-from fsage.host.targets import kinds
+from fsage.model import kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, Unsupported, _shared
 
@@ -40,7 +39,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     amount_bytes = claim["amount_mib"] * MIB
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
     argv = [
-        *containers.start(claim, "fio"),
+        *tools.start(claim, "fio"),
         *_shared.FIO,
         "--readonly",
         "--name=pass",

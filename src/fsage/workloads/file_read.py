@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.host import containers, structure
-from fsage.host.steps.fragmented_file import FragmentedFile
-from fsage.host.structure import files
-from fsage.host.structure.step import Step
+from fsage.model import structure, tools
 from fsage.model.claim import Claim
+from fsage.model.filler import path_of
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.steps.defrag import FragmentedFile
+from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput
 from fsage.workloads import Outcome, _shared
 
@@ -44,9 +44,9 @@ class Params(BaseModel):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell: as many cold reads as asked; or one, and then as many warm ones in one process."""
-    path = files.path_of([Path(claim["stores"][0]["mount"])], 1, 0)
+    path = path_of([Path(claim["stores"][0]["mount"])], 1, 0)
     argv = [
-        *containers.start(claim, "fio"),
+        *tools.start(claim, "fio"),
         *_shared.FIO,
         "--name=measured",
         f"--filename={path}",

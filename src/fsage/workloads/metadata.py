@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fsage.host import containers
-from fsage.host.structure.step import Step
+from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.structure import Step
 from fsage.parse import BadOutput, mdtest
 from fsage.workloads import Outcome, _shared
 
@@ -110,7 +110,7 @@ def _fio(params: Params, claim: Claim, operation: str) -> Phase:
 def _mdtest(params: Params, claim: Claim, operation: str) -> Phase:
     places = _shared.directories(claim, "@", BELOW)
     options = ["-n", str(params.files_per_task), "-F", "-u", OPERATIONS[operation][1]]
-    argv = [*_shared.mpirun(claim), *containers.start(claim, "mdtest"), *options, "-d", places]
+    argv = [*_shared.mpirun(claim), *tools.start(claim, "mdtest"), *options, "-d", places]
     return {"name": operation, "argv": argv}
 
 

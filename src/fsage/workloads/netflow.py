@@ -16,17 +16,15 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from fsage.host.device import models
 from fsage.host.netflow.assignment import Assignment, Distribution, PhaseName
 from fsage.host.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
-from fsage.host.structure.step import Step
-from fsage.host.structure.striping import Segment
-from fsage.host.targets import kinds
-from fsage.host.targets.declaration import MIB
-from fsage.model import typed
+from fsage.model import device, kinds, typed
 from fsage.model.claim import Claim
+from fsage.model.declaration import MIB
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.striping import Segment
+from fsage.model.structure import Step
 from fsage.parse import BadOutput, netflow
 from fsage.workloads import Outcome, Unsupported, _shared, _striped
 
@@ -201,7 +199,7 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
 def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
     """Estimate of a random read of a block within so many bytes of a store."""
     model, transfer_s = claim["device_model"], params.block_size / MIB / claim["calibration"]["read_mib_s"]
-    return transfer_s + models.KINDS[model["kind"]].reach_s(model, span_bytes)
+    return transfer_s + device.KINDS[model["kind"]].reach_s(model, span_bytes)
 
 
 def _metrics(name: str, found: netflow.Result, made: netflow.Result) -> _shared.Metrics:

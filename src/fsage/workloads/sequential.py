@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fsage.host import containers
-from fsage.host.structure.step import Step
+from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.observation import CommandResult, PhaseResult
 from fsage.model.request import Phase
+from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput, Transfer, ior
 from fsage.workloads import Outcome, _shared
 
@@ -165,7 +165,7 @@ def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: boo
     action = ["-r"] if reading else ["-w"] if direct else ["-w", "-e"]
     moves = ["-t", str(sizes[0]), "-b", str(sizes[1])]
     options = ["-v", *files, *moves, *action, "-k", *past_cache, "-o", path]
-    return [*_shared.mpirun(claim), *containers.start(claim, "ior"), *options]
+    return [*_shared.mpirun(claim), *tools.start(claim, "ior"), *options]
 
 
 def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:

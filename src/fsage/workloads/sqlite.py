@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.host.steps.sqlite import Sqlite
-from fsage.host.structure.step import Step
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Group, Phase
+from fsage.model.steps.iocontrol import Sqlite
+from fsage.model.structure import Step
 from fsage.parse import BadOutput
 from fsage.workloads import Outcome, _groups, _shared
 from fsage.workloads._groups import PATTERNS

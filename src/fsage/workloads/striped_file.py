@@ -2,7 +2,7 @@
 
 On Lustre IOR's tasks share the file; where it is a file for each segment there is an IOR for each, beside each other,
 since IOR cannot cut one file at watermarks. On a target whose stores are the OSTs the file is its objects, one fio job
-each, found by the map of fsage.host.structure.striping. The tasks of all segments run at once, and the bandwidth is
+each, found by the map of fsage.model.striping. The tasks of all segments run at once, and the bandwidth is
 all bytes by the time from the first one's start to the last one's end. The agent makes the directories and deletes the
 files.
 
@@ -19,15 +19,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.host import containers
-from fsage.host.structure import striping
-from fsage.host.structure.step import Step
-from fsage.host.structure.striping import Segment
-from fsage.host.targets import kinds
-from fsage.host.targets.declaration import MIB
+from fsage.model import kinds, striping, tools
 from fsage.model.claim import Claim
+from fsage.model.declaration import MIB
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.striping import Segment
+from fsage.model.structure import Step
 from fsage.parse import BadOutput, fio, ior
 from fsage.workloads import Outcome, Unsupported, _shared, _striped, sequential
 
@@ -61,7 +59,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     for number, size in _striped.objects(layout).items():
         jobs += [f"--name=object{number}", f"--filename={paths[number]}", f"--size={size}"]
     options = (f"--bs={params.transfer_size}", f"--direct={int(params.direct)}", "--ioengine=psync", "--fallocate=none")
-    start = [*containers.start(claim, "fio"), *_shared.FIO]
+    start = [*tools.start(claim, "fio"), *_shared.FIO]
     end = ["--end_fsync=1"] if not params.direct else []
     phases: list[Phase] = [
         {"name": name, "argv": [*start, f"--rw={name}", *options, *end, *jobs], "reads": name == "read"}

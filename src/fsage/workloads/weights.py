@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from fsage.host.steps.contended_files import ContendedFiles
-from fsage.host.structure.step import Step
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Group, Phase
+from fsage.model.steps.iocontrol import ContendedFiles
+from fsage.model.structure import Step
 from fsage.workloads import Outcome, _groups, _shared
 from fsage.workloads._groups import FRAGMENTED, PATTERNS
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fsage.host.steps.cut import Cut
+from fsage.model.steps.cut import Cut
 from pydantic import Field
 
-from fsage.host.steps.populate import Populate
-from fsage.host.structure.step import Step
+from fsage.model.steps.paf import Populate
+from fsage.model.structure import Step
 from fsage.recipes import State
 from fsage.text.strict import Levels, Size, Strict
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fsage.host import containers
-from fsage.host.structure.step import Step
+from fsage.model import tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
+from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput, check_end
 from fsage.workloads import Outcome, _shared
 
@@ -32,7 +32,7 @@ class Params(BaseModel):
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """One phase, `write`."""
     argv = [
-        *containers.start(claim, "dd"),
+        *tools.start(claim, "dd"),
         "if=/dev/zero",
         f"of={_shared.places_of(claim)[0]}/stream",
         f"bs={params.transfer_size}",

@@ -9,10 +9,10 @@ from typing import Any
 
 from fsage.host.system import places
 from fsage.host.system.files import write_json
-from fsage.host.targets.declaration import complete, home_of
 from fsage.host.targets.lease import held
 from fsage.host.targets.target import Target
 from fsage.model import message
+from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Refusal
 from fsage.model.observation import Observation
 from fsage.model.request import Cell, Request

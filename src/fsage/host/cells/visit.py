@@ -9,7 +9,6 @@ import time
 import uuid
 from pathlib import Path
 
-from fsage.host import structure
 from fsage.host.cells import io_groups, leftover, outbox
 from fsage.host.cells.phases import Phases
 from fsage.host.cells.structure_check import StructureCheck
@@ -19,10 +18,11 @@ from fsage.host.messages.token import Token
 from fsage.host.remote.others import Hosts
 from fsage.host.states.state import inspect, layout_record, remove_measured
 from fsage.host.structure.room import Room
-from fsage.host.system.files import read_json, utc_now
-from fsage.host.targets import frozen
+from fsage.host.system.files import read_json
 from fsage.host.targets.lease import Orphaned, Watch
 from fsage.host.targets.target import Target
+from fsage.model import frozen, structure
+from fsage.model.claim import utc_now
 from fsage.model.errors import Failure
 from fsage.model.observation import Check, Conditions, Observation, Outcome, PhaseResult
 from fsage.model.request import Cell, Request

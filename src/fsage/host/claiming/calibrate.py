@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host import containers
 from fsage.host.structure.room import Room
-from fsage.host.system import files
 from fsage.host.system import places as owned
 from fsage.host.system.shell import run
-from fsage.host.targets.declaration import MIB, tasks_of
 from fsage.host.targets.target import Target
+from fsage.model import tools
+from fsage.model.claim import utc_now
+from fsage.model.declaration import MIB, tasks_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.target import Spec
 
@@ -42,7 +42,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
     commands = []
     for direction in ("write", "read"):
         argv = [
-            *containers.command("fio", images),
+            *tools.command("fio", images),
             *FIO,
             "--name=backing",
             f"--filename={device}",
@@ -132,7 +132,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     began = time.monotonic()
     for direction in ("write", "read"):
         argv = [
-            *containers.start(target.claim, "fio"),
+            *tools.start(target.claim, "fio"),
             *FIO,
             "--name=calibrate",
             "--directory=" + ":".join(str(p).replace(":", r"\:") for p in places),
@@ -162,7 +162,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
         "read_s": round(seconds["read"], 3),
         "pair_s": round(pair_s, 3),
         "cell_overhead_s": round(pair_s - seconds["write"] - seconds["read"], 3),
-        "when": files.utc_now(),
+        "when": utc_now(),
         "commands": commands,
     }
 

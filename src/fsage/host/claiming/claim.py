@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from fsage.host import containers
 from fsage.host.claiming import calibrate
-from fsage.host.system import files
-from fsage.host.targets import claims, frozen, kinds
-from fsage.host.targets.declaration import MIB, tasks_of
+from fsage.host.targets import claims, kinds
 from fsage.host.targets.target import Target
-from fsage.model.claim import Claim, ClaimedStore
+from fsage.model import frozen
+from fsage.model.claim import Claim, ClaimedStore, utc_now
+from fsage.model.declaration import MIB, tasks_of
 from fsage.model.target import Spec
 
 UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
@@ -57,7 +57,7 @@ def new(spec: Spec, hosts: list[str], stores: list[ClaimedStore]) -> Claim:
         "kind": spec["kind"],
         "id": str(uuid.uuid4()),
         "status": "claiming",
-        "created": files.utc_now(),
+        "created": utc_now(),
         **claims.here(),
         "kernel": uname.release,
         "stores": stores,

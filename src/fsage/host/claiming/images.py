@@ -17,10 +17,11 @@ from fsage.host.device import capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
 from fsage.host.stores import filesystems
 from fsage.host.system import files, places, space
-from fsage.host.targets import claims, declaration, lease
-from fsage.host.targets.declaration import GIB, MIB
+from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result
+from fsage.model import declaration
 from fsage.model.claim import Claim, Image, Images, Made
+from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
 from fsage.model.target import Spec

@@ -9,25 +9,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fsage.host import containers
-from fsage.host.databases import sequences
 from fsage.host.system import places
 from fsage.host.system.files import read_json, write_json
 from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
+from fsage.model import sequences, tools
 from fsage.model.errors import Failure
 
 PLACE = "database"
 """The folder in the target's home."""
-SUFFIXES = (".nhr", ".nin", ".nsq")  # of version 4 of the format: headers, index, packed sequences
-MOST_BYTES = 10**9  # makeblastdb would cut a larger volume itself
 OPTIONS = ("-dbtype", "nucl", "-blastdb_version", "4")
-PACKED_BYTES = sequences.BASES // 4
-
-
-def name_of(number: int) -> str:
-    """A volume's name, without its files' suffixes."""
-    return f"volume{number:04d}"
 
 
 def made(target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]) -> dict[str, Any]:
@@ -43,8 +34,8 @@ def made(target: Target, seed: int | None, volumes: int, each: int, check_lease:
         return dict(noted)
     places.remove(place)
     places.make(place)
-    size, free = each * PACKED_BYTES * volumes, shutil.disk_usage(place).free
-    if size + 4 * PACKED_BYTES * each * _at_once() > free:
+    size, free = each * sequences.PACKED_BYTES * volumes, shutil.disk_usage(place).free
+    if size + 4 * sequences.PACKED_BYTES * each * _at_once() > free:
         raise Failure(f"{place} has {free} bytes free, and the database takes {size}: declare another home")
     with ThreadPoolExecutor(_at_once()) as pool:
         making = [pool.submit(_make, target, seed, number, each) for number in range(volumes)]
@@ -57,7 +48,7 @@ def made(target: Target, seed: int | None, volumes: int, each: int, check_lease:
             raise
     digest = hashlib.blake2b(digest_size=16)
     for number in range(volumes):
-        with open(place / f"{name_of(number)}.nsq", "rb") as packed:
+        with open(place / f"{sequences.name_of(number)}.nsq", "rb") as packed:
             while block := packed.read(1 << 20):
                 digest.update(block)
     noted = {**asked, "bytes": size, "digest": digest.hexdigest()}
@@ -72,14 +63,16 @@ def _at_once() -> int:
 def _make(target: Target, seed: int | None, number: int, count: int) -> None:
     """One volume, by makeblastdb, and that it came out as asked."""
     place = target.home / PLACE
-    base = place / name_of(number)
+    base = place / sequences.name_of(number)
     text = base.with_suffix(".fa")
     with open(text, "wb") as out:
         out.writelines(sequences.fasta(seed, number, count))
-    start = containers.start(target.claim, "makeblastdb", str(place))
+    start = tools.start(target.claim, "makeblastdb", str(place))
     options = [*OPTIONS, "-title", base.name, "-out", str(base), "-logfile", os.devnull]
     run([*start, "-in", str(text), *options])
     text.unlink()
     packed = base.with_suffix(".nsq")
-    if not packed.exists() or packed.stat().st_size < count * PACKED_BYTES:
-        raise Failure(f"makeblastdb ended well, but {packed} does not hold {count * PACKED_BYTES} bytes of sequences")
+    if not packed.exists() or packed.stat().st_size < count * sequences.PACKED_BYTES:
+        raise Failure(
+            f"makeblastdb ended well, but {packed} does not hold {count * sequences.PACKED_BYTES} bytes of sequences"
+        )

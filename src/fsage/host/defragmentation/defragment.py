@@ -24,11 +24,12 @@ from fsage.host.evidence.counting import Counting
 from fsage.host.evidence.fiemap import Extent
 from fsage.host.evidence.fragmentation import Fragmentation
 from fsage.host.stores import filesystems
-from fsage.host.stores.filesystem import Defragmenter
 from fsage.host.stores.free_space import of_mount
 from fsage.host.system import caches, mounting
 from fsage.host.system.walk import regular_files
+from fsage.model import filesystems as model
 from fsage.model.errors import Failure, Refusal
+from fsage.model.filesystems import Defragmenter
 
 CLOCK_S = 0.02  # by which a file's times may lag behind the clock
 TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
@@ -36,7 +37,7 @@ TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
 
 def with_tool() -> list[str]:
     """Names of the file systems whose files can be defragmented."""
-    return [name for name in filesystems.names() if filesystems.of(name).defragmenter]
+    return [name for name in model.names() if filesystems.of(name).defragmenter]
 
 
 def tool_of(filesystem: str) -> Defragmenter:

@@ -20,6 +20,7 @@ from fsage.host.evidence.fragmentation import Fragmentation
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Mover, Range
 from fsage.host.system import caches
+from fsage.model import filesystems as model
 from fsage.model.errors import Failure, Refusal
 
 BLOCK_BYTES = 4096
@@ -115,7 +116,7 @@ def _move(mover: Mover, path: Path, descriptor: int, one: Range, extents: int) -
 def _mover_of(filesystem: str) -> Mover:
     found = filesystems.get(filesystem)
     if not found or not found.mover:
-        able = ", ".join(name for name in filesystems.names() if filesystems.of(name).mover)
+        able = ", ".join(name for name in model.names() if filesystems.of(name).mover)
         raise Refusal(f"{filesystem} has no call that moves a range of a file; {able} have")
     return found.mover
 

@@ -13,52 +13,31 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from fsage.host.device import capabilities, cgroups
 from fsage.host.device.cgroups import words, write
-from fsage.host.device.model import MIB, Model
+from fsage.host.device.model import Model
 from fsage.host.system import files, journal, mounting
+from fsage.model import device as facts
 from fsage.model.errors import Failure, Refusal
 
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample
 # of one second rides a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s; with 5 ms, 470 to 500.
 LATENCY_US = 5000
 PUT_BACK_PATIENCE_S = 150.0  # a loop device's idle worker keeps a group that is gone for a minute, or nearly two
-RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
 
 
-class Iocost(Model):
+class Iocost(Model, facts.Iocost):
     """The cost of each request on the loop device, charged to the target's control group."""
-
-    kind = "iocost"
-    defaults: ClassVar[dict[str, Any]] = {
-        "bytes_per_s": 380_000_000,
-        "sequential_iops": 20_000,
-        "random_iops": 100,
-        "allow_moving": [],
-    }
 
     @staticmethod
     def why_not(declared: dict[str, Any]) -> str | None:
         """See `possible`."""
         return possible(declared)
-
-    @staticmethod
-    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
-        """A random I/O's cost, where both places are further apart than RANDOM_FROM_BYTES."""
-        return max(0.0, 1 - RANDOM_FROM_BYTES / span_bytes) ** 2 / float(parameters["random_iops"])
-
-    @staticmethod
-    def label(parameters: dict[str, Any]) -> str:
-        """Rates in both ways."""
-        return (
-            f"modelled device (IOCost, {parameters['bytes_per_s'] / MIB:.0f} MiB/s, "
-            f"{parameters['sequential_iops']} sequential and {parameters['random_iops']} random I/Os a second)"
-        )
 
     def put(self, devices: list[str]) -> dict[str, Any]:
         """See the function `put`."""

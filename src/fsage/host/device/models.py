@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from fsage.model.claim import Claim
 
 KINDS: dict[str, type[Model]] = {one.kind: one for one in (Model, Iocost, Seek)}
-USUAL = Iocost.kind
-
-
-def declarable() -> list[str]:
-    """The kinds that a declaration may name."""
-    return [kind for kind in KINDS if kind != Model.kind]
 
 
 def claimed(home: Path, name: str, claim: Claim) -> Model:

@@ -17,13 +17,14 @@ import sys
 import time
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import fsage
 from fsage.host.device import capabilities, loops, seekdisk
-from fsage.host.device.model import MIB, Model
+from fsage.host.device.model import Model
 from fsage.host.system import journal, mounting, places
 from fsage.host.system.shell import run
+from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
 from fsage.model.errors import Failure, Refusal
 
@@ -33,56 +34,14 @@ END_PATIENCE_S = 10.0
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len l_pid
 
 
-class Seek(Model):
+class Seek(Model, facts.Seek):
     """One disk with one arm for each store."""
-
-    kind = "seek"
-    charges_all = True
-    defaults: ClassVar[dict[str, Any]] = {
-        "bytes_per_s": 300_000_000,
-        "seek_s": 0.005,
-        "outer_to_inner": 1.0,
-        "noise_cov": 0.0,
-        "noise_seed": 1,
-        "drift_percent_per_hour": 0.0,
-    }
-    may_be_zero = ("noise_cov", "drift_percent_per_hour")
-    may_be_negative = ("drift_percent_per_hour",)
-    required = True
-
-    @staticmethod
-    def why_wrong(declared: dict[str, Any]) -> str | None:
-        """The outer end of a disk is not the slower one."""
-        if declared["outer_to_inner"] >= 1:
-            return None
-        return (
-            f"outer_to_inner is {declared['outer_to_inner']}: the rate at the first block over that at the last, 1 or "
-            "more, is wanted"
-        )
 
     @staticmethod
     def why_not(declared: dict[str, Any]) -> str | None:
         """Needs FUSE."""
         why = capabilities.obstacle(capabilities.FUSE)
         return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another" if why else None
-
-    @staticmethod
-    def label(parameters: dict[str, Any]) -> str:
-        """Rate and seek, and what else is planted."""
-        said = [f"{parameters['bytes_per_s'] / MIB:.0f} MiB/s"]
-        if (factor := parameters.get("outer_to_inner", 1)) != 1:
-            said.append(f"outer to inner tracks {factor:g}:1")
-        said.append(f"{parameters['seek_s'] * 1000:g} ms a seek")
-        if cov := parameters.get("noise_cov"):
-            said.append(f"noise of {100 * cov:g}%")
-        if drift := parameters.get("drift_percent_per_hour"):
-            said.append(f"drift of {drift:+g}% an hour")
-        return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
-
-    @staticmethod
-    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
-        """A seek, however far."""
-        return float(parameters["seek_s"])
 
     def disk(self, store: ClaimedStore) -> Image:
         """The disk's file on the store's image. A disk that ended is started again, as after a power cut."""

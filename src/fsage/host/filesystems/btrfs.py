@@ -8,8 +8,9 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.stores.filesystem import Defragmenter, FileSystem, Mover, Range
+from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.host.system.mounting import Mount
+from fsage.model.filesystems import btrfs as facts
 
 if TYPE_CHECKING:
     from fsage.host.evidence.counting import Counting
@@ -33,16 +34,10 @@ class DefragmentRange(Mover):
         fcntl.ioctl(descriptor, BTRFS_IOC_DEFRAG_RANGE, asked)
 
 
-class Btrfs(FileSystem):
+class Btrfs(FileSystem, facts.Btrfs):
     """btrfs; not for users: a second device with the UUID of one that is mounted would take its place."""
 
-    name = title = "btrfs"
     programs = ("mkfs.btrfs",)
-    # 128 MiB is the longest extent that btrfs has; unasked, those of 32 MiB and more are left as they are. -f writes
-    # the file out before the command ends.
-    defragmenter = Defragmenter(
-        ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
-    )
     mover = DefragmentRange()
     frees_parts = False  # of an extent, up to 128 MiB
     no_preallocation = "btrfs has no preallocation to set: the structure itself is laid out at the granularity"

@@ -10,7 +10,8 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.stores.filesystem import Defragmenter, FileSystem, Mover, Range
+from fsage.host.stores.filesystem import FileSystem, Mover, Range
+from fsage.model.filesystems import ext4 as facts
 
 if TYPE_CHECKING:
     from fsage.host.evidence.counting import Counting
@@ -37,12 +38,10 @@ class MoveExtents(Mover):
             begin += moved
 
 
-class Ext4(FileSystem):
+class Ext4(FileSystem, facts.Ext4):
     """ext4; its layout is read as that of ext2, ext3 and ldiskfs is."""
 
-    name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
     programs = ("mkfs.ext4",)
-    defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
     mover = MoveExtents()
     no_preallocation = (
         "mainline ext4 has neither prealloc_table nor mb_last_group: the structure itself is laid out at the "

@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.stores.filesystem import Defragmenter, FileSystem, Mover, Preallocation, Range
+from fsage.host.stores.filesystem import FileSystem, Mover, Preallocation, Range
 from fsage.host.system import mounting
 from fsage.model.errors import Failure
+from fsage.model.filesystems import xfs as facts
 
 if TYPE_CHECKING:
     from fsage.host.evidence.counting import Counting
@@ -109,12 +110,10 @@ class ExtentSize(Preallocation):
         return hints == {size_bytes} and all(one == ([self.option(size_bytes)] if size_bytes else []) for one in found)
 
 
-class Xfs(FileSystem):
+class Xfs(FileSystem, facts.Xfs):
     """XFS."""
 
-    name, title = "xfs", "XFS"
     programs = ("mkfs.xfs",)
-    defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
     mover = ExchangeRange()
     preallocation = ExtentSize()
 

@@ -11,15 +11,17 @@ from fsage.host.device import models
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import OF_DEVICE, Store, without
 from fsage.host.system import files, privilege, space
-from fsage.host.targets import declaration, directories, frozen
-from fsage.host.targets.declaration import GIB
+from fsage.host.targets import directories
 from fsage.host.targets.free import Free
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.limits import Limits, Shared
 from fsage.host.targets.target import Target
+from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
+from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker
+from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
 
 
@@ -32,11 +34,9 @@ class Offer(NamedTuple):
     lustre: LustreClaim | None = None
 
 
-class Directory(Target):
+class Directory(Target, facts.Directory):
     """A directory on a file system that is other people's too, and of which nothing is known."""
 
-    kind = "directory"
-    how_shared = "; of several clients all share fsage_target.home"
     below: str | None = None
     """The file system that it is on, where that is known."""
     threads = 1
@@ -135,19 +135,6 @@ class Directory(Target):
             directories.take(place / "measured")
         others = directories.clear(place, keep_mark=False, threads=cls.threads)
         return [f"nothing of fsage's is in {place}" + (f"; left what is not: {', '.join(others)}" if others else "")]
-
-    @classmethod
-    def destroys(cls, spec: Spec, claimed: bool) -> str:
-        """As Target.destroys."""
-        return f"files that fsage made in {spec['directory']}; nothing else there is touched"
-
-    @classmethod
-    def disturbs(cls, spec: Spec, other: Spec) -> str | None:
-        """As Target.disturbs."""
-        here, there = Path(spec["directory"]).resolve(), Path(other["directory"]).resolve()
-        if here != there and here not in there.parents and there not in here.parents:
-            return None
-        return f"shares a file tree with {spec['name']} ({other['directory']}, {spec['directory']})"
 
     def open(self) -> None:
         """As Target.open."""

@@ -19,15 +19,16 @@ from fsage.host.outside.undo import left_over, undo
 from fsage.host.stores import filesystems, free_space, metadata_image
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import files, journal, mounting, places, space
-from fsage.host.targets import declaration, frozen
-from fsage.host.targets.declaration import MIB
 from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.limits import Limits
 from fsage.host.targets.target import Target
+from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, Images
+from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Asker
+from fsage.model.kinds import loop as facts
 from fsage.model.target import Spec
 
 PROGRAMS = ("losetup", "blkid", "wipefs")
@@ -36,12 +37,8 @@ HASH_SEED = "f5a6e000-0000-4000-8000-000000000001"
 MODEL_SHARE = 0.60  # a model above this share of the backing store would measure the store's own noise
 
 
-class Loop(Target):
+class Loop(Target, facts.Loop):
     """File systems of its own on loop devices."""
-
-    kind = "loop"
-    own_stores = of_one_host = True
-    meaningless = ("directory",)  # where it is not declared it is another for each user
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
@@ -192,12 +189,6 @@ class Loop(Target):
                     directory.rmdir()
         return proof
 
-    @classmethod
-    def destroys(cls, spec: Spec, claimed: bool) -> str:
-        """As Target.destroys."""
-        made = f"{'the' if claimed else 'a new'} image of up to {spec['size_gib']} GiB"
-        return f"all that is in {made} below {spec['image_dir'] or 'the roomiest place'}; no device or file of others"
-
     @property
     def made_of(self) -> FileSystem:
         """What its stores hold."""
@@ -242,11 +233,6 @@ class Loop(Target):
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         """As Target.free_space."""
         return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
-
-    @classmethod
-    def laid_bytes(cls, claim: Claim) -> int | None:
-        """As Kind.laid_bytes."""
-        return claim["stores"][0]["image_id"]["bytes"]
 
     @property
     def why_not_laid(self) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,36 +12,22 @@ from fsage.host.evidence.store import Store
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import limits, osts, placement, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
-from fsage.host.structure import striping
 from fsage.host.system import privilege
-from fsage.host.targets.declaration import known_keys, positive
 from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Lacking
 from fsage.host.targets.limits import Limits
+from fsage.model import striping
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
+from fsage.model.kinds import lustre as facts
 from fsage.model.target import LustreSpec, Spec
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
-DEFAULTS: dict[str, Any] = {
-    "fsname": None,
-    "mgs": None,
-    "capacity_gib": None,
-    "stripe_count": 1,
-    "stripe_size_mib": 1,
-    "first_ost": -1,
-    "oss": [],
-    "tolerance_mib": None,
-}
-OTHERS_MIB = 1024  # the usual tolerance_mib where others use the file system too
 
 
-class Lustre(Directory):
+class Lustre(Directory, facts.Lustre):
     """A directory on Lustre, emptied by deleting."""
 
-    kind = "lustre"
-    has_osts = True
-    how_shared = ""
     below = "lustre"
     threads = lustre.THREADS
     why_no_free_space = "the free space of Lustre is on its OSTs, the stores before this one"
@@ -52,11 +37,6 @@ class Lustre(Directory):
         """What it is on."""
         assert self.spec["lustre"] is not None
         return self.spec["lustre"]
-
-    @classmethod
-    def complete(cls, spec: dict[str, Any]) -> None:
-        """As Target.complete: the key `lustre`."""
-        spec["lustre"] = _complete(spec)
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
@@ -117,25 +97,6 @@ class Lustre(Directory):
             proof += lustre.unmark(spec, known)
         return proof
 
-    @classmethod
-    def destroys(cls, spec: Spec, claimed: bool) -> str:
-        """As Target.destroys."""
-        declared = spec["lustre"]
-        assert declared is not None
-        capacity = declared["capacity_gib"]
-        much = "all of it" if capacity == "all" else f"{capacity:g} GiB"
-        return (
-            f"files that fsage made in {spec['directory']}, which fill {much} of {_name(spec)}; "
-            "nothing else there is touched, and no OST is formatted"
-        )
-
-    @classmethod
-    def disturbs(cls, spec: Spec, other: Spec) -> str | None:
-        """As Target.disturbs."""
-        if _name(spec) != _name(other):
-            return None
-        return f"is on the same file system as {spec['name']} ({_name(spec)})"
-
     def mount_options(self) -> list[str]:
         """As Target.mount_options: of the client's mount."""
         return [lustre.mount_of(self.spec).options]
@@ -184,11 +145,6 @@ class Lustre(Directory):
         """As Target.osts."""
         return osts.every(self, list(answers))
 
-    @classmethod
-    def laid_bytes(cls, claim: Claim) -> int | None:
-        """As Kind.laid_bytes."""
-        return claim["lustre"].get("device_bytes")
-
     @property
     def why_not_laid(self) -> str | None:
         """As Target.why_not_laid."""
@@ -234,47 +190,6 @@ class Lustre(Directory):
     def verify_fillers(self) -> None:
         """As Target.verify_fillers."""
         placement.verify_fillers(self)
-
-
-def _name(spec: Spec) -> str:
-    """The file system, as a mount has it."""
-    assert spec["lustre"] is not None
-    return f"{spec['lustre']['mgs']}:/{spec['lustre']['fsname']}"
-
-
-def _complete(full: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(full["lustre"], dict) or not full["directory"]:
-        raise Refusal(
-            "fsage_target of kind lustre needs lustre (fsname, mgs, capacity_gib) and directory, a folder of its own "
-            "on a client's mount"
-        )
-    known_keys("fsage_target.lustre", full["lustre"], DEFAULTS)
-    lustre = {**DEFAULTS, **full["lustre"]}
-    if not isinstance(lustre["fsname"], str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,8}", lustre["fsname"]):
-        raise Refusal(f"fsage_target.lustre.fsname is {lustre['fsname']!r}: a name as in MGS:/NAME is wanted")
-    if not isinstance(lustre["mgs"], str) or not re.fullmatch(r"[\w.,:@-]+@[\w.,:@-]+", lustre["mgs"]):
-        raise Refusal(f"fsage_target.lustre.mgs is {lustre['mgs']!r}: NIDs as in the mount are wanted: 10.0.0.1@tcp")
-    if lustre["capacity_gib"] is None:
-        raise Refusal(
-            "fsage_target.lustre.capacity_gib is missing: say how many GiB fsage may fill, or `all` of a file system "
-            "that holds nothing else"
-        )
-    if lustre["capacity_gib"] != "all":
-        positive("fsage_target.lustre.capacity_gib", lustre["capacity_gib"], whole=False)
-    positive("fsage_target.lustre.stripe_size_mib", lustre["stripe_size_mib"], whole=True)
-    for key in ("stripe_count", "first_ost"):
-        if lustre[key] != -1 and (key, lustre[key]) != ("first_ost", 0):
-            positive(f"fsage_target.lustre.{key}", lustre[key], whole=True)
-    if lustre["tolerance_mib"] is None:
-        lustre["tolerance_mib"] = 0 if lustre["capacity_gib"] == "all" else OTHERS_MIB
-    elif lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] != 0:
-        raise Refusal(
-            f"fsage_target.lustre.tolerance_mib is {lustre['tolerance_mib']!r}, and capacity_gib all: the file system "
-            "is fsage's alone, so that nobody's writing is tolerated; leave it out"
-        )
-    elif lustre["tolerance_mib"] != 0:
-        positive("fsage_target.lustre.tolerance_mib", lustre["tolerance_mib"], whole=True)
-    return lustre
 
 
 TARGET = Lustre

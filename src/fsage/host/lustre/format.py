@@ -11,8 +11,8 @@ from typing import Any
 from fsage.host.lustre import mounts
 from fsage.host.system import mounting
 from fsage.host.system.shell import run
-from fsage.host.targets import declaration
-from fsage.host.targets.declaration import complete
+from fsage.model import declaration
+from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
 from fsage.model.request import Request
 from fsage.model.target import LustreSpec

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from fsage.host.lustre import space, stripes
-from fsage.host.targets.declaration import MIB
 from fsage.host.targets.free import Ost
 from fsage.host.targets.limits import SLACK_BYTES, Limits
+from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
 from fsage.model.target import LustreSpec
 

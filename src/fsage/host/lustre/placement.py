@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host import structure
 from fsage.host.lustre import stripes
-from fsage.host.structure import striping
-from fsage.host.structure.step import Notes
-from fsage.host.structure.striping import Segment
-from fsage.host.targets.declaration import lustre_of
+from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
+from fsage.model import striping
+from fsage.model.declaration import lustre_of
 from fsage.model.errors import Failure
+from fsage.model.striping import Segment
+from fsage.model.structure import Notes
 
 
 def placement(target: Target, written: list[Path], segments: Sequence[Segment] = ()) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def _in_folders(notes: Mapping[str, Notes]) -> bool:
 
 def verify_fillers(target: Target) -> None:
     """`Failure` where files of the structure, a sample of them, lie on other OSTs than declared."""
-    fillers = [Path(entry.path) for entry in structure.fillers(target.mounts[0])]
-    if astray := placement(target, fillers)["astray"]:
+    there = [Path(entry.path) for entry in fillers(target.mounts[0])]
+    if astray := placement(target, there)["astray"]:
         raise Failure(
             f"the files are not where they were asked to be: {len(astray)} of a sample lie elsewhere: {astray[0]}"
         )

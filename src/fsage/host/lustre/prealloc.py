@@ -19,7 +19,7 @@ from fsage.host.lustre import params
 from fsage.host.lustre.prealloc_ask import BLOCK_BYTES, Ask, table_of, table_words
 from fsage.host.system import files
 from fsage.host.system.shell import run
-from fsage.host.targets.declaration import home_of, lustre_of
+from fsage.model.declaration import home_of, lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.target import Spec
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from fsage.host.lustre import params
 from fsage.host.system import files
 from fsage.host.system.shell import run
-from fsage.host.targets.declaration import complete, home_of, lustre_of
+from fsage.model.declaration import complete, home_of, lustre_of
 from fsage.model.errors import Failure
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec

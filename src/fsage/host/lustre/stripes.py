@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.host.structure import striping
-from fsage.host.structure.striping import Segment
 from fsage.host.system.shell import run
-from fsage.host.targets.declaration import MIB
+from fsage.model import striping
+from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
+from fsage.model.striping import Segment
 from fsage.model.target import Striping
 
 PAIR = re.compile(r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|lcme_extent\.e_start|l_ost_idx):\s+(\S+)")

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fsage.host.lustre import connections, mounts, params, servers, space, stripes
-from fsage.host.structure import striping
 from fsage.host.system import files, places, privilege
 from fsage.host.system.shell import run
 from fsage.host.system.walk import regular_files
 from fsage.host.targets import directories
-from fsage.host.targets.declaration import GIB, MIB, lustre_of
 from fsage.host.targets.free import Ost
+from fsage.model import striping
 from fsage.model.claim import Claim, LustreClaim
+from fsage.model.declaration import GIB, MIB, lustre_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.target import LustreSpec, Spec
 

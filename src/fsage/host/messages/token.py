@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fsage.host.structure.step import Achieved, Notes, Step
 from fsage.host.system import places
 from fsage.model import typed
 from fsage.model.message import Unacceptable
+from fsage.model.structure import Achieved, Notes, Step
 
 SCHEMA = 1
 TOKEN_BYTES = 16384

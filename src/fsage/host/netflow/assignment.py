@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fsage.host.structure.striping import Segment
+from fsage.model.striping import Segment
 
 PhaseName = Literal["generate", "index", "models"]
 Distribution = Literal["synchronous", "asynchronous"]

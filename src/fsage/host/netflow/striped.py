@@ -1,4 +1,4 @@
-"""A striped file, read and written by the map (fsage.host.structure.striping) that has laid it over its objects."""
+"""A striped file, read and written by the map (fsage.model.striping) that has laid it over its objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from fsage.host.structure import striping
+from fsage.model import striping
 from fsage.model.errors import Failure
 
 AGAIN = "its cell is to be measured again (`fsage remeasure STUDY --failed`), and the store looked at if it comes back"

@@ -12,8 +12,9 @@ from fsage.host.device import iocost
 from fsage.host.remote import alike
 from fsage.host.system import files
 from fsage.host.system.shell import SSH, run
-from fsage.host.targets import declaration, kinds, run_as
-from fsage.host.targets.declaration import GIB
+from fsage.host.targets import kinds, run_as
+from fsage.model import declaration
+from fsage.model.declaration import GIB
 from fsage.model.errors import Failure
 from fsage.model.hosts import Probe
 

@@ -6,18 +6,18 @@ from contextlib import closing
 
 from fsage.host.lustre.prealloc_ask import read, size_words
 from fsage.host.lustre.tuned import NOTE, why_not
-from fsage.host.structure.step import Step
 from fsage.host.system import files
 from fsage.host.targets.target import Target
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Inventory
 from fsage.model.request import Request
+from fsage.model.structure import Step
 
 
 def verify_step(target: Target, request: Request, step: Step) -> None:
     """`Refusal` unless the servers' preallocation is what a step that leaves the pieces to them asks for."""
     from fsage.host.remote.others import Hosts, of  # whose agents import this module's users
-    from fsage.host.steps.interleave import TOGETHER, Interleave
+    from fsage.model.steps.prealloc import TOGETHER, Interleave
 
     if not target.has_osts or not isinstance(step, Interleave) or step.method != TOGETHER:
         return

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fsage.host import structure
+from fsage.host import structure as making
 from fsage.host.lustre import space
 from fsage.host.messages import token
 from fsage.host.messages.token import Token
@@ -18,7 +18,6 @@ from fsage.host.states import preallocated
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.states.layout import layout
 from fsage.host.stores import filesystems
-from fsage.host.structure.step import ALONE, Shard, Step
 from fsage.host.system import caches, places
 from fsage.host.system.files import Stamp, stamp
 from fsage.host.targets import lease
@@ -26,10 +25,12 @@ from fsage.host.targets.free import Wrong, nothing
 from fsage.host.targets.lease import held, lost
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
+from fsage.model import structure
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import clients_of
 from fsage.model.observation import Layout, StateEvidence
 from fsage.model.request import Request
+from fsage.model.structure import ALONE, Shard, Step
 
 Result = dict[str, Any]
 
@@ -262,7 +263,7 @@ def work(spec: Mapping[str, Any], request: Request, step: Step, shard: Shard = A
             if token.read(target.mounts[0]) != now or lost(target.home, request):
                 raise Failure(f"another run has taken target {target.name} over while {kind} was at work; stopped")
 
-        done = step.work(target, list(now.done), shard, check_lease)
+        done = making.work(step, target, list(now.done), shard, check_lease)
         if done.notes:  # of a step that is not sharded, so that nobody else looks at the token now
             token.changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
         return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
@@ -281,8 +282,8 @@ def end(spec: Mapping[str, Any], request: Request, step: Step) -> Result:
         if before and step.continues(before[-1]):
             before = before[:-1]
         done = [*before, step]
-        structure.verify(target.mounts, done, target.capacity_bytes, now.notes)
-        step.verify(target)
+        making.verify(target.mounts, done, target.capacity_bytes, now.notes)
+        making.verify_made(step, target)
         reached = done == request["steps"]
         ready = write_ready(target, now, request["state"] if reached else f"on the way to {request['state']}", done)
         more = ready.files > now.files and not step.REPLACES

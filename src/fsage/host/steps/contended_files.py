@@ -9,113 +9,66 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.host.evidence import fiemap, fragmentation
-from fsage.host.steps import interleave
-from fsage.host.steps.fragmented_file import MORE_PERCENT, whole_mib
-from fsage.host.steps.populate import filled
+from fsage.host.steps.fragmented_file import MORE_PERCENT
 from fsage.host.stores import filesystems
-from fsage.host.structure import files
+from fsage.host.structure import Work, files
 from fsage.host.structure.room import Room
-from fsage.host.structure.step import Achieved, Files, Shard, Step, Work
 from fsage.host.system import caches
-from fsage.host.targets.limits import SLACK_BYTES
 from fsage.model.errors import Failure
+from fsage.model.filler import path_of
+from fsage.model.steps.iocontrol import BETWEEN, FILES, IN_PIECES, OTHER_WHOLE, WHOLE
+from fsage.model.structure import Shard, Step
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target
+from fsage.model.steps.iocontrol import ContendedFiles
 
-IN_PIECES, BETWEEN, WHOLE, OTHER_WHOLE = range(4)
-FILES = 4
 LEAST_PERCENT = 80
 """Of the extents asked. A file system keeps room for its own books (ext4: 16 MiB), where the file's first MiB lie."""
 MOST_EXTENTS = 64
 """Of a whole file: an allocator that goes round metadata leaves a few, which is far from pieces of 64 KiB."""
 
 
-@dataclass(frozen=True)
-class ContendedFiles(Step):
-    """Make a file in pieces of `piece_bytes` and two whole ones, of `percent` of the capacity; all take four times it.
-
-    Of the file in pieces the first `hot_bytes` of each `every_bytes` are hot, which some cells read alone; none: all.
-    """
-
-    percent: int
-    piece_bytes: int
-    hot_bytes: int | None = None
-    every_bytes: int | None = None
-
-    def describe(self) -> str:
-        """The step in words."""
-        return f"make a file in pieces of {self.piece_bytes} bytes and two whole ones, of {self.percent}% each"
-
-    def file_bytes(self, capacity_bytes: int) -> int:
-        """The size of each."""
-        return whole_mib(self.percent, capacity_bytes)
-
-    def writes_bytes(self, capacity_bytes: int) -> int:
-        """As Step.writes_bytes: of the three that are read."""
-        return 3 * self.file_bytes(capacity_bytes)
-
-    def between_bytes(self, size: int) -> int:
-        """The length of file 1, whose holes hold file 0 and what the file system notes of both."""
-        books = 2 * interleave.MAP_BYTES * (size // self.piece_bytes) + SLACK_BYTES
-        return 2 * (size + -(-books // self.piece_bytes) * self.piece_bytes)
-
-    def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-        """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
-        if len(target.mounts) > 1:
-            raise Failure(f"target {target.name} has {len(target.mounts)} stores: contended files need one; see stores")
-        size, generation = self.file_bytes(target.capacity_bytes), self.generation
-        if size <= self.piece_bytes:
-            raise Failure(f"a file of {self.percent}% has {size} bytes, not more than a piece of {self.piece_bytes}")
-        room = Room(target)
-        room.must_hold(2 * size + self.between_bytes(size), self.describe())
-        files.make_room(target.mounts, generation)
-        paths = [files.path_of(target.mounts, generation, index) for index in range(FILES)]
-        filler = files.path_of(target.mounts, generation, FILES)
-        try:
-            with filesystems.one_cpu():
-                for path in paths[WHOLE:]:
-                    room.fallocate(path, size)
-                room.fallocate(paths[BETWEEN], self.between_bytes(size))
-                room.rest(filler)
-                _punch(paths[BETWEEN], self.between_bytes(size), self.piece_bytes, check_lease)
-                caches.flush(target.mounts[0])  # what was freed is free only then
-                room.inspect()
-                room.fallocate(paths[IN_PIECES], size)
-                filler.unlink()
-                for path in (paths[IN_PIECES], *paths[WHOLE:]):
-                    _write_over(path, size)
-        except OSError as error:
-            raise Failure(
-                f"making the contended files of {size} bytes in {paths[0].parent}: {error.strerror}"
-            ) from error
-        extents = [
-            fragmentation.of_file(fiemap.extents(paths[index])).extents for index in (IN_PIECES, WHOLE, OTHER_WHOLE)
-        ]
-        wanted = size // self.piece_bytes
-        least, most = wanted * LEAST_PERCENT // 100, wanted * (100 + MORE_PERCENT) // 100
-        if not least <= extents[0] <= most or max(extents[1:]) > MOST_EXTENTS:
-            raise Failure(
-                f"{paths[0]} lies in {extents[0]} extents, asked were {wanted} of {self.piece_bytes} bytes; the whole "
-                f"files lie in {extents[1]} and {extents[2]}"
-            )
-        return Work(FILES, {"extents": extents[0], "whole_extents": extents[1:], "piece_bytes": self.piece_bytes})
-
-    def expect(self, files: Files, capacity_bytes: int) -> None:
-        """All four are there."""
-        size = self.file_bytes(capacity_bytes)
-        for index in range(FILES):
-            files[self.generation, index] = self.between_bytes(size) if index == BETWEEN else size
-
-    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
-        """A generation of four files."""
-        size = FILES * self.file_bytes(capacity_bytes)  # file 1 less its holes
-        shares.append(filled(self.generation, size, FILES, capacity_bytes, FILES * self.percent))
+def work(step: ContendedFiles, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
+    if len(target.mounts) > 1:
+        raise Failure(f"target {target.name} has {len(target.mounts)} stores: contended files need one; see stores")
+    size, generation = step.file_bytes(target.capacity_bytes), step.generation
+    if size <= step.piece_bytes:
+        raise Failure(f"a file of {step.percent}% has {size} bytes, not more than a piece of {step.piece_bytes}")
+    room = Room(target)
+    room.must_hold(2 * size + step.between_bytes(size), step.describe())
+    files.make_room(target.mounts, generation)
+    paths = [path_of(target.mounts, generation, index) for index in range(FILES)]
+    filler = path_of(target.mounts, generation, FILES)
+    try:
+        with filesystems.one_cpu():
+            for path in paths[WHOLE:]:
+                room.fallocate(path, size)
+            room.fallocate(paths[BETWEEN], step.between_bytes(size))
+            room.rest(filler)
+            _punch(paths[BETWEEN], step.between_bytes(size), step.piece_bytes, check_lease)
+            caches.flush(target.mounts[0])  # what was freed is free only then
+            room.inspect()
+            room.fallocate(paths[IN_PIECES], size)
+            filler.unlink()
+            for path in (paths[IN_PIECES], *paths[WHOLE:]):
+                _write_over(path, size)
+    except OSError as error:
+        raise Failure(f"making the contended files of {size} bytes in {paths[0].parent}: {error.strerror}") from error
+    extents = [fragmentation.of_file(fiemap.extents(paths[index])).extents for index in (IN_PIECES, WHOLE, OTHER_WHOLE)]
+    wanted = size // step.piece_bytes
+    least, most = wanted * LEAST_PERCENT // 100, wanted * (100 + MORE_PERCENT) // 100
+    if not least <= extents[0] <= most or max(extents[1:]) > MOST_EXTENTS:
+        raise Failure(
+            f"{paths[0]} lies in {extents[0]} extents, asked were {wanted} of {step.piece_bytes} bytes; the whole "
+            f"files lie in {extents[1]} and {extents[2]}"
+        )
+    return Work(FILES, {"extents": extents[0], "whole_extents": extents[1:], "piece_bytes": step.piece_bytes})
 
 
 def _punch(path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:

@@ -7,70 +7,51 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
 from fsage.host.defragmentation import defragment, ranges
-from fsage.host.structure import files
-from fsage.host.structure.step import Shard, Step, Work
+from fsage.host.structure import Work
 from fsage.model.errors import Failure, Refusal
+from fsage.model.filler import path_of
+from fsage.model.steps.defrag import HOT
+from fsage.model.structure import Shard, Step
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target
+from fsage.model.steps.defrag import Defragment
 
 SHOWN = 5
-HOT = "hot"
 
 
-@dataclass(frozen=True)
-class Defragment(Step):
-    """Defragment the first file of the generation (scope `file`), all files (`filesystem`), or ranges of it (`hot`).
+def work(step: Defragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Defragment, and notes of it: tool, extents, bytes moved, what is left in pieces, a checksum of the file."""
+    if not target.filesystem:
+        raise Failure(f"target {target.name} is a directory: what its file system is, is not known")
+    path = path_of(target.mounts, step.generation, 0)
+    before = checksum(path)
+    try:
+        found = _by_scope(step, target, path, target.filesystem)
+    except Refusal as why:
+        if step.scope != HOT:
+            raise
+        return Work(0, {"unsupported": str(why)})
+    target.remount()  # what is compared comes from the device
+    if checksum(path) != before:
+        raise Failure(f"{path} holds something else after {found['tool']} than before: sha256 was {before}")
+    changed = len(found.pop("files", [path]))
+    return Work(changed, {**found, "left": found["left"][:SHOWN], "sha256": before})
 
-    Of scope `hot` they are the first `hot_bytes` of each `every_bytes`, where they lie in pieces, by the file system's
-    own call; where there is none, it is noted why, and the cells of the state are unsupported.
-    """
 
-    PLAYBOOK: ClassVar[str] = "defragment.yml"
-
-    scope: Literal["file", "filesystem", "hot"]
-    time_limit_s: float
-    hot_bytes: int | None = None
-    every_bytes: int | None = None
-
-    def describe(self) -> str:
-        """The step in words."""
-        if self.scope == HOT:
-            return f"defragment the first {self.hot_bytes} of each {self.every_bytes} bytes of the file"
-        return f"defragment the {self.scope}"
-
-    def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-        """Defragment, and notes of it: tool, extents, bytes moved, what is left in pieces, a checksum of the file."""
-        if not target.filesystem:
-            raise Failure(f"target {target.name} is a directory: what its file system is, is not known")
-        path = files.path_of(target.mounts, self.generation, 0)
-        before = checksum(path)
-        try:
-            found = self._by_scope(target, path, target.filesystem)
-        except Refusal as why:
-            if self.scope != HOT:
-                raise
-            return Work(0, {"unsupported": str(why)})
-        target.remount()  # what is compared comes from the device
-        if checksum(path) != before:
-            raise Failure(f"{path} holds something else after {found['tool']} than before: sha256 was {before}")
-        changed = len(found.pop("files", [path]))
-        return Work(changed, {**found, "left": found["left"][:SHOWN], "sha256": before})
-
-    def _by_scope(self, target: Target, path: Path, filesystem: str) -> dict[str, Any]:
-        """Defragment what the step names. Raises Refusal, Failure."""
-        if self.scope == HOT:
-            if not self.hot_bytes or not self.every_bytes:
-                raise Failure("scope hot needs hot_bytes and every_bytes")
-            hot = ranges.hot(path.stat().st_size, self.hot_bytes, self.every_bytes)
-            return ranges.defragment(path, filesystem, hot, self.time_limit_s)
-        where = [path] if self.scope == "file" else target.mounts[0] / "filler"
-        return defragment.defragment(where, filesystem, self.time_limit_s)
+def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> dict[str, Any]:
+    """Defragment what the step names. Raises Refusal, Failure."""
+    if step.scope == HOT:
+        if not step.hot_bytes or not step.every_bytes:
+            raise Failure("scope hot needs hot_bytes and every_bytes")
+        hot = ranges.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
+        return ranges.defragment(path, filesystem, hot, step.time_limit_s)
+    where = [path] if step.scope == "file" else target.mounts[0] / "filler"
+    return defragment.defragment(where, filesystem, step.time_limit_s)
 
 
 def checksum(path: Path) -> str:

@@ -10,9 +10,10 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fsage.host.system.mounting import Mount
+from fsage.model import filesystems as facts
 from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
@@ -21,14 +22,6 @@ if TYPE_CHECKING:
 
 Range = tuple[int, int]
 """Of a file: its first byte, and the one after its last."""
-
-
-class Defragmenter(NamedTuple):
-    """What defragments one file, and the package (of apt and dnf alike) that has it."""
-
-    command: tuple[str, ...]
-    version_command: tuple[str, ...]
-    package: str
 
 
 class Mover(ABC):
@@ -73,22 +66,14 @@ class Preallocation(ABC):
         """Whether every store, mounted with these options, has it everywhere. Raises OSError."""
 
 
-class FileSystem(ABC):
-    """A local file system that a target can be."""
+class FileSystem(facts.FileSystem, ABC):
+    """What is done with a local file system that a target can be."""
 
-    name: str
-    """As the kernel, blkid and a declaration name it."""
-    title: str
-    """As sentences name it."""
-    like: tuple[str, ...] = ()
-    """Other names of the kernel's under which the same layout is read, such as ext3."""
     programs: tuple[str, ...] = ()
     """What must be installed to make one."""
     # Discard stays off everywhere: it would punch holes into the image, and first writes into holes are slow.
     options = "nodiscard"
     """With which it is mounted."""
-    defragmenter: Defragmenter | None = None
-    """What defragments its files."""
     mover: Mover | None = None
     preallocation: Preallocation | None = None
     frees_parts = True

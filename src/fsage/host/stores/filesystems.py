@@ -1,4 +1,4 @@
-"""The local file systems that there are, and what all have in common.
+"""What is done with the local file systems that there are (fsage.model.filesystems), and what all have in common.
 
 Each is a module of fsage.host.filesystems, found by its name, with `FILESYSTEM`, a FileSystem. All are made with a
 UUID that is known before, mounted by mount(2) where nothing else is, and told apart by that UUID.
@@ -20,35 +20,29 @@ from fsage.host.system import caches, mounting, places
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.mounting import MS_NOATIME, MS_NODEV, MS_NOEXEC, MS_NOSUID, uuid_on, wipe
 from fsage.host.system.shell import run
+from fsage.model import filesystems as model
 from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal
 
 PACKAGE = "fsage.host.filesystems"
 
 
-def names() -> list[str]:
-    """Names of the file systems there are."""
-    return plugins.names(PACKAGE)
-
-
 def get(name: str | None) -> FileSystem | None:
     """The file system of this name; None where a target can be none such."""
-    if name not in names():
-        return None
-    found: FileSystem = plugins.module(PACKAGE, name).FILESYSTEM
-    return found
+    found = model.get(name)
+    return of(found.name) if found else None
 
 
 def of(name: str) -> FileSystem:
     """The file system of this name. Raises Refusal where there is none."""
-    if not (found := get(name)):
-        raise Refusal(f"no target can be {name!r:.100}: there are {', '.join(names())}")
+    found: FileSystem = plugins.module(PACKAGE, model.of(name).name).FILESYSTEM
     return found
 
 
 def like(name: str | None) -> FileSystem | None:
     """As which file system one of this name, the kernel's, is read; None where none can."""
-    return get(name) or next((found for found in map(of, names()) if name in found.like), None)
+    found = model.like(name)
+    return of(found.name) if found else None
 
 
 def is_known_here(name: str) -> bool:
@@ -58,12 +52,6 @@ def is_known_here(name: str) -> bool:
             return True
     asked = ["modprobe", "--dry-run", "--quiet", name]
     return bool(shutil.which("modprobe")) and subprocess.run(asked, capture_output=True, check=False).returncode == 0
-
-
-def titles() -> str:
-    """Those whose layout is read, in words: "btrfs, ext4 (ldiskfs) and XFS"."""
-    *most, last = (of(name).title for name in names())
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:

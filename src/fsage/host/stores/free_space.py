@@ -7,6 +7,7 @@ from pathlib import Path
 from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import OF_DEVICE, Store, without
 from fsage.host.stores import filesystems
+from fsage.model import filesystems as model
 from fsage.model.errors import Failure
 
 
@@ -19,7 +20,7 @@ def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONC
     try:
         if found:
             return found.free_space(device, mount, counting)
-        reason = f"of {filesystem} no free space is read; only of {filesystems.titles()}"
+        reason = f"of {filesystem} no free space is read; only of {model.titles()}"
     except ValueError as error:  # an extent that lies in another, or before it
         reason = f"it was written to while it was read, and what was read cannot be ({error}); ask again"
     except (OSError, Failure) as error:

@@ -1,54 +1,49 @@
-"""What a state is made of: which files a structure has, and the steps that lead to it.
+"""Doing the steps of a state (fsage.model.structure) on a target, and seeing that all files are there that must be.
 
-Everything follows from the steps, their seeds and the capacity, so any host can work on its shard alone and anyone can
-compute afterwards what must be there. A kind of step is a module of fsage.host.steps with a class in it, a Step.
+A kind of step is done by the module of fsage.host.steps that has its name. Its function `work` does one shard of a
+step, after the steps `done`, and calls `check_lease` before each file; what that raises ends the step. A function
+`verify`, where there is one, looks at what names and sizes do not tell of what was made. Both raise Failure.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fsage.host.structure.files import place_of
-from fsage.host.structure.step import Achieved, Files, Notes, Step, read
-from fsage.host.structure.step import kinds as kinds
-from fsage.host.structure.step import of as of
+from fsage.model import plugins
 from fsage.model.errors import Failure
-from fsage.model.message import Unacceptable, shown
+from fsage.model.filler import place_of
+from fsage.model.structure import Notes, Shard, Step, expected
+
+if TYPE_CHECKING:
+    from fsage.host.targets.target import Target
 
 UNWANTED = -1
+PACKAGE = "fsage.host.steps"
 
 
-def read_all(values: Any, where: str = "steps") -> list[Step]:
-    """Steps, in order. Raises Unacceptable."""
-    if not isinstance(values, list):
-        raise Unacceptable(f"{where} is {shown(values)}: a list is wanted")
-    return [read(value, f"{where}[{number}]") for number, value in enumerate(values)]
+@dataclass(frozen=True)
+class Work:
+    """What came of a shard: how many files it changed, and notes; `unsupported` among them: why it cannot be done."""
+
+    files: int
+    notes: Notes = field(default_factory=dict)
 
 
-def expected(done: Sequence[Step], capacity_bytes: int) -> Files:
-    """(generation, index) -> bytes of every file that must be there after the steps `done`; None: of any size."""
-    files: Files = {}
-    for step in done:
-        if step.REPLACES:
-            files.clear()
-        step.expect(files, capacity_bytes)
-    return files
+def work(step: Step, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Do one shard of a step. Raises Failure."""
+    found: Work = plugins.module(PACKAGE, step.kind).work(step, target, done, shard, check_lease)
+    return found
 
 
-def achieved(done: Sequence[Step], capacity_bytes: int) -> list[Achieved]:
-    """Nominal beside achieved shares of every generation, in files and in bytes."""
-    shares: list[Achieved] = []
-    for number, step in enumerate(done):
-        step.achieve(shares, list(done[:number]), capacity_bytes)
-    return shares
-
-
-def unsupported(notes: Mapping[str, Notes]) -> str | None:
-    """Why a state with such notes could not be reached on this machine, as a step noted; None when it could."""
-    return next((noted["unsupported"] for noted in notes.values() if "unsupported" in noted), None)
+def verify_made(step: Step, target: Target) -> None:
+    """Look at what a step made, where its kind has a way to. Raises Failure."""
+    module = plugins.module(PACKAGE, step.kind)
+    if hasattr(module, "verify"):
+        module.verify(step, target)
 
 
 def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes: Mapping[str, Notes]) -> None:

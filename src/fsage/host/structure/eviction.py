@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.host.structure import files, striping
+from fsage.host.structure import files
 from fsage.host.structure.room import Room
 from fsage.host.system import caches
 from fsage.host.system.machine import memory_bytes
-from fsage.host.targets.declaration import MIB
 from fsage.host.targets.target import Target
+from fsage.model import striping
+from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
+from fsage.model.filler import path_of
+from fsage.model.steps.striping import EVICTION_FILES
 
 MEMORY = "memory"
-COUNT = 16  # so that they spread over a target's stores
 GENERATION = 1
 
 
 def paths_of(mounts: list[Path]) -> list[Path]:
     """Where they are, if there are any."""
-    return [path for index in range(COUNT) if (path := files.path_of(mounts, GENERATION, index)).exists()]
+    return [path for index in range(EVICTION_FILES) if (path := path_of(mounts, GENERATION, index)).exists()]
 
 
 def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> int:
@@ -33,22 +35,22 @@ def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> 
     Raises Failure where they do not fit.
     """
     whole = memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
-    each = max(1, whole // COUNT // MIB) * MIB
+    each = max(1, whole // EVICTION_FILES // MIB) * MIB
     room = Room(target)
-    room.must_hold(COUNT * each, "the cache-eviction file (eviction_file can be less)")
+    room.must_hold(EVICTION_FILES * each, "the cache-eviction file (eviction_file can be less)")
     files.make_room(target.mounts, GENERATION)
-    target.spread(files.path_of(target.mounts, GENERATION, 0).parent)
-    for index in range(COUNT):
+    target.spread(path_of(target.mounts, GENERATION, 0).parent)
+    for index in range(EVICTION_FILES):
         check_lease()
-        path = files.path_of(target.mounts, GENERATION, index)
+        path = path_of(target.mounts, GENERATION, index)
         try:
             room.write(path, each, striping.ALL)
         except OSError as error:
             raise Failure(
-                f"writing {path}, {each} bytes of the cache-eviction file ({COUNT * each} bytes in {COUNT} parts): "
-                f"{error.strerror}; eviction_file can be less"
+                f"writing {path}, {each} bytes of the cache-eviction file ({EVICTION_FILES * each} bytes in "
+                f"{EVICTION_FILES} parts): {error.strerror}; eviction_file can be less"
             ) from error
-    return COUNT * each
+    return EVICTION_FILES * each
 
 
 def read(target: Target) -> None:

@@ -1,45 +1,20 @@
-"""What the kinds of step share: where files lie, how they get their blocks, and the number that decides over each."""
+"""How files of a state get their directories and their blocks."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_int64
 from pathlib import Path
-from typing import Literal
 
 from fsage.host.system import libc, places
+from fsage.model.filler import SHARD, Method, folder_of
 
-Method = Literal["fallocate", "write", "buffered"]
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
-SHARD = 100_000
-"""Files of a directory: who lists one has all their names in memory."""
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-
-
-def fate(seed: int | None, generation: int, index: int) -> float:
-    """The uniform number u in [0, 1) that decides over one file: fragment deletes it when u < BB/100."""
-    key = f"{seed}:{generation}:{index}".encode()
-    return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big") / 2**56
-
-
-def path_of(mounts: list[Path], generation: int, index: int) -> Path:
-    """Where file `index` lies: round robin over the stores."""
-    return Path(place_of(mounts, generation, index))
-
-
-def place_of(mounts: list[Path], generation: int, index: int) -> str:
-    """The same as text, of which a million take a tenth of the memory."""
-    return f"{mounts[index % len(mounts)]}/filler/{folder_of(generation, index)}/{index:07d}"
-
-
-def folder_of(generation: int, index: int) -> str:
-    """The directory of file `index`, below that of all: of a generation that needs several, another for each SHARD."""
-    return f"g{generation}.{index // SHARD}" if index >= SHARD else f"g{generation}"
 
 
 def make_room(mounts: list[Path], generation: int, count: int = 1) -> None:

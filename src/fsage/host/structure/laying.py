@@ -9,10 +9,10 @@ from fsage.host.evidence import extents
 from fsage.host.evidence.extents import Extents, Head
 from fsage.host.structure import files, ground
 from fsage.host.structure.punched import Punched
-from fsage.host.structure.step import Notes
 from fsage.host.structure.whole_extents import WholeExtents
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
+from fsage.model.structure import Notes
 
 LEAST = 0.9
 """Less of the free bytes in their places is no replica."""

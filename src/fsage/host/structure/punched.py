@@ -17,6 +17,7 @@ from fsage.host.stores import filesystems
 from fsage.host.structure import files, ground
 from fsage.host.structure.room import Room
 from fsage.host.targets.target import Target
+from fsage.model.filler import path_of
 
 PARTS = 16
 ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
@@ -68,13 +69,13 @@ class Punched:
     def _fill(self) -> None:
         """Give all that is free to one file more."""
         self.check_lease()
-        self.room.rest(files.path_of(self.target.mounts, self.generation, self.made))
+        self.room.rest(path_of(self.target.mounts, self.generation, self.made))
         self.made += 1
 
     def _punch(self, free: Extents) -> None:
         """Make these bytes of the device free that files hold, in ascending order in each file."""
         for index in range(self.made):
-            path = files.path_of(self.target.mounts, self.generation, index)
+            path = path_of(self.target.mounts, self.generation, index)
             pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
             descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
             try:

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import IO
 
 from fsage.host.structure import files
-from fsage.host.targets.limits import BLOCK_BYTES
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
+from fsage.model.filler import BLOCK_BYTES, OWN_BYTES, Method
 
 ENTRY_BYTES = 64  # of a directory, for each file
-OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free: ext4 4096 blocks, XFS 8192
 EVERYWHERE = -1  # files that lie on any store
 MISSED_SHARE = 0.1  # of what was left: more that is not had is no state that was asked for
 
@@ -76,7 +75,7 @@ class Room:
         paths: Sequence[Path],
         sizes: Sequence[int],
         request_bytes: int,
-        method: files.Method,
+        method: Method,
         check_lease: Callable[[], None],
     ) -> None:
         """Make files that grow at once, as files.in_turns does."""

@@ -22,9 +22,9 @@ from fsage.host.evidence.extents import Extents
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, ground
 from fsage.host.structure.room import Room
-from fsage.host.targets.limits import BLOCK_BYTES
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
+from fsage.model.filler import BLOCK_BYTES, path_of
 
 PIECE_BYTES = 128 << 10
 CHECK_EVERY = 4096
@@ -74,7 +74,7 @@ class WholeExtents:
         return 1
 
     def _path(self, file: int) -> Path:
-        return files.path_of(self.target.mounts, self.generation, file)
+        return path_of(self.target.mounts, self.generation, file)
 
     def _take(self, file: int, size: int) -> bool:
         """Make a file so much longer; False: there is not so much left."""

@@ -107,12 +107,6 @@ def lock(descriptor: int, shared: bool = False) -> bool:
     return True
 
 
-def utc_now() -> str:
-    """This moment, ISO 8601, UTC."""
-    now = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
-
-
 def boot_id() -> str:
     """Changes with every boot: what a rebooted kernel has forgotten is told apart by it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

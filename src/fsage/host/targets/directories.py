@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.system import files, mounting, places, space
-from fsage.host.targets import claims, declaration
-from fsage.host.targets.declaration import GIB
+from fsage.host.targets import claims
+from fsage.model import declaration
 from fsage.model.claim import Claim
+from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-BLOCK_BYTES = 4096
-SLACK_BYTES = 1 << 20  # stays free where all is given away: for the target's own token, directories, maps of extents
+from fsage.model.filler import SLACK_BYTES
 
 
 class Limits:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from fsage.host.system import files
-from fsage.host.targets import claims, declaration, frozen, kinds, lease
+from fsage.host.targets import claims, kinds, lease
 from fsage.host.targets.target import Target
+from fsage.model import declaration, frozen
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, servers_of
 

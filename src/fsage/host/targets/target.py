@@ -16,10 +16,11 @@ from fsage.host.evidence.counting import ONCE, Counting
 from fsage.host.evidence.store import Store
 from fsage.host.system import files
 from fsage.host.system.fanotify import FileWatch
-from fsage.host.targets import declaration, directories, run_as
+from fsage.host.targets import directories, run_as
 from fsage.host.targets.free import Free, Wrong, nothing
 from fsage.host.targets.kinds import Kind
 from fsage.host.targets.limits import Limits
+from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Host

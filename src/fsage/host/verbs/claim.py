@@ -18,9 +18,11 @@ from fsage.host.databases import blastdb
 from fsage.host.outside import groups
 from fsage.host.remote.others import meet
 from fsage.host.system import files, places
-from fsage.host.targets import claims, declaration, frozen, kinds, lease
+from fsage.host.targets import claims, kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.opening import open_target
+from fsage.model import declaration, frozen
+from fsage.model.claim import utc_now
 from fsage.model.errors import Refusal
 from fsage.model.hosts import clients_of
 from fsage.model.request import Request
@@ -91,7 +93,7 @@ def give_back(spec: Spec, check: bool) -> Result:
         groups.end_readers(home)  # of a command that was killed; they have the target's files open
         proof = kind.take_back(spec, known)
         if known:
-            files.write_json(home / "released" / f"{files.utc_now()}.json", known)
+            files.write_json(home / "released" / f"{utc_now()}.json", known)
             files.remove(home / "tunables.json")  # the loop devices that had them are as new
             places.remove(home / blastdb.PLACE)
             files.remove(home / "claim.json")

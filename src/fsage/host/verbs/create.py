@@ -7,9 +7,10 @@ from typing import Any
 
 from fsage.host import containers
 from fsage.host.remote.others import meet
-from fsage.host.targets import declaration, kinds, lease
+from fsage.host.targets import kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.verbs import claim
+from fsage.model import declaration
 from fsage.model.request import Request
 from fsage.model.target import Spec
 

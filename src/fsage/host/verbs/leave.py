@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.lustre import servers
-from fsage.host.targets.declaration import complete
+from fsage.model.declaration import complete
 from fsage.model.hosts import servers_of
 from fsage.model.request import Request
 

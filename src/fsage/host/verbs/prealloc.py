@@ -21,9 +21,9 @@ from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Preallocation
 from fsage.host.system import files
 from fsage.host.targets import lease
-from fsage.host.targets.declaration import complete, home_of
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
+from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
 from fsage.model.request import Request

@@ -14,7 +14,8 @@ from fsage.host.device import loops, seek
 from fsage.host.outside import groups, of_cells
 from fsage.host.outside.undo import left_over, undo
 from fsage.host.system import files, journal, mounting
-from fsage.host.targets import claims, declaration, lease
+from fsage.host.targets import claims, lease
+from fsage.model import declaration
 from fsage.model.claim import Image
 from fsage.model.request import Request
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from fsage.figures import Figure, Strips
-from fsage.host.steps.keep_free_space import KeepFreeSpace
-from fsage.host.steps.replica import Replica
+from fsage.model.steps.aged import KeepFreeSpace
+from fsage.model.steps.replica import Replica
 from fsage.recipes.replica import COPIED
 from fsage.report.section import Data, Section
 from fsage.text.sizes import round_size

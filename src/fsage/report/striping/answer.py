@@ -10,7 +10,7 @@ import pandas as pd
 from fsage.analysis.groups import compared, measure_label
 from fsage.analysis.headline import comparisons
 from fsage.figures import Axis, Level, Lines, series
-from fsage.host.structure.striping import Segment
+from fsage.model.striping import Segment
 from fsage.report.answer import Answer, cards_of
 from fsage.report.section import Data
 from fsage.report.striping.rows import layouts_axis, rows_of, stripes_of

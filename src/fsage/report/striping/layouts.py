@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.analysis.groups import measure_label
-from fsage.host.structure.striping import Segment, object_bytes
+from fsage.model.striping import Segment, object_bytes
 from fsage.report.section import Data, Section
 from fsage.report.striping.rows import rows_of
 from fsage.text.sizes import round_size

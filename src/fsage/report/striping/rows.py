@@ -8,7 +8,7 @@ import pandas as pd
 
 from fsage.analysis.groups import params_labels
 from fsage.figures import Axis
-from fsage.host.structure.striping import Segment
+from fsage.model.striping import Segment
 from fsage.report.section import Data
 
 FEW = 8

@@ -1,16 +1,15 @@
 """ext2, a dialect of ext4: the same tools and the same kernel module, without a journal and without extents."""
 
 from fsage.host.filesystems.ext4 import Ext4
+from fsage.model.filesystems import ext2 as facts
 
 
-class Ext2(Ext4):
+class Ext2(facts.Ext2, Ext4):
     """ext2."""
 
-    name = title = "ext2"
-    like = ()
     programs = ("mkfs.ext2",)
     for_users = False
-    defragmenter = mover = None  # both want extents
+    mover = None  # it wants extents
     no_preallocation = "ext2 has no preallocation to set"
 
     def make_command(self, fs_uuid: str, hash_seed: str) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from fsage.host.system.files import utc_now
-from fsage.host.targets import kinds
-from fsage.model.claim import Claim
+from fsage.model import kinds
+from fsage.model.claim import Claim, utc_now
 from fsage.model.errors import Refusal
 from fsage.model.target import Spec
 

@@ -13,11 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from fsage.host.structure.step import Notes, Step
-from fsage.host.targets import kinds
-from fsage.host.targets.declaration import MIB
-from fsage.model import typed
+from fsage.model import MIB, kinds, typed
 from fsage.model.errors import Refusal
+from fsage.model.structure import Notes, Step
 
 ALL = -1  # a stripe count: as many as there are OSTs
 SEGMENTS, PFL = "segments", "pfl"

@@ -11,7 +11,18 @@ from collections.abc import Iterator
 BASES = 1 << 18
 """Of each sequence: 64 KiB in a database, which packs four into a byte."""
 QUERY_BASES = 500
+PACKED_BYTES = BASES // 4
+"""Of each sequence in a database."""
+MOST_BYTES = 10**9
+"""Of a volume: makeblastdb would cut a larger one itself."""
+SUFFIXES = (".nhr", ".nin", ".nsq")
+"""Of a volume's files, in version 4 of the format: headers, index, packed sequences."""
 LETTERS = bytes.maketrans(b"0123456789abcdef", b"ACGT" * 4)
+
+
+def name_of(number: int) -> str:
+    """A volume's name, without its files' suffixes."""
+    return f"volume{number:04d}"
 
 
 def sequence(seed: int | None, volume: int, number: int) -> bytes:

@@ -1,5 +1,5 @@
 """dd, of GNU coreutils."""
 
-from fsage.host.tools import Tool
+from fsage.model.tools import Tool
 
 TOOL = Tool(("--version",), r"dd \(coreutils\) ")

@@ -1,5 +1,5 @@
 """makeblastdb, of BLAST+."""
 
-from fsage.host.tools import Tool
+from fsage.model.tools import Tool
 
 TOOL = Tool(("-version",), "makeblastdb: ", "blast.sif")

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from fsage.host.device import models
-from fsage.host.stores import filesystems
-from fsage.host.targets import kinds
+from fsage.model import device, filesystems, kinds
 from fsage.model.errors import Refusal
 from fsage.model.target import Launcher, LustreSpec, Spec
 
@@ -109,13 +107,13 @@ def tasks_of(spec: Spec) -> int:
 
 def _device_model(given: dict[str, Any]) -> dict[str, Any]:
     """The key `device_model`, complete."""
-    kind = given.get("kind", models.USUAL) if isinstance(given, dict) else given
-    if not isinstance(given, dict) or kind not in models.declarable():
+    kind = given.get("kind", device.USUAL) if isinstance(given, dict) else given
+    if not isinstance(given, dict) or kind not in device.declarable():
         raise Refusal(
-            f"fsage_target.device_model.kind is {kind!r}: allowed are {', '.join(models.declarable())}, or no "
+            f"fsage_target.device_model.kind is {kind!r}: allowed are {', '.join(device.declarable())}, or no "
             "device_model"
         )
-    of_kind = models.KINDS[kind]
+    of_kind = device.KINDS[kind]
     known_keys("fsage_target.device_model", given, {"kind": kind, **of_kind.defaults})
     model = {"kind": kind, **of_kind.defaults, **given}
     for key, usual in of_kind.defaults.items():

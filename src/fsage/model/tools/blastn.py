@@ -1,5 +1,5 @@
 """blastn, of BLAST+."""
 
-from fsage.host.tools import Tool
+from fsage.model.tools import Tool
 
 TOOL = Tool(("-version",), "blastn: ", "blast.sif")

@@ -1,5 +1,5 @@
 """The MPI's launcher."""
 
-from fsage.host.tools import Tool
+from fsage.model.tools import Tool
 
 TOOL = Tool(("--version",), "")

@@ -1,15 +1,20 @@
-"""A step towards a state: what every kind of step is and offers, with what most of them have in common."""
+"""What a state is made of: the steps that lead to it, and which files must then be there.
+
+Everything follows from the steps, their seeds and the capacity, so any host can work on its shard alone and anyone can
+compute afterwards what must be there. A kind of step is a class in a module of fsage.model.steps, and a module of
+fsage.host.steps that has its name and does it.
+"""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict
 
-from fsage.host.targets.target import Target
 from fsage.model import plugins
 from fsage.model.message import Unacceptable, shown
 from fsage.model.typed import read_block, to_json
@@ -32,14 +37,6 @@ class Shard:
 ALONE = Shard()
 
 
-@dataclass(frozen=True)
-class Work:
-    """What came of a shard: how many files it changed, and notes; `unsupported` among them: why it cannot be done."""
-
-    files: int
-    notes: Notes = field(default_factory=dict)
-
-
 class Achieved(TypedDict):
     """Nominal beside achieved shares of a generation of files, of the capacity and of its own files and bytes."""
 
@@ -56,7 +53,7 @@ class Achieved(TypedDict):
 
 @dataclass(frozen=True)
 class Step(ABC):
-    """One of them; a kind is a subclass in a module of fsage.host.steps that has the kind's name.
+    """One of them; a kind is a subclass in a module of fsage.model.steps, called as the kind is: DeleteFiles.
 
     Fields are numbers, texts and lists, as they stand in a request, with units in their names. `generation` numbers the
     files that belong together, from 1. A seed is None only until a request is made (`on_target`).
@@ -72,7 +69,7 @@ class Step(ABC):
     generation: int
 
     def __init_subclass__(cls) -> None:
-        cls.kind = cls.__module__.rpartition(".")[2]
+        cls.kind = re.sub(r"(?<=.)([A-Z])", r"_\1", cls.__name__).lower()
 
     def to_json(self) -> dict[str, Any]:
         """The step as it stands in a request, a token and a record."""
@@ -106,48 +103,42 @@ class Step(ABC):
         """How many system calls it takes beside, about, where they are so many that they take time."""
         return 0
 
-    @abstractmethod
-    def work(self, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-        """Do one shard of it; `done`: the steps before.
-
-        `check_lease` is called before each file; what it raises ends the step. Raises Failure.
-        """
-
     def expect(self, files: Files, capacity_bytes: int) -> None:
         """Change `files` into what must be there after the step."""
         return
 
     def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
-        """Files that must be there too and have names of their own, by what its `work` noted."""
+        """Files that must be there too and have names of their own, by what was noted of its work."""
         return []
-
-    def verify(self, target: Target) -> None:
-        """Look at what names and sizes do not tell of what was made. Raises Failure."""
-        return
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """Add to what the steps before, `done`, achieved: one entry a generation."""
         return
 
 
-PACKAGE = "fsage.host.steps"
-
-
-def kinds() -> list[str]:
-    """Names of the kinds of step there are: the modules of fsage.host.steps."""
-    return plugins.names(PACKAGE)
+PACKAGE = "fsage.model.steps"
 
 
 @cache
+def _kinds() -> dict[str, type[Step]]:
+    """The kinds of step there are, by their names: the classes in the modules of fsage.model.steps."""
+    modules = [plugins.module(PACKAGE, name) for name in plugins.names(PACKAGE)]
+    return {
+        found.kind: found
+        for module in modules
+        for found in vars(module).values()
+        if isinstance(found, type) and issubclass(found, Step) and found.__module__ == module.__name__
+    }
+
+
+def kinds() -> list[str]:
+    """Names of the kinds of step there are."""
+    return sorted(_kinds())
+
+
 def of(kind: str) -> type[Step]:
     """The class of a kind of step."""
-    module = plugins.module(PACKAGE, kind)
-    (found,) = (
-        one
-        for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, Step) and one.__module__ == module.__name__
-    )
-    return found
+    return _kinds()[kind]
 
 
 def read(value: Any, where: str = "step") -> Step:
@@ -159,3 +150,48 @@ def read(value: Any, where: str = "step") -> Step:
     if getattr(step, "seed", 0) is None:
         raise Unacceptable(f"{where}.seed is None: a whole number is wanted")
     return step
+
+
+def read_all(values: Any, where: str = "steps") -> list[Step]:
+    """Steps, in order. Raises Unacceptable."""
+    if not isinstance(values, list):
+        raise Unacceptable(f"{where} is {shown(values)}: a list is wanted")
+    return [read(value, f"{where}[{number}]") for number, value in enumerate(values)]
+
+
+def expected(done: Sequence[Step], capacity_bytes: int) -> Files:
+    """(generation, index) -> bytes of every file that must be there after the steps `done`; None: of any size."""
+    files: Files = {}
+    for step in done:
+        if step.REPLACES:
+            files.clear()
+        step.expect(files, capacity_bytes)
+    return files
+
+
+def achieved(done: Sequence[Step], capacity_bytes: int) -> list[Achieved]:
+    """Nominal beside achieved shares of every generation, in files and in bytes."""
+    shares: list[Achieved] = []
+    for number, step in enumerate(done):
+        step.achieve(shares, list(done[:number]), capacity_bytes)
+    return shares
+
+
+def unsupported(notes: Mapping[str, Notes]) -> str | None:
+    """Why a state with such notes could not be reached on this machine, as a step noted; None when it could."""
+    return next((noted["unsupported"] for noted in notes.values() if "unsupported" in noted), None)
+
+
+def filled(generation: int, size: int, count: int, capacity_bytes: int, percent: float) -> Achieved:
+    """The shares of a generation of which nothing was deleted yet."""
+    return {
+        "generation": generation,
+        "capacity_percent": percent,
+        "capacity_percent_achieved": 100 * size / capacity_bytes,
+        "files": count,
+        "bytes": size,
+        "fragmentation_percent": 0,
+        "deleted_files": 0,
+        "deleted_share_files": 0.0,
+        "deleted_share_bytes": 0.0,
+    }

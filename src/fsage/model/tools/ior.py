@@ -4,6 +4,6 @@ It names its version only at the head of a run, so that it makes a smallest one:
 for whatever it does not understand, says nothing of it.
 """
 
-from fsage.host.tools import Tool
+from fsage.model.tools import Tool
 
 TOOL = Tool(("-w", "-t", "1k", "-b", "1k", "-o", "ior"), "IOR-", "ior.sif", writes=True)

@@ -1,5 +1,5 @@
 """fio (IO on files and devices)."""
 
-from fsage.host.tools import Tool
+from fsage.model.tools import Tool
 
 TOOL = Tool(("--version",), "fio-", "fio.sif")

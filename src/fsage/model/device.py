@@ -1,0 +1,122 @@
+"""The device models that a target may declare: their parameters, and what follows from these alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from fsage.model import MIB
+
+RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
+
+
+class Model:
+    """No model: what a target's devices cost is what this machine's do."""
+
+    kind: ClassVar[str] = "none"
+    defaults: ClassVar[dict[str, Any]] = {}
+    """What a declaration may say of it, and what it has where that says nothing."""
+    may_be_zero: ClassVar[tuple[str, ...]] = ()
+    may_be_negative: ClassVar[tuple[str, ...]] = ()
+    charges_all = False  # whether what fsage itself reads costs as much as what measured commands read
+    required = False  # whether a target that declares it is refused where it cannot be had
+
+    @staticmethod
+    def why_wrong(declared: dict[str, Any]) -> str | None:
+        """What is wrong with its parameters beside their types and signs, beginning with the key; None: nothing."""
+        return None
+
+    @staticmethod
+    def label(parameters: dict[str, Any]) -> str:
+        """What every figure says of numbers that were taken under it."""
+        return "no device model"
+
+    @staticmethod
+    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+        """What it takes, on average, to reach another place within so many bytes of a store."""
+        return 0.0
+
+
+class Iocost(Model):
+    """The kernel's I/O cost controller: the cost of each request, by rates."""
+
+    kind = "iocost"
+    defaults: ClassVar[dict[str, Any]] = {
+        "bytes_per_s": 380_000_000,
+        "sequential_iops": 20_000,
+        "random_iops": 100,
+        "allow_moving": [],
+    }
+
+    @staticmethod
+    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+        """A random I/O's cost, where both places are further apart than RANDOM_FROM_BYTES."""
+        return max(0.0, 1 - RANDOM_FROM_BYTES / span_bytes) ** 2 / float(parameters["random_iops"])
+
+    @staticmethod
+    def label(parameters: dict[str, Any]) -> str:
+        """Rates in both ways."""
+        return (
+            f"modelled device (IOCost, {parameters['bytes_per_s'] / MIB:.0f} MiB/s, "
+            f"{parameters['sequential_iops']} sequential and {parameters['random_iops']} random I/Os a second)"
+        )
+
+
+class Seek(Model):
+    """One disk with one arm for each store: a seek costs time."""
+
+    kind = "seek"
+    charges_all = True
+    defaults: ClassVar[dict[str, Any]] = {
+        "bytes_per_s": 300_000_000,
+        "seek_s": 0.005,
+        "outer_to_inner": 1.0,
+        "noise_cov": 0.0,
+        "noise_seed": 1,
+        "drift_percent_per_hour": 0.0,
+    }
+    may_be_zero = ("noise_cov", "drift_percent_per_hour")
+    may_be_negative = ("drift_percent_per_hour",)
+    required = True
+
+    @staticmethod
+    def why_wrong(declared: dict[str, Any]) -> str | None:
+        """The outer end of a disk is not the slower one."""
+        if declared["outer_to_inner"] >= 1:
+            return None
+        return (
+            f"outer_to_inner is {declared['outer_to_inner']}: the rate at the first block over that at the last, 1 or "
+            "more, is wanted"
+        )
+
+    @staticmethod
+    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+        """A seek, however far."""
+        return float(parameters["seek_s"])
+
+    @staticmethod
+    def label(parameters: dict[str, Any]) -> str:
+        """Rate and seek, and what else is planted."""
+        said = [f"{parameters['bytes_per_s'] / MIB:.0f} MiB/s"]
+        if (factor := parameters.get("outer_to_inner", 1)) != 1:
+            said.append(f"outer to inner tracks {factor:g}:1")
+        said.append(f"{parameters['seek_s'] * 1000:g} ms a seek")
+        if cov := parameters.get("noise_cov"):
+            said.append(f"noise of {100 * cov:g}%")
+        if drift := parameters.get("drift_percent_per_hour"):
+            said.append(f"drift of {drift:+g}% an hour")
+        return f"modelled device (a disk that charges for seeks, {', '.join(said)})"
+
+
+KINDS: dict[str, type[Model]] = {one.kind: one for one in (Model, Iocost, Seek)}
+USUAL = Iocost.kind
+
+
+def declarable() -> list[str]:
+    """The kinds that a declaration may name."""
+    return [kind for kind in KINDS if kind != Model.kind]
+
+
+def of_claim(claim: Mapping[str, Any]) -> type[Model]:
+    """The kind of a claimed target's model."""
+    return KINDS[claim.get("device_model", {}).get("kind", Model.kind)]

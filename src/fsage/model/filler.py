@@ -1,0 +1,35 @@
+"""The files of a state: where each lies, and the number that decides over it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+Method = Literal["fallocate", "write", "buffered"]
+SHARD = 100_000
+"""Files of a directory: who lists one has all their names in memory."""
+BLOCK_BYTES = 4096
+SLACK_BYTES = 1 << 20  # stays free where all is given away: for the target's own token, directories, maps of extents
+OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free: ext4 4096 blocks, XFS 8192
+
+
+def fate(seed: int | None, generation: int, index: int) -> float:
+    """The uniform number u in [0, 1) that decides over one file: fragment deletes it when u < BB/100."""
+    key = f"{seed}:{generation}:{index}".encode()
+    return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big") / 2**56
+
+
+def path_of(mounts: list[Path], generation: int, index: int) -> Path:
+    """Where file `index` lies: round robin over the stores."""
+    return Path(place_of(mounts, generation, index))
+
+
+def place_of(mounts: list[Path], generation: int, index: int) -> str:
+    """The same as text, of which a million take a tenth of the memory."""
+    return f"{mounts[index % len(mounts)]}/filler/{folder_of(generation, index)}/{index:07d}"
+
+
+def folder_of(generation: int, index: int) -> str:
+    """The directory of file `index`, below that of all: of a generation that needs several, another for each SHARD."""
+    return f"g{generation}.{index // SHARD}" if index >= SHARD else f"g{generation}"

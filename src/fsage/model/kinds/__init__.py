@@ -1,0 +1,71 @@
+"""The kinds of target that there are, one module each, named after it: what is known of one by its declaration alone.
+
+A module has `KIND`, a class. What a host does with such a target is in the module of fsage.host.kinds of the same name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from fsage.model import plugins
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
+from fsage.model.target import Spec
+
+
+class Kind(ABC):
+    """A kind of target."""
+
+    kind: ClassVar[str]
+    own_stores: ClassVar[bool] = False
+    """Whether its stores are devices and file systems of its own: the kernel keeps it in bounds, all state is known."""
+    of_one_host: ClassVar[bool] = False
+    """Whether it is one host's: what is noted of it is believed there alone, and it is mounted where fsage's are."""
+    has_osts: ClassVar[bool] = False
+    """Whether it has Lustre's servers and OSTs, and stripes files over them."""
+    meaningless: ClassVar[tuple[str, ...]] = ()
+    """Keys of a declaration that mean nothing for it, and which a claim does not keep."""
+    how_shared: ClassVar[str] = ""
+    """What is said to a host that does not know of the claim, beside how to claim it."""
+
+    @classmethod
+    def complete(cls, spec: dict[str, Any]) -> None:
+        """Complete and check what a declaration has for this kind alone. Raises Refusal."""
+        if spec["lustre"] is not None:
+            raise Refusal(f"fsage_target.lustre is for kind lustre; kind is {spec['kind']!r}")
+
+    @classmethod
+    def laid_bytes(cls, claim: Claim) -> int | None:
+        """The size of the one device on which free space can be laid out block by block; None where there is none."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        """What claiming and measuring it overwrites or deletes, in words."""
+
+    @classmethod
+    def disturbs(cls, spec: Spec, other: Spec) -> str | None:
+        """In which way two targets of this kind would change each other's state; None when they would not."""
+        return None
+
+
+def names() -> list[str]:
+    """Names of the kinds there are."""
+    return plugins.names(__name__)
+
+
+def get(name: Any) -> type[Kind] | None:
+    """The kind of this name; None where there is none."""
+    if name not in names():
+        return None
+    found: type[Kind] = plugins.module(__name__, name).KIND
+    return found
+
+
+def of(name: Any) -> type[Kind]:
+    """The kind of this name. Raises Refusal where there is none."""
+    if not (found := get(name)):
+        raise Refusal(f"no target is of kind {name!r:.100}: there are {', '.join(names())}")
+    return found

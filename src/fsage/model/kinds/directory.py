@@ -1,0 +1,31 @@
+"""Kind `directory`: a plain directory, for where there is no root. It has a budget in place of a capacity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fsage.model.kinds import Kind
+from fsage.model.target import Spec
+
+
+class Directory(Kind):
+    """A directory on a file system that is other people's too, and of which nothing is known."""
+
+    kind = "directory"
+    how_shared = "; of several clients all share fsage_target.home"
+
+    @classmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        """As Kind.destroys."""
+        return f"files that fsage made in {spec['directory']}; nothing else there is touched"
+
+    @classmethod
+    def disturbs(cls, spec: Spec, other: Spec) -> str | None:
+        """As Kind.disturbs."""
+        here, there = Path(spec["directory"]).resolve(), Path(other["directory"]).resolve()
+        if here != there and here not in there.parents and there not in here.parents:
+            return None
+        return f"shares a file tree with {spec['name']} ({other['directory']}, {spec['directory']})"
+
+
+KIND = Directory

@@ -1,0 +1,29 @@
+"""Kind `loop`: file systems of fsage's own, on loop devices."""
+
+from __future__ import annotations
+
+from fsage.model.claim import Claim
+from fsage.model.kinds import Kind
+from fsage.model.target import Spec
+
+
+class Loop(Kind):
+    """Its images, or a device model's disks, are attached to loop devices."""
+
+    kind = "loop"
+    own_stores = of_one_host = True
+    meaningless = ("directory",)  # where it is not declared it is another for each user
+
+    @classmethod
+    def laid_bytes(cls, claim: Claim) -> int | None:
+        """As Kind.laid_bytes."""
+        return claim["stores"][0]["image_id"]["bytes"]
+
+    @classmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        """As Kind.destroys."""
+        made = f"{'the' if claimed else 'a new'} image of up to {spec['size_gib']} GiB"
+        return f"all that is in {made} below {spec['image_dir'] or 'the roomiest place'}; no device or file of others"
+
+
+KIND = Loop

@@ -1,0 +1,1 @@
+"""The kinds of step, by the studies that made them: see fsage.model.structure."""

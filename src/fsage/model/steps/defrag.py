@@ -1,0 +1,89 @@
+"""Steps of states of defragmentation: a file in pieces, a run of free blocks, and the tool that joins them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from fsage.model import MIB
+from fsage.model.structure import Achieved, Files, Step, filled
+
+FILES = 3
+RESERVED = 2
+
+
+@dataclass(frozen=True)
+class FragmentedFile(Step):
+    """Make a file of `percent` of the capacity in so many `extents`; each of the other two takes as much."""
+
+    percent: int
+    extents: int
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"make a file of {self.percent}% in {self.extents} extents"
+
+    def file_bytes(self, capacity_bytes: int) -> int:
+        """The file's size."""
+        return whole_mib(self.percent, capacity_bytes)
+
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes."""
+        return self.file_bytes(capacity_bytes)
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """All three are there."""
+        files.update({(self.generation, index): self.file_bytes(capacity_bytes) for index in range(FILES)})
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """A generation of three files."""
+        size = FILES * self.file_bytes(capacity_bytes)
+        shares.append(filled(self.generation, size, FILES, capacity_bytes, FILES * self.percent))
+
+
+def whole_mib(percent: int, capacity_bytes: int) -> int:
+    """A share of the capacity in whole MiB: fio reads whole transfers only."""
+    return capacity_bytes * percent // 100 // MIB * MIB
+
+
+@dataclass(frozen=True)
+class FreeReservedRun(Step):
+    """Set the run free."""
+
+    def describe(self) -> str:
+        """The step in words."""
+        return "set a run of blocks free"
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """It is gone."""
+        files.pop((self.generation, RESERVED), None)
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """One file of three."""
+        shares[0]["deleted_files"] = 1
+        shares[0]["deleted_share_files"] = shares[0]["deleted_share_bytes"] = 1 / 3
+
+
+HOT = "hot"
+
+
+@dataclass(frozen=True)
+class Defragment(Step):
+    """Defragment the first file of the generation (scope `file`), all files (`filesystem`), or ranges of it (`hot`).
+
+    Of scope `hot` they are the first `hot_bytes` of each `every_bytes`, where they lie in pieces, by the file system's
+    own call; where there is none, it is noted why, and the cells of the state are unsupported.
+    """
+
+    PLAYBOOK: ClassVar[str] = "defragment.yml"
+
+    scope: Literal["file", "filesystem", "hot"]
+    time_limit_s: float
+    hot_bytes: int | None = None
+    every_bytes: int | None = None
+
+    def describe(self) -> str:
+        """The step in words."""
+        if self.scope == HOT:
+            return f"defragment the first {self.hot_bytes} of each {self.every_bytes} bytes of the file"
+        return f"defragment the {self.scope}"

@@ -1,0 +1,129 @@
+"""Steps of states of age in percent: files are added, and deleted with a probability (PAF)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import ClassVar
+
+from fsage.model.filler import BLOCK_BYTES, Method, fate
+from fsage.model.structure import Achieved, Files, Step, filled
+
+
+@dataclass(frozen=True)
+class Populate(Step):
+    """Add files of `file_bytes`, mixed in equal byte shares, worth `percent` of the capacity."""
+
+    SHARDED: ClassVar[bool] = True
+    PLAYBOOK: ClassVar[str] = "populate.yml"
+
+    percent: int
+    file_bytes: tuple[int, ...]
+    seed: int | None
+    method: Method = "fallocate"
+    request_bytes: int = 4 << 20
+    files_at_once: int = 16
+
+    def on_target(self, scale_file_size: float, seed: int) -> Step:
+        """With file sizes scaled to whole 4 KiB, and the seed."""
+        scaled = tuple(max(1, round(size * scale_file_size / BLOCK_BYTES)) * BLOCK_BYTES for size in self.file_bytes)
+        return replace(self, file_bytes=scaled, seed=seed if self.seed is None else self.seed)
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"populate generation {self.generation} to {self.percent}%"
+
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes."""
+        return 0 if self.method == "fallocate" else capacity_bytes * self.percent // 100
+
+    def calls(self, capacity_bytes: int) -> int:
+        """As Step.calls: a file's opening and closing, and its requests."""
+        sizes = self.sizes(capacity_bytes)
+        return 2 * len(sizes) + sum(-(-size // self.request_bytes) for size in sizes)
+
+    def sizes(self, capacity_bytes: int) -> tuple[int, ...]:
+        """Sizes of its files by index."""
+        return file_sizes(self.percent, self.file_bytes, capacity_bytes)
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """Its files are there."""
+        files.update({(self.generation, index): size for index, size in enumerate(self.sizes(capacity_bytes))})
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """A generation more."""
+        sizes = self.sizes(capacity_bytes)
+        shares.append(filled(self.generation, sum(sizes), len(sizes), capacity_bytes, self.percent))
+
+
+@lru_cache(maxsize=8)
+def file_sizes(percent: int, sizes_bytes: tuple[int, ...], capacity_bytes: int) -> tuple[int, ...]:
+    """Sizes of the files of one generation by index: as many as fit into `percent` of the capacity.
+
+    Several sizes are mixed in equal byte shares: the next file has the size that lags most (the first of
+    equals). The sum falls short of the goal by less than one file.
+    """
+    goal = capacity_bytes * percent // 100
+    given = [0] * len(sizes_bytes)
+    made: list[int] = []
+    total = 0
+    while True:
+        lagging = min(range(len(sizes_bytes)), key=given.__getitem__)
+        size = sizes_bytes[lagging]
+        if total + size > goal:
+            return tuple(made)
+        made.append(size)
+        given[lagging] += size
+        total += size
+
+
+def sizes_of(done: Sequence[Step], generation: int, capacity_bytes: int) -> tuple[int, ...]:
+    """Sizes of the files of a generation that was populated among the steps `done`."""
+    made = next(step for step in done if isinstance(step, Populate) and step.generation == generation)
+    return made.sizes(capacity_bytes)
+
+
+@dataclass(frozen=True)
+class Fragment(Step):
+    """Delete each file of the generation with a probability of `percent`."""
+
+    SHARDED: ClassVar[bool] = True
+    PLAYBOOK: ClassVar[str] = "fragment.yml"
+
+    percent: int
+    seed: int | None
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"fragment generation {self.generation} by {self.percent}%"
+
+    def doomed(self, count: int) -> set[int]:
+        """Indices among `count` files of its generation that it deletes."""
+        return doomed(self.seed, self.generation, self.percent, count)
+
+    def continues(self, last: Step) -> bool:
+        """A larger share of the same generation goes on from a smaller one."""
+        if not isinstance(last, Fragment):
+            return False
+        return replace(last, percent=self.percent) == self and self.percent > last.percent
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """The doomed ones are gone."""
+        count = sum(1 for generation, _ in files if generation == self.generation)
+        for index in self.doomed(count):
+            files.pop((self.generation, index), None)
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """How much of the generation was deleted."""
+        sizes = sizes_of(done, self.generation, capacity_bytes)
+        lost = self.doomed(len(sizes))
+        shares[-1]["fragmentation_percent"] = self.percent
+        shares[-1]["deleted_files"] = len(lost)
+        shares[-1]["deleted_share_files"] = len(lost) / len(sizes) if sizes else 0.0
+        shares[-1]["deleted_share_bytes"] = sum(sizes[index] for index in lost) / sum(sizes) if sizes else 0.0
+
+
+def doomed(seed: int | None, generation: int, percent: int, count: int) -> set[int]:
+    """Indices among `count` files of a generation that `percent` fragmentation deletes."""
+    return {index for index in range(count) if fate(seed, generation, index) < percent / 100}
