@@ -21,12 +21,13 @@ from target import loop_target
 
 from fsage.evidence.free import read
 from fsage.evidence.windows import Windows
-from fsage.host.evidence import extents, fiemap
-from fsage.host.evidence.extents import Head
+from fsage.host.evidence import fiemap
 from fsage.host.states import state
-from fsage.host.structure import files, ground, punched
+from fsage.host.structure import files, ground, punched, work
 from fsage.host.structure.room import Room
 from fsage.host.targets.opening import open_target
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Head
 from fsage.model.filler import path_of
 from fsage.model.steps.replica import Replica
 from fsage.model.structure import ALONE
@@ -60,7 +61,7 @@ def of_replica() -> None:
         step = Replica(1, "bench.gz", False, 1, 16, 1, name)
         target.inputs = {name: base64.b64encode(zlib.compress(text)).decode()}
         began = time.monotonic()
-        notes = step.work(target, [], ALONE, lambda: None).notes
+        notes = work(step, target, [], ALONE, lambda: None).notes
         ours_s = time.monotonic() - began
 
         state.scrub(spec, {"state": "empty", "steps": [], "study": "bench", "reuse": "fresh"}, False)

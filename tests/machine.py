@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import fsage
+from fsage.host import sudoers
 from fsage.host.system import privilege
-from fsage.site import sudoers
 
 PLACE = "/run/fsage/namespace"
 AGENT = [sys.executable, "-S", "-m", "fsage.host"]

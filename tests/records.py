@@ -9,10 +9,10 @@ from pathlib import Path
 
 from fsage import dataset, report
 from fsage.figures.panel import Panel
-from fsage.host.evidence.counting import ONCE
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.evidence.files import FileLayouts
-from fsage.host.evidence.store import Store
+from fsage.model.evidence.counting import ONCE
+from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.fragmentation import Extent
+from fsage.model.evidence.store import Store
 from fsage.plan.target import load_target
 from fsage.recipes import expand
 

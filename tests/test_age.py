@@ -17,11 +17,12 @@ from small_filesystems import MIB, small
 
 from fsage.commands.layouts import percents
 from fsage.evidence import free, whatif
-from fsage.host.evidence import ext4, extents
-from fsage.host.evidence.extents import Head
-from fsage.host.evidence.store import Geometry, of_extents
+from fsage.host.evidence import ext4
 from fsage.host.stores import free_space
 from fsage.host.targets.opening import open_target
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Head
+from fsage.model.evidence.store import Geometry, of_extents
 from fsage.run import age
 from fsage.study.study import load_study
 

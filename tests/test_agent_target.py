@@ -19,13 +19,14 @@ from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model import filesystems as known
 from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
 
 pytestmark = pytest.mark.root
 
 
-@pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*filesystems.names()} - {"ext4"})))
+@pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
 def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     local_target["filesystem"] = filesystem
     made = create.create(local_target, {}, False)

@@ -21,6 +21,7 @@ from fsage.host.system import files, mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model import filesystems as known
 from fsage.model.declaration import GIB, MIB
 from fsage.model.errors import Refusal
 
@@ -38,7 +39,7 @@ def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
     assert claim.claim(local_target, {}, False)["changed"]
 
 
-@pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*filesystems.names()} - {"ext4"})))
+@pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
 @pytest.mark.parametrize("killed", ["before mkfs", "in mkfs", "after mkfs"])
 def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: str) -> None:
     local_target["filesystem"] = filesystem

@@ -20,6 +20,7 @@ from fsage.host.system.shell import run
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
+from fsage.model.claim import utc_now
 from fsage.model.errors import Failure, Refusal
 
 root = pytest.mark.root
@@ -187,7 +188,7 @@ def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
         "pid": os.getpid(),
         "pid_start": lease.start_of(os.getpid()),
         "command": "snakemake series1",
-        "since": files.utc_now(),
+        "since": utc_now(),
     }
     lease.take(target.home, {"holder": holder})
     with untouched(local_target):

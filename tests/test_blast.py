@@ -16,6 +16,7 @@ from states import MIB, bring
 from fsage import recipes, workloads
 from fsage.host.cells import measure
 from fsage.host.databases import blastdb
+from fsage.host.structure import work
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.matrix import patterns
@@ -117,7 +118,7 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
             assert (mounts[ost] / "filler" / f"g{segment + 1}" / f"volume{number:04d}.nsq").stat().st_size > 64 * 1024
     assert len(set(found)) == len(digests) == len(made_at) == 1 and found[0][1] == 5
     few = steps_of("blast.16")
-    noted = few[1].work(open_target(osts), few[:1], ALONE, lambda: None).notes
+    noted = work(few[1], open_target(osts), few[:1], ALONE, lambda: None).notes
     assert "both become 1 on 4 OSTs" in noted["unsupported"] and few[1].named([], noted) == []
     with pytest.raises(workloads.Unsupported, match="both become 1 on 4 OSTs"):
         BLAST.commands(BLAST.Params.model_validate({"workload": "blast", "iteration": 1}), open_target(osts).claim, few)
@@ -232,7 +233,7 @@ def test_on_lustre_a_segments_volumes_have_its_stripes(tmp_path, site):
         site.answer(f"lfs setstripe -c 2 -S {size}M -i -1 {place}/g{number}")
         site.answer(f"lfs getstripe -y -d {place}/g{number}", plain.replace("1048576", str(size * MIB)))
         site.answer(f"lfs getstripe -y {place}/g{number}/*", lies.replace(str(4 * MIB), str(size * MIB)))
-    made = step.work(open_target(spec), [], ALONE, lambda: None)
+    made = work(step, open_target(spec), [], ALONE, lambda: None)
     noted = made.notes
     assert noted["volumes"] == [[0, None], [1, None], [1, None], [1, None]] and made.files == 13
     assert all(path.exists() for path in step.named(open_target(spec).mounts, noted))
@@ -246,4 +247,4 @@ def test_on_lustre_a_segments_volumes_have_its_stripes(tmp_path, site):
     with pytest.raises(Failure, match=r"3 volumes lie elsewhere: .*volume0001\.nsq has 1 stripes"):
         for path in Path(place).glob("g?/volume*"):
             path.unlink()
-        step.work(open_target(spec), [], ALONE, lambda: None)
+        work(step, open_target(spec), [], ALONE, lambda: None)

@@ -26,14 +26,15 @@ from tiers import first_of
 from fsage.host.cells import measure
 from fsage.host.databases import blastdb
 from fsage.host.lustre import limits, space, stripes
-from fsage.host.steps import contended_files, database, replica
-from fsage.host.structure import eviction, files, laying, punched, whole_extents
+from fsage.host.steps import contended_files, database
+from fsage.host.structure import eviction, files, laying, punched, whole_extents, work
 from fsage.host.structure.room import Room
 from fsage.host.targets import kinds
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
-from fsage.model import striping, structure, typed, uses
+from fsage.model import sequences, striping, structure, typed, uses
 from fsage.model.errors import Failure, Refusal
+from fsage.model.steps.replica import Replica
 from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
 
@@ -161,9 +162,9 @@ class Place:
         place = target.home / blastdb.PLACE
         place.mkdir(parents=True, exist_ok=True)
         for number in range(volumes):
-            for suffix in blastdb.SUFFIXES:
-                (place / f"{blastdb.name_of(number)}{suffix}").write_bytes(b"")
-            os.truncate(place / f"{blastdb.name_of(number)}.nsq", each * blastdb.PACKED_BYTES)
+            for suffix in sequences.SUFFIXES:
+                (place / f"{sequences.name_of(number)}{suffix}").write_bytes(b"")
+            os.truncate(place / f"{sequences.name_of(number)}.nsq", each * sequences.PACKED_BYTES)
         return {"bytes": 0}
 
 
@@ -214,7 +215,7 @@ def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> N
         free = os.statvfs(place.point)
         for number, step in enumerate((first, replace(second, generation=5)), 1):
             with contextlib.suppress(Failure, Refusal), enough_if(of == "loop"):
-                step.work(target, [step], ALONE, lambda: None)
+                work(step, target, [step], ALONE, lambda: None)
             taken = sum(path.lstat().st_blocks * 512 for path in (place.point / "target").rglob("*"))
             assert taken <= target.capacity_bytes, (number, step)
             if of == "lustre":
@@ -231,7 +232,7 @@ def test_never_more_than_the_claim_allows(kind: str, of: str, place: Place) -> N
 def test_what_fills_all_is_refused_on_what_is_not_of_fsage_alone(of: str, place: Place) -> None:
     target = place.target(of, 60 * MIB)
     with pytest.raises(Failure, match=r"onto one (file system of fsage's own|OST)"):
-        replica.Replica(1, "ost0012.txt.gz", False, 1, 16, 67005).work(target, [], ALONE, lambda: None)
+        work(Replica(1, "ost0012.txt.gz", False, 1, 16, 67005), target, [], ALONE, lambda: None)
     assert not list((place.point / "target").rglob("*.*")) and not (place.point / "target/filler").exists()
 
 

@@ -25,10 +25,11 @@ from fsage.host.states.state import remove_measured
 from fsage.host.stores import filesystems
 from fsage.host.system import caches, mounting
 from fsage.host.targets.target import Target
+from fsage.model import filesystems as known
 from fsage.workloads import metadata
 
 FILES, MANY_FILES, TIMES, WARM_TIMES = 3000, 20_000, 5, 3
-FILESYSTEMS = filesystems.names()
+FILESYSTEMS = known.names()
 
 
 def cold(phases: Measured, phase: dict) -> dict:

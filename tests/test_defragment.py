@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from small_filesystems import MIB, fragmented, small
 
 from fsage.host.defragmentation import defragment
-from fsage.host.evidence import fiemap, fragmentation
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.stores import filesystems
+from fsage.host.evidence import fiemap
+from fsage.model import filesystems
 from fsage.model.errors import Refusal
+from fsage.model.evidence import fragmentation
+from fsage.model.evidence.fragmentation import Extent
 
 
 @pytest.fixture(scope="module", params=filesystems.names())

@@ -13,18 +13,18 @@ import pytest
 from test_state import bring, fragment, populate
 from tiers import first_of
 
-from fsage.evidence import texts
-from fsage.evidence.inspect import inspect
 from fsage.host.evidence import ext4, fiemap
 from fsage.host.evidence.btrfs import RESERVED
+from fsage.host.inspect import inspect
 from fsage.host.states import state
 from fsage.host.states.fingerprint import layout_of
-from fsage.host.stores import filesystems
 from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
+from fsage.model import filesystems
+from fsage.model.evidence import texts
 from fsage.records.messages import StoresLayout as Layout
 
 MIB = 1 << 20

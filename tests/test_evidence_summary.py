@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.host.evidence.counting import Counting
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.evidence.files import FileLayouts
-from fsage.host.evidence.freespace import ALIGNED_POWERS
-from fsage.host.evidence.groups import BUCKETS
+from fsage.model.evidence.counting import Counting
+from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.fragmentation import Extent
+from fsage.model.evidence.freespace import ALIGNED_POWERS
+from fsage.model.evidence.groups import BUCKETS
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 

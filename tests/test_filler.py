@@ -11,6 +11,7 @@ from fsage.host.evidence import fiemap
 from fsage.host.steps import populate
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
+from fsage.model import filesystems as known
 
 pytestmark = pytest.mark.root
 COUNT, SIZE = 4, 16 * MIB
@@ -26,7 +27,7 @@ def laid(filesystem: str, place: Path, request_bytes: int, method: str) -> list[
         return [fiemap.merged(fiemap.extents(path)) for path in paths]
 
 
-@pytest.mark.parametrize("filesystem", filesystems.names())
+@pytest.mark.parametrize("filesystem", known.names())
 def test_files_that_grow_at_once_lie_in_turns_a_request_each(tmp_path, filesystem):
     """And real writes lie like fallocate, but on ext4, whose allocator gives who writes more than was asked for."""
     few, many = (laid(filesystem, tmp_path, size, "fallocate") for size in (4 * MIB, MIB))

@@ -13,14 +13,16 @@ import pytest
 from small_filesystems import MIB, Small, fragmented, small
 
 from fsage.cli import main
-from fsage.defrag.bound import Device
-from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.defragmentation.bound import Device
+from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
+from fsage.model import filesystems as known
+from fsage.model.evidence import fragmentation
 
 ODD_NAME = "it's $HOME \\ \n\udcff1 f"
 
 
-@pytest.fixture(scope="module", params=filesystems.names())
+@pytest.fixture(scope="module", params=known.names())
 def mounted(request, tmp_path_factory):
     with small(request.param, tmp_path_factory.mktemp("small") / "mnt") as made:
         yield made

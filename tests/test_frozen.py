@@ -11,13 +11,13 @@ import yaml
 from studies import blocks
 from workload_cells import ALL
 
-from fsage.host.kinds import lustre
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import frozen
 from fsage.model.declaration import DEFAULTS, complete
 from fsage.model.errors import Refusal
 from fsage.model.frozen import ANOTHER, CLAIMED, DECIDED, LIVE, MADE, NOTED
+from fsage.model.kinds import lustre
 from fsage.plan.plan import load_plan
 from fsage.run import request as requests
 

@@ -14,6 +14,7 @@ from fsage.host.remote.others import Hosts
 from fsage.host.verbs import claim, create
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
+from fsage.model.hosts import skews
 
 # Another host is a Python of this machine that was told something else than the truth.
 BOOT = "#!{python}\nimport os, sys, time\n{lie}\nexec(sys.argv[-1])\n"
@@ -93,7 +94,7 @@ def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_p
 
 
 def test_a_slow_answer_is_no_wrong_clock():
-    assert alike.skews("n2", 130.0, asked_at=100.0, heard_at=160.0) == []
+    assert skews("n2", 130.0, asked_at=100.0, heard_at=160.0) == []
 
 
 def test_networks_are_compared_by_the_speeds_of_devices_that_are_up(tmp_path):

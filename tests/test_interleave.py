@@ -11,12 +11,12 @@ from states import MIB, bring
 
 from fsage.host.evidence import fiemap
 from fsage.host.states import state
-from fsage.host.steps import delete_files, interleave
 from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import structure
 from fsage.model.filler import path_of
+from fsage.model.steps import prealloc
 from fsage.model.structure import Step
 
 FILES = 5
@@ -40,17 +40,17 @@ def thinned(deleted: int) -> Step:
 
 @given(st.integers(2, 40), st.sampled_from([MIB, 2 * MIB, 8 * MIB]), st.integers(1 << 30, 1 << 44))
 def test_sizes_are_whole_pieces_that_fill_the_target(count, piece, capacity):
-    sizes = interleave.Interleave(1, count, piece).file_sizes(capacity)
+    sizes = prealloc.Interleave(1, count, piece).file_sizes(capacity)
     assert len(sizes) == count and max(sizes) - min(sizes) in (0, piece)
     assert all(size % piece == 0 for size in sizes)
-    books = capacity // piece * interleave.MAP_BYTES + (count + 2) * interleave.RESERVE_BYTES + interleave.OWN_BYTES
+    books = capacity // piece * prealloc.MAP_BYTES + (count + 2) * prealloc.RESERVE_BYTES + prealloc.OWN_BYTES
     assert capacity - books - piece < sum(sizes) <= capacity - books
 
 
 @given(st.integers(0, 2**32), st.integers(1, 60))
 def test_every_file_goes_once_and_in_the_same_order(seed, count):
-    order = delete_files.order(seed, 1, count)
-    assert sorted(order) == list(range(count)) and order == delete_files.order(seed, 1, count)
+    order = prealloc.order(seed, 1, count)
+    assert sorted(order) == list(range(count)) and order == prealloc.order(seed, 1, count)
 
 
 @pytest.mark.long
@@ -62,7 +62,7 @@ def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
     claim.claim(local_target, {}, False)
     full = bring(local_target, mingled(MIB))
     target = open_target(local_target)
-    assert full["free_bytes"] < interleave.OWN_BYTES, "slack hides what pieces cost; what it keeps for itself does not"
+    assert full["free_bytes"] < prealloc.OWN_BYTES, "slack hides what pieces cost; what it keeps for itself does not"
     pieces = [extent for index in range(FILES) for extent in fiemap.extents(path_of(target.mounts, 1, index))]
     aligned = [length for _, _, length, *_ in pieces]
     assert sum(aligned) / len(aligned) < 1.3 * MIB, "a piece in its turn is an extent of its own"
@@ -70,7 +70,7 @@ def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
     done = [bring(local_target, mingled(MIB), thinned(deleted)) for deleted in (1, 2, FILES)]
     assert len({one["instance"] for one in [full, *done]}) == 1, "each is reached from the one before"
     sizes = mingled(MIB).file_sizes(target.capacity_bytes)
-    order = delete_files.order(67005, 1, FILES)
+    order = prealloc.order(67005, 1, FILES)
     for one, deleted in zip(done, (1, 2, FILES), strict=True):
         freed = one["free_bytes"] - full["free_bytes"]
         assert freed >= sum(sizes[index] for index in order[:deleted])

@@ -21,9 +21,9 @@ from test_playbooks import ansible, done, refused
 from tiers import first_row_of
 
 from fsage.evidence import exporter, metrics
-from fsage.evidence.inspect import inspect
 from fsage.evidence.program import program
 from fsage.host.evidence import ext4
+from fsage.host.inspect import inspect
 from fsage.host.system import mounting
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,7 +123,7 @@ def test_a_time_limit_ends_what_reads(tmp_path: Path, monkeypatch: pytest.Monkey
     slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(exporter, "inspect", lambda what, files, counting: ext4.of_device(what))
+    monkeypatch.setattr("fsage.host.local.inspect", lambda what, files, counting: ext4.of_device(what))
     failed = exporter.export(["/dev/none"], tmp_path / "fsage.prom", 0.5, 0, 0)
     assert failed == ["/dev/none: not read within 0.5 s (--time-limit)"]
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()

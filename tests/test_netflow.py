@@ -25,11 +25,11 @@ from states import MIB
 
 from fsage import workloads
 from fsage.host.netflow import blocks, share
-from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.generate import Maker
 from fsage.host.netflow.striped import StripedFile
 from fsage.host.system.library import PACKAGE
 from fsage.model import striping, typed
+from fsage.model.netflow import Assignment
 from fsage.parse import netflow
 
 NETFLOW = workloads.load("netflow")

@@ -14,10 +14,11 @@ import pytest
 from small_filesystems import MIB, fragmented, small
 
 from fsage.host.defragmentation import ranges
-from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.evidence import fiemap
 from fsage.host.steps.defragment import checksum
 from fsage.host.system import mounting
 from fsage.model.errors import Refusal
+from fsage.model.evidence import fragmentation
 
 pytestmark = pytest.mark.root
 PIECE = 1 << 12

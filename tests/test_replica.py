@@ -28,17 +28,17 @@ from small_filesystems import MIB, small
 from states import bring
 from tiers import first_of
 
-from fsage.evidence import free, texts
+from fsage.evidence import free
 from fsage.evidence.windows import Windows
-from fsage.host.evidence import extents
-from fsage.host.evidence.extents import Extents, Head
-from fsage.host.evidence.store import NotThisText
 from fsage.host.structure import files
 from fsage.host.structure.whole_extents import in_turns
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model.errors import Failure
+from fsage.model.evidence import extents, texts
+from fsage.model.evidence.extents import Extents, Head
+from fsage.model.evidence.store import NotThisText
 from fsage.model.steps.replica import Replica
 from fsage.run import inputs as inputs_of
 from fsage.study.study import StudyError, load_study

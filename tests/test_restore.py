@@ -14,7 +14,7 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from states import bring, fragment, populate
 
-from fsage.evidence.inspect import inspect
+from fsage.host.inspect import inspect
 from fsage.host.states import state
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.host.steps import fragment, populate
-from fsage.host.structure import verify
+from fsage.host.structure import verify, work
 from fsage.host.targets.limits import Limits
 from fsage.model import structure
 from fsage.model.filler import fate, path_of
+from fsage.model.steps import paf
 from fsage.model.structure import Shard
 
 MIB = 1 << 20
@@ -26,14 +26,14 @@ percents = st.integers(1, 99)
 def test_achieved_capacity_is_within_one_file_of_what_was_asked(percent, several, capacity):
     if capacity * percent // 100 // min(several) > 20_000:
         capacity = 20_000 * min(several)
-    made = populate.file_sizes(percent, several, capacity)
+    made = paf.file_sizes(percent, several, capacity)
     goal = capacity * percent // 100
     assert sum(made) <= goal < sum(made) + max(several)
 
 
 @given(percents, sizes, st.integers(1 << 32, 1 << 36))
 def test_several_sizes_share_the_bytes_equally(percent, several, capacity):
-    made = populate.file_sizes(percent, several, capacity)
+    made = paf.file_sizes(percent, several, capacity)
     shares = [sum(size for size in made if size == one) for one in several]
     assert max(shares) - min(shares) <= max(several)
 
@@ -41,9 +41,9 @@ def test_several_sizes_share_the_bytes_equally(percent, several, capacity):
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 99), st.integers(0, 99), st.integers(0, 500))
 def test_what_a_smaller_bb_deletes_is_among_what_a_larger_one_deletes(seed, generation, one, other, count):
     small, large = sorted((one, other))
-    few, many = (fragment.doomed(seed, generation, percent, count) for percent in (small, large))
+    few, many = (paf.doomed(seed, generation, percent, count) for percent in (small, large))
     assert few <= many
-    assert fragment.doomed(seed, generation, 0, count) == set()
+    assert paf.doomed(seed, generation, 0, count) == set()
 
 
 def test_fates_are_uniform_and_differ_by_seed_generation_and_index():
@@ -57,7 +57,7 @@ def test_fates_are_uniform_and_differ_by_seed_generation_and_index():
 
 def test_fates_never_change_between_versions():
     """Recorded: a structure that was built with a seed must be built the same for ever."""
-    assert fragment.doomed(67005, 1, 30, 20) == {8, 9, 11, 13, 17}
+    assert paf.doomed(67005, 1, 30, 20) == {8, 9, 11, 13, 17}
 
 
 @given(st.integers(0, 99), st.integers(0, 2**20))
@@ -111,9 +111,9 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
     target = SimpleNamespace(name="small", kind="loop", mounts=mounts, capacity_bytes=capacity, limits=Limits)
     for step in done:
         for shard in (Shard(0, 2, 2), Shard(1, 2)):
-            step.work(target, done, shard, lambda: None)
+            work(step, target, done, shard, lambda: None)
     verify(mounts, done, capacity, {})
-    first = fragment.doomed(7, 1, 50, 25)
+    first = paf.doomed(7, 1, 50, 25)
     assert not path_of(mounts, 1, min(first)).exists()
     assert len(list(tmp_path.glob("*/filler/g2/*"))) == 9
     path_of(mounts, 2, 0).write_bytes(b"short")

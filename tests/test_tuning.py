@@ -12,8 +12,10 @@ import yaml
 
 from fsage.host.device import queue
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create, tune, tuning
+from fsage.host.verbs import claim, create, tune
+from fsage.model import tuning
 from fsage.model.errors import Refusal
+from fsage.model.tuning import OF_QUEUE
 from fsage.study.study import StudyError, load_study
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -46,7 +48,7 @@ def test_a_study_names_known_tunables_only(tmp_path: Path) -> None:
 def test_all_that_a_block_queue_offers_for_writing_is_known() -> None:
     offered = [path.name for path in Path("/sys/block/loop0/queue").iterdir() if path.is_file()]
     writable = {name for name in offered if os.stat(f"/sys/block/loop0/queue/{name}").st_mode & 0o200}
-    assert writable <= set(queue.KNOWN)
+    assert writable <= set(OF_QUEUE)
 
 
 def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ import fsage  # noqa: E402
 from fsage.host.system import places  # noqa: E402
 from fsage.host.system.library import BOOT, packed, sent  # noqa: E402
 from fsage.host.targets import lease  # noqa: E402
-from fsage.model import message  # noqa: E402
+from fsage.model import MIB, message  # noqa: E402
 from fsage.model.errors import Refusal  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
@@ -48,10 +48,10 @@ with open(sys.argv[1], "rb") as file:
 """
 ISOLATED = ("-I", "-S", "-c")  # modules from nowhere but Python and the agent: not from the current directory
 PR_SET_PDEATHSIG = 1  # prctl(2)
-REQUEST_BYTES = 64 * message.MIB
-ANSWER_BYTES = 256 * message.MIB  # the evidence of a target with many files
-BUNDLE_BYTES = 2048 * message.MIB
-PART_BYTES = 64 * message.MIB  # of a file that is fetched
+REQUEST_BYTES = 64 * MIB
+ANSWER_BYTES = 256 * MIB  # the evidence of a target with many files
+BUNDLE_BYTES = 2048 * MIB
+PART_BYTES = 64 * MIB  # of a file that is fetched
 HEARD_BYTES = 6 * ANSWER_BYTES  # of memory, while a host answers: Ansible has it several times over
 WITHOUT = {
     *("probe", "create", "remove", "claim", "release", "recover", "untune", "server_cache_back"),

@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 
 import fsage
-from fsage.host.system import places
+from fsage import seam
 from fsage.model.errors import Refusal
 
 # Of those that hosts have first: the others import what looks for names in these.
@@ -48,7 +48,7 @@ def _files(top: Path) -> list[Path]:
     """All files of the folder but Python's own; directories are judged as targets' are (fsage.host.system.places)."""
     found = []
     for place, folders, names in os.walk(top, onerror=_raise):
-        with places.opened(place):
+        with seam.here().opened(place):
             folders[:] = [name for name in folders if name != "__pycache__"]
             found += [Path(place, name) for name in names]
     return found

@@ -16,9 +16,8 @@ import pytest
 from machine import AGENT, LIBRARY, Machine
 from session import PREFIX
 
-from fsage.host import helper
+from fsage.host import helper, sudoers
 from fsage.host.system import privilege
-from fsage.site import sudoers
 
 UID = 54321
 USER = "fsagetest"

@@ -18,9 +18,10 @@ from sent import CLAIM, STUDY, bundle, observation
 from fsage import dataset
 from fsage.host import __main__ as agent
 from fsage.host.lustre import osts
-from fsage.host.remote import alike, answers
+from fsage.host.remote import answers
 from fsage.host.verbs import asked
 from fsage.model.errors import Refusal
+from fsage.model.hosts import differences, skews
 from fsage.model.message import Unacceptable
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
@@ -154,7 +155,7 @@ def read_saved(key: str) -> Callable[[Any], None]:
             site = Site(hosts, ("clients",))
             assert len(page.rows(site)) == 2
             assert all(isinstance(text, str) for text in findings._clocks(site) + findings._unable(site))
-            alike.differences({host.name: host.answer for host in hosts if host.answer})
+            differences({host.name: host.answer for host in hosts if host.answer})
 
     return read
 
@@ -206,8 +207,8 @@ def read_host_answer(drawn: tuple[tuple[str, str], bytes]) -> None:
     if "failed" in answer:
         return
     if told == "hello":
-        alike.differences({"a": answer, "b": ANSWERS["hello", "client"]})
-        alike.skews("n", answer["time"], 1.0, 2.0)
+        differences({"a": answer, "b": ANSWERS["hello", "client"]})
+        skews("n", answer["time"], 1.0, 2.0)
         assert all(isinstance(what, str) for what in answer.get("missing", ()))
     if (told, role) == ("drop", "client"):
         assert answer["cached_pages"] + 1 >= 1

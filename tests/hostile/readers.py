@@ -23,7 +23,8 @@ from fsage.advise import distribution
 from fsage.analysis.groups import summarise
 from fsage.archive import crate as crates
 from fsage.archive import export
-from fsage.evidence import inspect, page, tables
+from fsage.evidence import page, tables
+from fsage.host import inspect
 from fsage.host.lustre import brw, mounts, params, space, stripes
 from fsage.matrix import notation, patterns
 from fsage.model.errors import Failure, Refusal

@@ -12,8 +12,8 @@ import lustre_vm as real
 import pytest
 from lustre_vm import CONFIG, HOST, LustreProject, ssh
 
+from fsage.host import sudoers
 from fsage.host.system import privilege
-from fsage.site import sudoers
 
 pytestmark = real.MARKS
 USER, SERVER = "fsagetest", f"{HOST}-server"

@@ -15,8 +15,9 @@ from typing import IO, Any
 
 import yaml
 
-from fsage.host.system.walk import regular_files
-from fsage.text import untrusted, yaml_text
+from fsage import seam
+from fsage.model import untrusted
+from fsage.text import yaml_text
 from fsage.text.sizes import LARGEST_BYTES, parse_size
 from fsage.text.strict import show
 
@@ -66,7 +67,7 @@ def read(what: str) -> Distribution:
     path = Path(what)
     try:
         if what != "-" and path.is_dir():
-            return _made(((str(one), one.lstat().st_size, 1) for one in regular_files(path)), what)
+            return _made(((str(one), one.lstat().st_size, 1) for one in seam.here().regular_files(path)), what)
         if what == "-":
             return _made(_of_lines(sys.stdin.buffer, "standard input"), "standard input")
         rows = {".yaml": _of_yaml, ".yml": _of_yaml, ".csv": _of_csv}.get(path.suffix.lower())

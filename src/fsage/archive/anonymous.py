@@ -15,12 +15,11 @@ from typing import Any
 import yaml
 
 from fsage.archive.crate import CrateError
-from fsage.host.verbs import tuning
-from fsage.model import structure, tools
+from fsage.model import structure, tools, tuning, untrusted
 from fsage.plan import results
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import Target
-from fsage.text import untrusted, yaml_text
+from fsage.text import yaml_text
 
 WITHHELD = "withheld"
 TEXTS = """

@@ -24,11 +24,11 @@ from fsage import dataset
 from fsage.archive import anonymous
 from fsage.archive import crate as crates
 from fsage.archive.crate import METADATA, CrateError
+from fsage.model import untrusted
 from fsage.plan.plan import Plan, load_plan
 from fsage.plan.pool import Pool
 from fsage.report.provenance import commit
 from fsage.run.conclusion import write_report
-from fsage.text import untrusted
 
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 SOURCE = "#fsage"

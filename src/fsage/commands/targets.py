@@ -27,15 +27,15 @@ def site(
     helper: Annotated[bool, typer.Option("--helper", help="print the program that these rules allow")] = False,
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
+    from fsage import seam
     from fsage.site import findings, inspect, page
-    from fsage.site import sudoers as allowed
 
     where_: Where = context.obj.of(None)
     if helper:
-        sys.stdout.buffer.write(allowed.program())
+        sys.stdout.buffer.write(seam.here().helper())
         return
     if sudoers:
-        print(allowed.rules(inspect.user_of(where_.inventory)), end="")
+        print(seam.here().sudo_rules(inspect.user_of(where_.inventory)), end="")
         return
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = inspect.inspect(where_.inventory)
@@ -103,14 +103,14 @@ def enter(
     command: Annotated[list[str] | None, typer.Argument(help="command and its words; none: a shell")] = None,
 ) -> None:
     """Run a command, as root, where this machine's loop targets are mounted, which nothing else sees."""
-    from fsage.host.system.namespace import look_in
+    from fsage import seam
     from fsage.model.errors import Failure, Refusal
 
     words = command or [os.environ.get("SHELL", "/bin/sh")]
     try:
         if os.geteuid():
             raise Refusal("only root may look where loop targets are mounted")
-        look_in()
+        seam.here().look_in()
         os.execvp(words[0], words)
     except (Refusal, Failure, OSError) as why:
         raise ValueError(f"{words[0]}: {why.strerror}" if isinstance(why, OSError) else str(why)) from why

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION, unit_of
-from fsage.text import untrusted
+from fsage.model import untrusted
 
 VERSION = b"fsage_schema_version"
 TIME, TIMESTAMP = "began", pa.timestamp("ms", "UTC")

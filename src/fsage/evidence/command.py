@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from fsage.evidence.inspect import inspect
+from fsage import seam
 from fsage.evidence.terminal import show
 from fsage.model.message import printable
 from fsage.text.terminal import Terminal
@@ -20,7 +20,7 @@ def run(what: str, as_json: bool, html: Path | None, files_at_most: int, save: P
         free.save(what, save)
         print(printable(f"fsage: free extents {save}"), file=sys.stderr)
         what = str(save) if what == "-" else what  # it is read once
-    layout = inspect(what, files_at_most)
+    layout = seam.here().inspect(what, files_at_most)
     if html:
         from fsage.evidence.page import page  # what draws takes a second to load
 

@@ -19,11 +19,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fsage import seam
 from fsage.evidence import metrics
-from fsage.evidence.inspect import inspect
-from fsage.host.evidence.counting import Counting
-from fsage.host.system import mounting
 from fsage.model.errors import Failure
+from fsage.model.evidence.counting import Counting
 from fsage.model.message import printable
 
 NICEST = 19
@@ -65,7 +64,7 @@ def device_of(source: str) -> str:
     try:
         kind = os.stat(source).st_mode
         if stat.S_ISDIR(kind):
-            return printable(mounting.mount_of(Path(source)).source)
+            return printable(seam.here().source_of(Path(source)))
     except (OSError, Failure):
         return printable(source) if source.startswith("/dev/") else "none"
     return printable(source) if stat.S_ISBLK(kind) else "file"
@@ -75,7 +74,7 @@ def _read(source: str, limit_s: float, files: int) -> dict[str, Any]:
     """The store's summary. Raises ValueError, one sentence."""
     try:
         with _limited(limit_s):
-            (store,) = inspect(source, files, Counting(bins=1))["stores"]  # no metric is of places
+            (store,) = seam.here().inspect(source, files, Counting(bins=1))["stores"]  # no metric is of places
     except TimeUp:
         raise ValueError(f"{source}: not read within {limit_s:g} s (--time-limit)") from None
     if not store["free_extents"]:

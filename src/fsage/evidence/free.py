@@ -13,10 +13,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from fsage.evidence.inspect import inspect
-from fsage.host.evidence import extents
-from fsage.host.evidence.counting import Counting
-from fsage.host.evidence.extents import Head
+from fsage import seam
+from fsage.model.evidence import extents
+from fsage.model.evidence.counting import Counting
+from fsage.model.evidence.extents import Head
 
 BUFFERED = 1 << 16
 Places = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class Free:
 def read(what: str) -> Free:
     """The free extents of a device, an image, a mount or a saved text. Raises ValueError, one sentence."""
     spool = _Spool()
-    layout = inspect(what, 0, Counting(keep=spool.keep))
+    layout = seam.here().inspect(what, 0, Counting(keep=spool.keep))
     (store,) = layout["stores"]
     if not store["free_extents"] or not store["bitmap"]:
         why = store["absent"].get("free_extents") or store["absent"].get("bitmap")

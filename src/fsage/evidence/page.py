@@ -16,7 +16,7 @@ from fsage.text.sizes import format_size
 
 
 def page(layout: dict[str, Any]) -> str:
-    """HTML of what `fsage.evidence.inspect` found; the same bytes each time for the same layout."""
+    """HTML of what `fsage.host.inspect` found; the same bytes each time for the same layout."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

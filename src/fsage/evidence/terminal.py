@@ -16,7 +16,7 @@ STRIP_COLUMNS = 64
 
 
 def show(layout: dict[str, Any], console: Console) -> None:
-    """Print what `fsage.evidence.inspect` found."""
+    """Print what `fsage.host.inspect` found."""
     for store in layout["stores"]:
         console.print(Text(f"{layout['what']}: {title(store)}", "bold"))
         if store["bitmap"]:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from scipy.stats import wasserstein_distance
 
 from fsage.evidence.free import BUFFERED, Free
-from fsage.host.evidence.extents import Extents, Head
-from fsage.host.evidence.groups import BUCKETS, bucket
+from fsage.model.evidence.extents import Extents, Head
+from fsage.model.evidence.groups import BUCKETS, bucket
 
 DRAWS = 200
 LEVEL = 0.95

@@ -27,7 +27,7 @@ from fsage.host.system.shell import find_administrators
 from fsage.host.targets import lease
 from fsage.host.verbs import asked, claim, create, prealloc, recover, tune
 from fsage.host.verbs.leave import leave
-from fsage.model import kinds, message, structure, typed
+from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import DEFAULTS, complete, home_of
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import shown
@@ -110,7 +110,7 @@ VERBS: dict[str, Verb] = {
     "bundle": outbox.bundle,
     "acknowledge": outbox.acknowledge,
 }
-QUESTION_BYTES = 128 * message.MIB
+QUESTION_BYTES = 128 * MIB
 ON_STEPS = ("begin_step", "work_on_step", "end_step")
 
 

@@ -1,8 +1,10 @@
-"""The hosts of a target, what they are, and who asks something of it."""
+"""The hosts of a target, what they are and must have in common, and who asks something of it."""
 
 from __future__ import annotations
 
-from typing import TypedDict
+import os
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 from fsage.model.typed import Count, Json, Name, Printable, Word
 
@@ -103,3 +105,45 @@ def clients_of(asked: Asker) -> list[Host]:
 def servers_of(asked: Asker) -> list[Host]:
     """The inventory's servers."""
     return (asked.get("hosts") or Inventory()).get("servers", [])
+
+
+SKEW_S = 2.0
+"""Clocks may differ by this much; what they tell in leases and records would disagree beyond it."""
+ALIKE = {
+    "kernel": "kernel",
+    "uid": "the number of the user who measures",
+    "memory_bytes": "memory, GiB",
+    "network_mbit_s": "network, Mbit/s",
+    "tools": "versions of tools",
+    "images": "container images",
+    "lustre": "version of Lustre",
+}
+"""What the clients must have in common for their numbers to belong together."""
+
+
+def differences(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Where clients (name -> facts, or more) differ in what must be alike, a sentence each."""
+    said = []
+    for key, what in ALIKE.items():
+        by_value: dict[str, list[str]] = {}
+        for name, known in clients.items():
+            value = known.get(key)
+            if key == "memory_bytes" and value:  # no two nodes have the same to the byte
+                value = round(value / 2**30)
+            by_value.setdefault(str(value), []).append(name)
+        if len(by_value) > 1:
+            each = "; ".join(f"{', '.join(names)}: {value}" for value, names in sorted(by_value.items()))
+            said.append(f"clients differ in {what}: {each}")
+    return said
+
+
+def skews(name: str, time_there: float, asked_at: float, heard_at: float) -> list[str]:
+    """What is wrong with the clock of a host that named its time between two moments of ours: a sentence, or none."""
+    ahead_s, behind_s = time_there - heard_at, asked_at - time_there
+    if max(ahead_s, behind_s) <= SKEW_S:
+        return []
+    by = f"{ahead_s:.0f} s ahead of" if ahead_s > 0 else f"{behind_s:.0f} s behind"
+    return [
+        f"the clock of {name} is {by} {os.uname().nodename}'s (at most {SKEW_S:g} s): synchronise it, or leases and "
+        "records disagree about what came first"
+    ]

@@ -13,7 +13,6 @@ import stat
 from pathlib import Path
 from typing import Any, NoReturn
 
-MIB = 1 << 20
 DEPTH = 32  # deeper than anything that fsage writes
 DIGITS = 20  # of a whole number: 2^64 has 20
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,+@=-]{0,199}"

@@ -186,7 +186,7 @@ class _StateEvidence(Layout):
     study: Name
     state: Name
     token: TokenSeen
-    layout: Json  # fsage.host.evidence.store
+    layout: Json  # fsage.model.evidence.store
 
 
 class StateEvidence(_StateEvidence, total=False):

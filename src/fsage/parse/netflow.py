@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fsage.host.netflow.blocks import CHECKSUMS
+from fsage.model.netflow import CHECKSUMS
 from fsage.parse import BadOutput
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fsage.host.system import places
+from fsage import seam
+from fsage.model import untrusted
 from fsage.model.errors import Refusal
-from fsage.text import untrusted
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ def check(root: Path) -> None:
     os.umask(os.umask(0o077) | 0o022)
     root = Path(os.path.abspath(root))
     try:
-        places.check(root)
+        seam.here().check_place(root)
         for folder in sorted(root.iterdir()) if root.is_dir() else ():
             if folder.is_symlink() or folder.is_dir():
-                places.check(folder)
+                seam.here().check_place(folder)
     except Refusal as why:
         raise ValueError(f"results: {why}") from None
 

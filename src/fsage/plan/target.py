@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from fsage.host.device import capabilities
+from fsage import seam
 from fsage.model import filesystems, kinds
 from fsage.model.claim import Claim
 from fsage.model.declaration import complete, home_of
@@ -109,12 +109,12 @@ class Target(Strict):
 
 def default_target() -> str:
     """LOCAL where this machine allows it, else DIRECTORY."""
-    return DIRECTORY if capabilities.obstacles(capabilities.LOOP_TARGET) else LOCAL
+    return DIRECTORY if seam.here().why_no_loops() else LOCAL
 
 
 def why_directory() -> str | None:
     """Why this machine's default target is a plain directory, and what more rights would give; None where it is not."""
-    if not (obstacles := capabilities.obstacles(capabilities.LOOP_TARGET)):
+    if not (obstacles := seam.here().why_no_loops()):
         return None
     return (
         f"no file system can be mounted here: {obstacles[0].reason}. fsage measures in a plain directory; its fullness "

@@ -14,10 +14,10 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from fsage.model import kinds, typed
+from fsage.model import MIB, kinds, typed
 from fsage.model.claim import WHOLE, Claim
 from fsage.model.hosts import Probe
-from fsage.model.message import MIB, Unacceptable, check, read, shown
+from fsage.model.message import Unacceptable, check, read, shown
 from fsage.model.observation import Observation, StateEvidence
 
 T = TypeVar("T")

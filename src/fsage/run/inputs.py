@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.evidence import extents
-from fsage.host.evidence.extents import Extents, Head
 from fsage.model import kinds
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents, Head
 from fsage.model.steps.aged import Restore
 from fsage.model.steps.replica import Replica
 from fsage.model.structure import Step

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fsage.host.targets.lease import machine, start_of
+from fsage import seam
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Holder
 from fsage.plan import results
@@ -85,9 +85,9 @@ def identity(command: str) -> Holder:
     return {
         "run": f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}",
         "host": os.uname().nodename,
-        "machine": machine(),
+        "machine": seam.here().machine(),
         "pid": os.getpid(),
-        "pid_start": start_of(os.getpid()),
+        "pid_start": seam.here().start_of(os.getpid()),
         "command": command,
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
@@ -151,7 +151,7 @@ def gone() -> dict[str, Path]:
         holder = (results.read(path) or {}).get("holder")
         if path.name == own.name or holder is None or holder["host"] != os.uname().nodename:
             continue
-        if holder["machine"] != machine() or start_of(holder["pid"]) != holder["pid_start"]:
+        if holder["machine"] != seam.here().machine() or seam.here().start_of(holder["pid"]) != holder["pid_start"]:
             found[holder["run"]] = path
     return found
 

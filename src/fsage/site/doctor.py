@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
-from fsage import workloads
-from fsage.host.device import capabilities, models
-from fsage.host.targets import kinds as host_kinds
+from fsage import seam, workloads
 from fsage.model import device, filesystems, kinds
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
-from fsage.model.target import Spec
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target, target_of
 from fsage.study.study import StudyError
@@ -62,8 +58,8 @@ def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
     """Try everything once; nothing stays. A study is checked on the target that it would be measured on here."""
     return Diagnosis(
         [
-            Check(capability.name, capability.purpose, _texts([capabilities.obstacle(capability.name)]))
-            for capability in capabilities.CAPABILITIES.values()
+            Check(one.name, one.purpose, [str(one.obstacle)] if one.obstacle else [])
+            for one in seam.here().capabilities()
         ],
         [*_kinds_of_targets(), *_device_models()],
         [_study(path, inventories, results) for path in sorted(studies.glob("*.yaml"))],
@@ -81,10 +77,6 @@ def show(diagnosis: Diagnosis) -> None:
             table.add_row(check.name, check.detail, here, "; ".join(check.obstacles))
         console.print(table)
         console.print()
-
-
-def _texts(obstacles: Iterable[object | None]) -> list[str]:
-    return [str(obstacle) for obstacle in obstacles if obstacle]
 
 
 def _fio() -> list[str]:
@@ -114,26 +106,17 @@ def _lacking(declared: dict[str, Any]) -> list[str]:
         anywhere = {"fsname": "any", "mgs": "any@tcp", "capacity_gib": "all"}
         declared = {**declared, "directory": "/lustre/fsage", "lustre": anywhere}
     try:
-        return _missing(complete({"name": "doctor", **declared}))
+        return seam.here().lacking(complete({"name": "doctor", **declared}))
     except Refusal as why:
         return [str(why)]
-
-
-def _missing(spec: Spec) -> list[str]:
-    """What its kind lacks here; capabilities are only named, for the first table says why."""
-    needs = [name for name in capabilities.LOOP_TARGET if capabilities.obstacle(name)]
-    return [
-        f"needs {', '.join(needs)}" if why == capabilities.why_no_loops() else why
-        for why in host_kinds.of(spec["kind"]).lacking(spec).missing
-    ]
 
 
 def _device_models() -> list[Check]:
     """A row for each device model of loop targets."""
     checks = []
     for name in device.declarable():
-        model = models.KINDS[name]
-        obstacles = [*_missing(complete({"name": "doctor", "kind": "loop"})), *_texts([model.why_not(model.defaults)])]
+        why = seam.here().why_no_model(name)
+        obstacles = [*seam.here().lacking(complete({"name": "doctor", "kind": "loop"})), *([why] if why else [])]
         checks.append(Check(f"device_model {name}", "a disk of known costs below a loop target", obstacles))
     return checks
 
@@ -146,7 +129,7 @@ def _study(path: Path, inventories: Path, results: Path) -> Check:
         inventory = inventories / target_name
         target = load_target(inventory)
         plan = load_plan(path, inventory, results)
-        obstacles = [*_fio(), *_missing(target.spec)]
+        obstacles = [*_fio(), *seam.here().lacking(target.spec)]
         used = {cell.params["workload"] for _, cell in plan.all_cells()}
         programs = {name for workload in used for name in getattr(workloads.load(workload), "PROGRAMS", ())}
         kinds_of_steps = {step.kind for state in plan.states.values() for step in state.parts}

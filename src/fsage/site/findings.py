@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fsage.host import containers
-from fsage.host.remote import alike
+from fsage import seam
+from fsage.model.hosts import differences, skews
 from fsage.plan.target import Target
 from fsage.site.inspect import Host, Site
 
@@ -16,8 +16,8 @@ MUST_HAVE_HOSTS = ("clients",)
 def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[str]:
     """All that must be mended before `target` is used; `others` are the targets of other inventories, by folder."""
     said = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
-    said += alike.differences({host.name: host.answer for host in site.of("clients") if host.answer})
-    said += [f"this machine lacks {what}" for what in containers.missing(target.images, containers.ANALYSIS)]
+    said += differences({host.name: host.answer for host in site.of("clients") if host.answer})
+    said += [f"this machine lacks {what}" for what in seam.here().images_missing(target.images)]
     return [*said, *_servers(site, target), *_shared(target, others)]
 
 
@@ -51,7 +51,7 @@ def _clocks(site: Site) -> list[str]:
     said: list[str] = []
     for host in site.hosts:
         if host.answer and host.asked_at is not None and host.answered_at is not None:
-            said += alike.skews(host.name, host.answer["time"], host.asked_at, host.answered_at)
+            said += skews(host.name, host.answer["time"], host.asked_at, host.answered_at)
     return said
 
 

@@ -9,7 +9,7 @@ import jinja2
 from rich.table import Column, Table
 from rich.text import Text
 
-from fsage.host.lustre.servercache import KEPT
+from fsage.model.words import SERVERS_KEPT
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.site.inspect import Host, Site
@@ -50,7 +50,7 @@ def destroyed(site: Site, target: Target) -> list[str]:
 def changed(site: Site, plans: list[Plan]) -> list[str]:
     """What is set on others than the clients while cells run, and put back after each."""
     cells = [cell for plan in plans for missing in plan.missing.values() for cell in missing]
-    if not any(cell.params.get("server_cache", KEPT) != KEPT for cell in cells):
+    if not any(cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT for cell in cells):
         return []
     names = ", ".join(host.name for host in site.of("servers")) or "servers, of which the inventory names none"
     return [f"ZFS's primarycache of the OSTs on {names}, put back as it was after each cell"]

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationEr
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
-from fsage.host.verbs import tuning
+from fsage.model import tuning, untrusted
 from fsage.recipes import State
 from fsage.study.additional_cells import Also
 from fsage.study.additional_cells import schema as additional_schema
@@ -24,7 +24,7 @@ from fsage.study.comparisons import NAME, Compare, Headline
 from fsage.study.diagnostic_cells import Extras, ReferenceReads, Sentinels, Traces, schemas
 from fsage.study.filters import Axes, Filter, any_matches, of_cells
 from fsage.study.targets import REPEAT, SHARE, TARGETS, Bind, read_targets
-from fsage.text import untrusted, yaml_text
+from fsage.text import yaml_text
 from fsage.text.strict import (
     Problem,
     Strict,

@@ -16,11 +16,10 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from fsage.host.netflow.assignment import Assignment, Distribution, PhaseName
-from fsage.host.netflow.generate import LEAST_BYTES, LENGTHS, MOST_MODELS
 from fsage.model import device, kinds, typed
 from fsage.model.claim import Claim
 from fsage.model.declaration import MIB
+from fsage.model.netflow import LEAST_BYTES, LENGTHS, MOST_MODELS, Assignment, Distribution, PhaseName
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.striping import Segment

@@ -24,6 +24,7 @@ from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
+from fsage.model.words import WARM
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10
 """A phase may take so many times what its whole cell was estimated to, and so long in any case."""
@@ -91,7 +92,7 @@ class Phases:
                     taken,
                     f"{phase['name']}: {dropped['cached_pages']} pages of its files stayed in the cache",
                 )
-            if dropped["metadata"] == caches.WARM and not phase.get("warm"):
+            if dropped["metadata"] == WARM and not phase.get("warm"):
                 return taken, f"{phase['name']}: {dropped['cached_names']} names of its files stayed in memory"
             if self.target.watch and phase.get("folders"):  # many names, of which each would cost some µs more
                 self.target.watch.lift()
@@ -139,7 +140,7 @@ class Phases:
         whole = sum(path.stat().st_size for path in paths) // mmap.PAGESIZE
         for _ in range(WARM_ATTEMPTS):
             if (cached := caches.cached_pages(paths)) >= whole:
-                said = {"method": "none: from memory", "metadata": caches.WARM, "cached_names": len(paths)}
+                said = {"method": "none: from memory", "metadata": WARM, "cached_names": len(paths)}
                 return {**said, "seconds": time.monotonic() - began, "cached_pages": cached}
             caches.bring_in(paths)
         raise Failure(f"{cached} of {whole} pages of what it reads are in memory, so it would not be read warm")

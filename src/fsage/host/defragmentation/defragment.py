@@ -19,16 +19,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.evidence import fiemap, fragmentation
-from fsage.host.evidence.counting import Counting
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.evidence.fragmentation import Fragmentation
+from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.stores.free_space import of_mount
 from fsage.host.system import caches, mounting
 from fsage.host.system.walk import regular_files
 from fsage.model import filesystems as model
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence import fragmentation
+from fsage.model.evidence.counting import Counting
+from fsage.model.evidence.fragmentation import Extent, Fragmentation
 from fsage.model.filesystems import Defragmenter
 
 CLOCK_S = 0.02  # by which a file's times may lag behind the clock

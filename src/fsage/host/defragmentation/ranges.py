@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.evidence import fiemap, fragmentation
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.evidence.fragmentation import Fragmentation
+from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Mover, Range
 from fsage.host.system import caches
 from fsage.model import filesystems as model
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence import fragmentation
+from fsage.model.evidence.fragmentation import Extent, Fragmentation
 
 BLOCK_BYTES = 4096
 

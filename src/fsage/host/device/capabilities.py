@@ -21,23 +21,13 @@ from fsage.host.device import cgroups, loops, seekdisk
 from fsage.host.evidence import fiemap
 from fsage.host.system import caches, fanotify, mounting, namespace, space
 from fsage.model.errors import Failure, Refusal
+from fsage.model.local import Obstacle
 
 LOOP_CONTROL = "/dev/loop-control"
 LOOP_CLR_FD = 0x4C01  # linux/loop.h
 LOOP_ATTEMPTS = 4  # others may take the device that was free just now
 ROOT = "run it as root"
 CONTAINER = "in a container, start that with --privileged"
-
-
-class Obstacle(NamedTuple):
-    """Why a capability cannot be had here: what failed, the name of its errno where there is one, what helps."""
-
-    reason: str
-    errno: str | None
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.reason}; {self.remedy}"
 
 
 class Capability(NamedTuple):

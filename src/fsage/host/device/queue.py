@@ -11,28 +11,8 @@ from typing import Any
 
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import below
+from fsage.model.tuning import OF_QUEUE
 
-KNOWN = (
-    "add_random",
-    "discard_max_bytes",
-    "io_poll",
-    "io_poll_delay",
-    "io_timeout",
-    "iostats",
-    "iostats_passthrough",
-    "max_sectors_kb",
-    "nomerges",
-    "nr_requests",
-    "read_ahead_kb",
-    "rotational",
-    "rq_affinity",
-    "scheduler",
-    "stable_writes",
-    "wbt_lat_usec",
-    "write_cache",
-    "write_zeroes_unmap_max_bytes",
-)
-"""Every file there that may be written."""
 OF_BFQ = "iosched/low_latency"
 """And one of BFQ's, which no study names."""
 
@@ -76,7 +56,7 @@ def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) 
 
 def _knob(queue: Path, name: str) -> Path:
     knob = queue / name
-    if name not in KNOWN or not below(queue, knob):
+    if name not in OF_QUEUE or not below(queue, knob):
         raise Refusal(f"{knob} is no tunable of a block queue; nothing was touched")
     return knob
 

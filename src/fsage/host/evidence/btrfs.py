@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import Store
 from fsage.model.errors import Failure
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import Store
 
 BTRFS_IOC_TREE_SEARCH_V2, BTRFS_IOC_FS_INFO = 0xC0709411, 0x8400941F
 EXTENT_TREE, CHUNK_TREE = 2, 3

@@ -15,13 +15,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.dumpe2fs import of_text, read_header
 from fsage.host.evidence.fsmap import free_extents
-from fsage.host.evidence.store import Geometry, NotThisText, Store, of_extents
-from fsage.host.evidence.text import Text, blocks_of
 from fsage.host.system.shell import run
 from fsage.model.errors import Failure
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.dumpe2fs import of_text, read_header
+from fsage.model.evidence.store import Geometry, NotThisText, Store, of_extents
+from fsage.model.evidence.text import Text, blocks_of
 
 SOURCE = "FS_IOC_GETFSMAP, what the allocator can give at once (it is in use, and dumpe2fs cannot read it)"
 CHANGED = "checksum does not match"

@@ -8,7 +8,8 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from fsage.model.evidence.fragmentation import Extent
 
 FS_IOC_FIEMAP = 0xC020660B
 FIEMAP_FLAG_SYNC = 0x1
@@ -18,15 +19,6 @@ FIEMAP_EXTENT_UNWRITTEN = 0x800
 HEADER = struct.Struct("=QQLLLL")
 EXTENT = struct.Struct("=QQQQQLLLL")
 BATCH = 128
-
-
-class Extent(NamedTuple):
-    """One run of a file on its device; offsets and length in bytes."""
-
-    logical: int
-    physical: int
-    length: int
-    unwritten: bool
 
 
 def extents(path: str | Path, synchronise: bool = True) -> list[Extent]:

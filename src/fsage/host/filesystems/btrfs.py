@@ -13,8 +13,8 @@ from fsage.host.system.mounting import Mount
 from fsage.model.filesystems import btrfs as facts
 
 if TYPE_CHECKING:
-    from fsage.host.evidence.counting import Counting
-    from fsage.host.evidence.store import Store
+    from fsage.model.evidence.counting import Counting
+    from fsage.model.evidence.store import Store
 
 BTRFS_IOC_DEFRAG_RANGE, DEFRAG, START_IO = 0x40309410, struct.Struct("=QQQII4I"), 2
 FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_NOCOW_FL = 0x80086601, 0x40086602, 0x00800000  # linux/fs.h

@@ -14,8 +14,8 @@ from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.model.filesystems import ext4 as facts
 
 if TYPE_CHECKING:
-    from fsage.host.evidence.counting import Counting
-    from fsage.host.evidence.store import Store
+    from fsage.model.evidence.counting import Counting
+    from fsage.model.evidence.store import Store
 
 BLOCK_BYTES = 4096
 EXT4_IOC_MOVE_EXT, MOVE = 0xC028660F, struct.Struct("=IIQQQQ")  # reserved, donor, begins of both, length, moved

@@ -25,8 +25,8 @@ from fsage.model.errors import Failure
 from fsage.model.filesystems import xfs as facts
 
 if TYPE_CHECKING:
-    from fsage.host.evidence.counting import Counting
-    from fsage.host.evidence.store import Store
+    from fsage.model.evidence.counting import Counting
+    from fsage.model.evidence.store import Store
 
 FREES_PATIENCE_S = 60.0
 COPY_BYTES = 1 << 20

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from fsage.host.claiming import calibrate, claim
 from fsage.host.device import models
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import OF_DEVICE, Store, without
 from fsage.host.system import files, privilege, space
 from fsage.host.targets import directories
 from fsage.host.targets.free import Free
@@ -20,6 +18,8 @@ from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, LustreClaim
 from fsage.model.declaration import GIB
 from fsage.model.errors import Refusal
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.hosts import Asker
 from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec

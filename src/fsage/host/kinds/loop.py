@@ -13,8 +13,6 @@ from typing import Any
 from fsage.host.claiming import calibrate, claim, images
 from fsage.host.device import capabilities, loops, models, seek
 from fsage.host.device.model import Model
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import Store
 from fsage.host.outside.undo import left_over, undo
 from fsage.host.stores import filesystems, free_space, metadata_image
 from fsage.host.stores.filesystem import FileSystem
@@ -27,6 +25,8 @@ from fsage.model import declaration, frozen
 from fsage.model.claim import Claim, ClaimedStore, Images
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import Store
 from fsage.model.hosts import Asker
 from fsage.model.kinds import loop as facts
 from fsage.model.target import Spec

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import Store
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import limits, osts, placement, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
@@ -19,6 +17,8 @@ from fsage.host.targets.limits import Limits
 from fsage.model import striping
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import Store
 from fsage.model.kinds import lustre as facts
 from fsage.model.target import LustreSpec, Spec
 

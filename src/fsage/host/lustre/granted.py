@@ -9,41 +9,8 @@ from fsage.host.system.privilege import privileged
 from fsage.host.system.shell import run
 from fsage.model.errors import Refusal
 from fsage.model.message import shown
+from fsage.model.tuning import OF_LUSTRE
 
-KNOWN = (
-    "checksums",
-    "file_heat",
-    "grant_shrink",
-    "grant_shrink_interval",
-    "hybrid_io",
-    "hybrid_io_read_threshold_bytes",
-    "hybrid_io_write_threshold_bytes",
-    "idle_timeout",
-    "max_dirty_mb",
-    "max_pages_per_rpc",
-    "max_read_ahead_async_active",
-    "max_read_ahead_mb",
-    "max_read_ahead_per_file_mb",
-    "max_read_ahead_whole_mb",
-    "max_rpcs_in_flight",
-    "opencache_max_ms",
-    "opencache_threshold_count",
-    "opencache_threshold_ms",
-    "parallel_dio",
-    "read_ahead_async_file_threshold_mb",
-    "read_ahead_range_kb",
-    "read_ahead_step",
-    "short_io_bytes",
-    "statahead_agl",
-    "statahead_batch_max",
-    "statahead_max",
-    "statahead_running_max",
-    "tiny_write",
-    "unaligned_dio",
-    "xattr_cache",
-)
-"""What of osc.* and llite.* bears on speed and is one whole number; a version that lacks one has it unsupported.
-read_ahead_step is of the published study: no version from 2.7 to 2.17 has it."""
 FSNAME = r"[A-Za-z0-9_-]{1,8}"
 LOCKS = re.compile(rf"ldlm\.namespaces\.{FSNAME}-(OST|MDT)[0-9a-f]{{4}}-(osc|mdc)-[0-9a-f]{{1,16}}")
 PREFIX = rf"(osc\.{FSNAME}-OST[0-9a-f]{{4}}-osc|llite\.{FSNAME})-[0-9a-f]{{1,16}}"
@@ -92,8 +59,8 @@ def check_tunables(values: object) -> dict[str, str]:
         raise Refusal(f"{shown(values)} is no object of tunables")
     for name, value in values.items():
         match = TUNABLE.fullmatch(name)
-        if not match or match[2] not in KNOWN:
-            raise Refusal(f"{shown(name)} is no tunable of a Lustre client that is known: {', '.join(KNOWN)}")
+        if not match or match[2] not in OF_LUSTRE:
+            raise Refusal(f"{shown(name)} is no tunable of a Lustre client that is known: {', '.join(OF_LUSTRE)}")
         if not isinstance(value, str) or not VALUE.fullmatch(value):
             raise Refusal(f"{shown(value)} is no value of {name}: a number is wanted")
     return values

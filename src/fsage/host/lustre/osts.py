@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fsage.host.evidence import ext4
-from fsage.host.evidence.store import OF_DEVICE, Store, without
 from fsage.host.lustre import params, space
 from fsage.model.declaration import complete, lustre_of
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.store import OF_DEVICE, Store, without
 from fsage.model.message import shown
 from fsage.model.request import Request
 

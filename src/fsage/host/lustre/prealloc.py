@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.host.evidence import dumpe2fs
-from fsage.host.evidence.store import NotThisText
 from fsage.host.lustre import params
 from fsage.host.lustre.prealloc_ask import BLOCK_BYTES, Ask, table_of, table_words
 from fsage.host.system import files
 from fsage.host.system.shell import run
 from fsage.model.declaration import home_of, lustre_of
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence import dumpe2fs
+from fsage.model.evidence.store import NotThisText
 from fsage.model.target import Spec
 
 PROC = "/proc/fs/ldiskfs"

@@ -19,8 +19,8 @@ from fsage.model.declaration import complete, home_of, lustre_of
 from fsage.model.errors import Failure
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
+from fsage.model.words import SERVERS_KEPT
 
-KEPT = "kept"
 PROPERTY = "primarycache"
 
 
@@ -37,7 +37,7 @@ class Servers(Protocol):
 def why_not(hosts: Servers, phases: Sequence[Phase]) -> str | None:
     """Why the servers' cache cannot be what a cell's phases ask for; None when it can, or none asks."""
     setting = asked(phases)
-    if setting == KEPT:
+    if setting == SERVERS_KEPT:
         return None
     front = f"server_cache {setting}: "
     served = hosts.ask_servers(do="server_cache")
@@ -52,20 +52,20 @@ def why_not(hosts: Servers, phases: Sequence[Phase]) -> str | None:
 
 def asked(phases: Sequence[Phase]) -> str:
     """What a cell's phases ask for: kept, or a value of the property."""
-    return next((phase["server_cache"] for phase in phases if "server_cache" in phase), KEPT)
+    return next((phase["server_cache"] for phase in phases if "server_cache" in phase), SERVERS_KEPT)
 
 
 @contextmanager
 def held(hosts: Servers, phases: Sequence[Phase]) -> Iterator[dict[str, dict[str, str]]]:
     """Have it so on every server while a cell runs; server -> dataset -> value as read back. Raises Failure."""
     setting = asked(phases)
-    if setting == KEPT:
+    if setting == SERVERS_KEPT:
         yield {}
         return
     try:
         yield {name: one["now"] for name, one in hosts.ask_servers(do="server_cache", setting=setting).items()}
     finally:
-        hosts.ask_servers(do="server_cache", setting=KEPT)
+        hosts.ask_servers(do="server_cache", setting=SERVERS_KEPT)
 
 
 # On a server
@@ -76,7 +76,7 @@ def serve(spec: Spec, setting: str | None) -> dict[str, Any]:
 
     Raises Failure; what could not be put back stays noted.
     """
-    if setting == KEPT:
+    if setting == SERVERS_KEPT:
         return {"proof": put_back(spec), "now": {}}
     fsname = lustre_of(spec)["fsname"]
     ldiskfs, zfs = (params.get(f"osd-{kind}.{fsname}-OST*.mntdev") for kind in ("ldiskfs", "zfs"))

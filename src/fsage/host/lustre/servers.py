@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.evidence import ext4
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import Store
 from fsage.host.lustre import brw, params, space
 from fsage.host.system import privilege
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets.free import Ost
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import Store
 from fsage.model.message import shown
 from fsage.model.target import LustreSpec
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.lustre import granted, params, tuned
-from fsage.host.lustre.granted import KNOWN
 from fsage.host.system import files
 from fsage.model.errors import Failure, Refusal
+from fsage.model.tuning import OF_LUSTRE
 
 Values = dict[str, str]  # by the parameter's full name
 
@@ -52,9 +52,9 @@ def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: b
     """
     changed, said = False, []
     for name, value in sorted(wanted.items()):
-        if name in KNOWN and (isinstance(value, bool) or not isinstance(value, int)):
+        if name in OF_LUSTRE and (isinstance(value, bool) or not isinstance(value, int)):
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
-        found = now(fsname, name) if name in KNOWN else {}
+        found = now(fsname, name) if name in OF_LUSTRE else {}
         if not found:
             entry: dict[str, Any] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
             said.append(f"{name}: unsupported, {entry['unsupported']}")
@@ -80,7 +80,7 @@ def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
     """
     proof, noted = [], files.read_json(path) or {}
     for name, entry in sorted(noted.items()):
-        found = now(fsname, name) if name in KNOWN and "before" in entry else {}
+        found = now(fsname, name) if name in OF_LUSTRE and "before" in entry else {}
         other = {full: entry["before"][full] for full in found if entry["before"].get(full, found[full]) != found[full]}
         if other:
             proof.append(f"{name}: {words(found, other)}")

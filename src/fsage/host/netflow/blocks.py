@@ -16,8 +16,6 @@ ENTRY = struct.Struct(">IQI")
 """Big-endian, so that bytes are in the order of what they hold."""
 MAGIC = b"FSNF"
 CHECKED_FROM = 8  # what the checksum covers begins after it
-CHECKSUMS = 2**48
-"""Checksums are below that."""
 
 Data = Union[bytes, memoryview]  # hosts: Python 3.9
 

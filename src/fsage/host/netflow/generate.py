@@ -8,13 +8,10 @@ import struct
 import zlib
 
 from fsage.host.netflow.blocks import CHECKED_FROM, ENTRY, HEADER, MAGIC, RECORD
+from fsage.model.netflow import KEY_BITS, LEAST_BYTES, LENGTHS
 
-LEAST_BYTES = 64
-LENGTHS = 2048  # a power of two: lengths are LEAST_BYTES and up to so many less one
 POOL_BYTES = 1 << 20
 DRAW_BYTES = 512  # there is a draw for so many bytes of a block; one of many short records begins again
-KEY_BITS = 16
-MOST_MODELS = 1 << KEY_BITS
 
 
 class Maker:

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from fsage.host.netflow import index, share
-from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.blocks import CHECKSUMS
 from fsage.host.netflow.work import PHASES
 from fsage.model import typed
 from fsage.model.errors import Failure
 from fsage.model.message import Unacceptable
+from fsage.model.netflow import Assignment
 
 SUMS = ("bytes", "records", "shares", "read_records")
 CHECKSUM = ("checksum", "read_checksum")

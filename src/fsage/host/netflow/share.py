@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from fsage.host.netflow.assignment import Assignment
 from fsage.host.netflow.index import Entry
+from fsage.model.netflow import Assignment
 
 
 def spans(size_bytes: int, whole_bytes: int, asked: Assignment) -> list[list[int]]:

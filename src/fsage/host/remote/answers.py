@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fsage.model.message import MIB, Unacceptable, printable, read, shown
+from fsage.model import MIB
+from fsage.model.message import Unacceptable, printable, read, shown
 
 ANSWER_BYTES = 4 * MIB
 LARGEST = 2**63 - 1

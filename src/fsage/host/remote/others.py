@@ -34,7 +34,7 @@ from fsage.host.targets.target import Target
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Host as Known
-from fsage.model.hosts import Inventory, clients_of, servers_of
+from fsage.model.hosts import Inventory, clients_of, differences, servers_of, skews
 from fsage.model.message import Unacceptable
 from fsage.model.request import Phase, Request
 from fsage.model.target import Spec
@@ -224,8 +224,8 @@ class Hosts:
             for host in self.servers
             if not answers[host.name]["root"]
         ]
-        wrong += [said for name, one in answers.items() for said in alike.skews(name, one["time"], asked_at, heard_at)]
-        if wrong := wrong + alike.differences(self.seen):
+        wrong += [said for name, one in answers.items() for said in skews(name, one["time"], asked_at, heard_at)]
+        if wrong := wrong + differences(self.seen):
             self.close()
             raise Refusal(f"{'; '.join(wrong)}; nothing was touched")
 

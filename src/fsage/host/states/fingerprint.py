@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.evidence import fiemap
-from fsage.host.evidence.files import FileLayouts
 from fsage.host.states.sample import Sample, seen
 from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
+from fsage.model.evidence.files import FileLayouts
 from fsage.model.observation import Extents
 
 

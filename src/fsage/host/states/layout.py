@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from fsage.host.evidence.files import of_files
-from fsage.host.evidence.store import SCHEMA
+from fsage.host.evidence import fiemap
 from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
+from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.store import SCHEMA
 
 
 def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -24,7 +25,9 @@ def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any
     for number, mount in enumerate(target.mounts):
         store = target.free_space(number)
         try:
-            found = of_files((entry.path for entry in fillers(mount)), os.statvfs(mount).f_frsize)
+            found = FileLayouts(os.statvfs(mount).f_frsize)
+            for entry in fillers(mount):
+                found.add(fiemap.extents(entry.path))
             store.found["files"] = {"filler": found.summary()}
             store.source["files"] = "FIEMAP"
         except OSError as error:

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.evidence import fiemap
 from fsage.host.steps.fragmented_file import MORE_PERCENT
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.room import Room
 from fsage.host.system import caches
 from fsage.model.errors import Failure
+from fsage.model.evidence import fragmentation
 from fsage.model.filler import path_of
 from fsage.model.steps.iocontrol import BETWEEN, FILES, IN_PIECES, OTHER_WHOLE, WHOLE
 from fsage.model.structure import Shard, Step

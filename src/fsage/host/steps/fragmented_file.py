@@ -10,11 +10,12 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.room import Room
 from fsage.model.errors import Failure
+from fsage.model.evidence import fragmentation
 from fsage.model.filler import BLOCK_BYTES, path_of
 from fsage.model.steps.defrag import FILES, RESERVED
 from fsage.model.structure import Shard, Step

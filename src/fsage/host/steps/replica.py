@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fsage.host.evidence import extents
-from fsage.host.evidence.extents import Extents, Head
-from fsage.host.evidence.store import NotThisText
 from fsage.host.structure import Work, ground, laying
 from fsage.model.errors import Failure
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents, Head
+from fsage.model.evidence.store import NotThisText
 from fsage.model.structure import Shard, Step
 
 if TYPE_CHECKING:

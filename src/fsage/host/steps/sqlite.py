@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from fsage.host.databases import query
-from fsage.host.evidence import fiemap, fragmentation
+from fsage.host.evidence import fiemap
 from fsage.host.steps.contended_files import MOST_EXTENTS
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
 from fsage.host.structure.room import Room
 from fsage.model.errors import Failure
+from fsage.model.evidence import fragmentation
 from fsage.model.filler import path_of
 from fsage.model.steps.iocontrol import INNER, PAGE_BYTES
 from fsage.model.structure import Shard, Step

@@ -17,8 +17,8 @@ from fsage.model import filesystems as facts
 from fsage.model.errors import Failure
 
 if TYPE_CHECKING:
-    from fsage.host.evidence.counting import Counting
-    from fsage.host.evidence.store import Store
+    from fsage.model.evidence.counting import Counting
+    from fsage.model.evidence.store import Store
 
 Range = tuple[int, int]
 """Of a file: its first byte, and the one after its last."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import OF_DEVICE, Store, without
 from fsage.host.stores import filesystems
 from fsage.model import filesystems as model
 from fsage.model.errors import Failure
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import OF_DEVICE, Store, without
 
 
 def of_mount(filesystem: str, device: str, mount: Path, counting: Counting = ONCE) -> Store:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fsage.host.evidence.counting import Counting
-from fsage.host.evidence.extents import Extents, Head
 from fsage.host.system import caches
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
+from fsage.model.evidence.counting import Counting
+from fsage.model.evidence.extents import Extents, Head
 
 
 def check(target: Target) -> None:

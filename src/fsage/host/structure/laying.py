@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fsage.host.evidence import extents
-from fsage.host.evidence.extents import Extents, Head
 from fsage.host.structure import files, ground
 from fsage.host.structure.punched import Punched
 from fsage.host.structure.whole_extents import WholeExtents
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents, Head
 from fsage.model.structure import Notes
 
 LEAST = 0.9

@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.host.evidence import extents, fiemap
-from fsage.host.evidence.extents import Extents
+from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, ground
 from fsage.host.structure.room import Room
 from fsage.host.targets.target import Target
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents
 from fsage.model.filler import path_of
 
 PARTS = 16

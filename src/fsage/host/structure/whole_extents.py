@@ -17,13 +17,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.host.evidence import extents, fiemap
-from fsage.host.evidence.extents import Extents
+from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, ground
 from fsage.host.structure.room import Room
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents
 from fsage.model.filler import BLOCK_BYTES, path_of
 
 PIECE_BYTES = 128 << 10

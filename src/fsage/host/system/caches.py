@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from fsage.host.system import libc, privilege
 from fsage.model.errors import Failure
+from fsage.model.words import COLD, KEPT, UNASKED, WARM
 
 if TYPE_CHECKING:
     from typing import NotRequired  # since Python 3.11, and hosts may have 3.9
@@ -31,7 +32,6 @@ BLKFLSBUF = 0x1261  # linux/fs.h
 # A name that was used lately is passed over once, and one that somebody else just looks at stays as long as he does: on
 # one kernel several hosts of a testbed drop their caches at the same time.
 NAMES_PATIENCE_S, NAMES_PAUSE_S = 2.0, 0.02
-COLD, WARM, KEPT, UNASKED = "cold", "warm", "kept: without root they cannot be dropped", "not asked: Linux before 5.12"
 """What is known of names and inodes of the files that are measured."""
 DROP = Path("/proc/sys/vm/drop_caches")
 COUNTERS = Path("/proc/vmstat")

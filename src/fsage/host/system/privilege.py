@@ -17,17 +17,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from fsage.model import message
+from fsage.model import MIB, message
 from fsage.model.errors import Failure, Refusal
 
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
 CODE = (
-    *("model/errors", "model/message", "host/helper", "host/lustre/granted", "host/lustre/params"),
+    *(f"model/{name}" for name in ("__init__", "errors", "message", "tuning", "words")),
+    *("host/helper", "host/lustre/granted", "host/lustre/params"),
     *(f"host/system/{name}" for name in ("caches", "libc", "privilege", "shell")),
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""
-ANSWER_BYTES = 16 * message.MIB
+ANSWER_BYTES = 16 * MIB
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from fsage.host.device import models, queue
 from fsage.host.device.model import Model
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import Store
 from fsage.host.system import files
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets import directories, run_as
@@ -23,6 +21,8 @@ from fsage.host.targets.limits import Limits
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import Store
 from fsage.model.hosts import Host
 from fsage.model.target import Spec
 

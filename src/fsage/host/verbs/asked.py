@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsage.host.verbs import tuning
-from fsage.model import typed
+from fsage.model import tuning, typed
 from fsage.model.errors import Refusal
 from fsage.model.message import Unacceptable, shown
 from fsage.model.request import Request

@@ -9,7 +9,7 @@ from fsage.host.lustre import tunables, tuned
 from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.lease import held
 from fsage.host.targets.opening import opened
-from fsage.host.verbs import tuning
+from fsage.model import tuning
 from fsage.model.declaration import complete, home_of
 from fsage.model.errors import Refusal
 from fsage.model.message import Unacceptable

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fsage.host.evidence import runs
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, without
-from fsage.host.evidence.text import LINE_BYTES, Text
+from fsage.model.evidence import runs
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, without
+from fsage.model.evidence.text import LINE_BYTES, Text
 
 FIELD = re.compile(rb"([A-Z][^:]*): +(\S.*)")
 BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+-\d+\)")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from fsage.host.evidence.store import NotThisText, Store, check_device, number_of
+from fsage.model.evidence.store import NotThisText, Store, check_device, number_of
 
 NUMBER = re.compile(rb"((?:Total|Free) blocks|(?:Max|Num)\. free extent|Blocksize|Chunksize|Free chunks): +(\d+)")
 ROW = re.compile(rb" *(\d+)([KMGT])\.\.\. +\d+[KMGT]- +: +(\d+) +(\d+) +")

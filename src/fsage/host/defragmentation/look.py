@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsage.defrag.bound import STATEMENT, Device, Longest
-from fsage.host.evidence import fiemap, fragmentation
-from fsage.host.evidence.fragmentation import Fragmentation
+from fsage.host.defragmentation.bound import STATEMENT, Device, Longest
+from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.system.mounting import Mount, mount_of
 from fsage.host.system.walk import regular_files
+from fsage.model.evidence import fragmentation
+from fsage.model.evidence.fragmentation import Fragmentation
 
 SCHEMA = 1
 
@@ -86,6 +87,41 @@ ORDERS: dict[str, Callable[[Fragmentation, Device], float]] = {
     "extents": lambda file, _: file.excess,
     "ratio": lambda file, device: device.ratio(file),
 }
+
+
+def fragments(
+    paths: Sequence[Path],
+    files_at_most: int,
+    worst: int,
+    order: str,
+    seek_ms: float | None,
+    rate_mb_s: float | None,
+) -> dict[str, Any]:
+    """Look at files; a `summary`, with the device's two numbers as given or measured. Raises ValueError."""
+    if order not in ORDERS:
+        raise ValueError(f"--by {order}: no such order; there are {', '.join(ORDERS)}")
+    look = Look(paths, files_at_most)
+    return summary(look, _device(look, seek_ms, rate_mb_s), worst, order)
+
+
+def _device(look: Look, seek_ms: float | None, rate_mb_s: float | None) -> Device | str:
+    """The model's two numbers: given, or measured; or why there are none."""
+    for name, value in (("--seek-ms", seek_ms), ("--rate-mb-s", rate_mb_s)):
+        if value is not None and not 0 < value < float("inf"):
+            raise ValueError(f"{name} {value}: allowed is a number above 0")
+    if seek_ms is not None and rate_mb_s is not None:
+        return Device(seek_ms / 1e3, rate_mb_s * 1e6, "given")
+    if not look.in_pieces:
+        return "no file is in more extents than it has to be"
+    try:
+        device = look.longest.measure()
+    except ValueError as error:
+        return f"{error}; give --seek-ms and --rate-mb-s"
+    if seek_ms is not None:
+        return Device(seek_ms / 1e3, device.bytes_per_s, f"seek given; transfer {device.source}")
+    if rate_mb_s is not None:
+        return Device(device.seek_s, rate_mb_s * 1e6, f"transfer given; seek {device.source}")
+    return device
 
 
 def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsage.host.evidence.counting import ONCE, Counting
+from fsage.model.evidence.counting import ONCE, Counting
 
 SCHEMA = 1
 

@@ -11,11 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import IO, cast
 
-from fsage.evidence import e2freefrag, filefrag, xfs_bmap, xfs_fsmap
-from fsage.host.evidence import dumpe2fs, extents, xfs
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import NotThisText, Store
-from fsage.host.evidence.text import BLOCK_BYTES, Text, blocks_of
+from fsage.model.evidence import dumpe2fs, e2freefrag, extents, filefrag, xfs, xfs_bmap, xfs_fsmap
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import NotThisText, Store
+from fsage.model.evidence.text import BLOCK_BYTES, Text, blocks_of
 
 FIRST_LINES = 40
 PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
-from fsage.host.evidence import fiemap
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.evidence.store import NotThisText
+from fsage.model.evidence.fragmentation import Extent
+from fsage.model.evidence.store import NotThisText
 
 MOST_NUMBERS = 100_000
 
@@ -84,11 +82,3 @@ class FileLayouts:
             "extents_of_size": {str(size): number for size, number in sorted(self._extents_of_size.items())},
             "extents_per_file": {str(number): files for number, files in sorted(self._extents_per_file.items())},
         }
-
-
-def of_files(paths: Iterable[str], block_bytes: int) -> FileLayouts:
-    """How files lie, asked file by file. Raises OSError."""
-    layouts = FileLayouts(block_bytes)
-    for path in paths:
-        layouts.add(fiemap.extents(path))
-    return layouts

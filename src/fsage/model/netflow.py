@@ -7,6 +7,12 @@ from typing import Literal
 
 from fsage.model.striping import Segment
 
+LEAST_BYTES = 64
+LENGTHS = 2048  # a power of two: lengths of records are LEAST_BYTES and up to so many less one
+KEY_BITS = 16
+MOST_MODELS = 1 << KEY_BITS
+CHECKSUMS = 2**48
+"""Checksums are below that."""
 PhaseName = Literal["generate", "index", "models"]
 Distribution = Literal["synchronous", "asynchronous"]
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fsage.host.evidence.fiemap import Extent
+
+class Extent(NamedTuple):
+    """One run of a file on its device; offsets and length in bytes."""
+
+    logical: int
+    physical: int
+    length: int
+    unwritten: bool
 
 
 class Fragmentation(NamedTuple):

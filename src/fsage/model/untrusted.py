@@ -92,9 +92,9 @@ def depth_of(value: Any) -> int:
         inside = (
             one
             for block in level
-            if isinstance(block, dict | list)
+            if isinstance(block, (dict, list))
             for one in (block.values() if isinstance(block, dict) else block)
-            if isinstance(one, dict | list)
+            if isinstance(one, (dict, list))
         )
         level = list({id(one): one for one in inside}.values())  # a block that stands in many places, once
         depth += 1

@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.evidence.fragmentation import Fragmentation
+from fsage.model.evidence.fragmentation import Extent, Fragmentation
 
 STATEMENT = "an upper bound: a whole seek for each extent, none hidden by reading ahead"
 MEASURE_S = 0.5  # for each of the two

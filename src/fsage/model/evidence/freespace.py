@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fsage.host.evidence.runs import parts, runs
+from fsage.model.evidence.runs import parts, runs
 
 MIB_POWER = 20
 ALIGNED_POWERS = range(MIB_POWER, MIB_POWER + 7)  # the transfer sizes of the PaF study, 1 to 64 MiB

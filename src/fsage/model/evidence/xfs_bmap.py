@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.evidence.files import FileLayouts
-from fsage.host.evidence.store import OF_DEVICE, NotThisText, Store, check_extents, number_of, without
+from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.fragmentation import Extent
+from fsage.model.evidence.store import OF_DEVICE, NotThisText, Store, check_extents, number_of, without
 
 SECTOR_BYTES = 512
 UNWRITTEN = 0o10000  # of the flags, the last column of -v and -p

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 
 SECTOR_BYTES, BLOCK_BYTES = 512, 4096
 ROW = re.compile(rb"\s+\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")

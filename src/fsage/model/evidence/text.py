@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fsage.host.evidence.store import NotThisText
+from fsage.model.evidence.store import NotThisText
 
 if TYPE_CHECKING:
     from typing import IO

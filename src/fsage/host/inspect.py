@@ -10,12 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fsage.evidence import texts
 from fsage.host.device import loops
 from fsage.host.evidence import fiemap
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.files import FileLayouts
-from fsage.host.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
 from fsage.host.stores import filesystems as stores
 from fsage.host.stores import free_space
 from fsage.host.system import mounting
@@ -23,8 +19,12 @@ from fsage.host.system.shell import run
 from fsage.host.system.walk import regular_files
 from fsage.model import filesystems
 from fsage.model.errors import Failure
+from fsage.model.evidence import texts
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.store import OF_DEVICE, SCHEMA, NotThisText, Store, without
 from fsage.model.message import printable
-from fsage.text.untrusted import NotTaken, open_file
+from fsage.model.untrusted import NotTaken, open_file
 
 NO_FILES = "of a device or an image no files are asked: give the directory where it is mounted"
 METADATA_IMAGES = (b"QFI\xfb", b"XFSM", b"XMD2", b"\x8bf\x95r\xe2%\\\xbd")
@@ -35,12 +35,7 @@ LUSTRE_CLIENT = (
 
 
 def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, Any]:
-    """{"schema", "what", "seconds", "stores": [Store.summary]} of a device, an image, a directory, a text or `-`.
-
-    Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of them.
-    Nothing is synchronised: what the kernel has not placed yet counts as free. `counting`: who is given each free
-    extent. Raises ValueError, one sentence.
-    """
+    """As fsage.model.local.Local.inspect."""
     began = time.monotonic()
     try:
         # A program that is given the name must not take it for an option.

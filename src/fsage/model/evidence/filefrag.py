@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fsage.host.evidence.fiemap import Extent
-from fsage.host.evidence.files import FileLayouts
-from fsage.host.evidence.store import (
+from fsage.model.evidence.files import FileLayouts
+from fsage.model.evidence.fragmentation import Extent
+from fsage.model.evidence.store import (
     MOST_BLOCK_BYTES,
     OF_DEVICE,
     NotThisText,

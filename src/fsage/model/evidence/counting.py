@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fsage.host.evidence.freespace import FreeSpace
-from fsage.host.evidence.groups import Groups
+from fsage.model.evidence.freespace import FreeSpace
+from fsage.model.evidence.groups import Groups
 
 if TYPE_CHECKING:
-    from fsage.host.evidence.freespace import Keep
+    from fsage.model.evidence.freespace import Keep
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fsage.host.evidence.counting import ONCE, Counting
-from fsage.host.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 
 MARK = b"fsage free extents 1"
 LINE = re.compile(rb"(\d{1,19}) (\d{1,19})\n")

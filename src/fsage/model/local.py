@@ -1,0 +1,98 @@
+"""What the launcher can ask of the host side of its own machine, where that is no verb of a target (fsage.seam)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from fsage.model.evidence.counting import ONCE, Counting
+from fsage.model.target import Spec
+
+
+class Obstacle(NamedTuple):
+    """Why a capability cannot be had here: what failed, the name of its errno where there is one, what helps."""
+
+    reason: str
+    errno: str | None
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}"
+
+
+class Able(NamedTuple):
+    """A capability that fsage needs of a machine, what for, and why this process has it not; None: it has."""
+
+    name: str
+    purpose: str
+    obstacle: Obstacle | None
+
+
+class Local(Protocol):
+    """The module fsage.host.local."""
+
+    def inspect(self, what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, Any]:
+        """{"schema", "what", "seconds", "stores": [Store.summary]} of a device, an image, a directory, a text or `-`.
+
+        Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of
+        them. Nothing is synchronised: what the kernel has not placed yet counts as free. `counting`: who is given each
+        free extent. Raises ValueError, one sentence.
+        """
+
+    def fragments(
+        self,
+        paths: Sequence[Path],
+        files_at_most: int,
+        worst: int,
+        order: str,
+        seek_ms: float | None,
+        rate_mb_s: float | None,
+    ) -> dict[str, Any]:
+        """How files lie, and what defragmenting would gain (fsage.host.defragmentation.look). Raises ValueError."""
+
+    def regular_files(self, directory: Path) -> Iterator[Path]:
+        """Regular files below a directory, on its own file system only; links are not followed."""
+
+    def source_of(self, path: Path) -> str:
+        """What is mounted where a path lies. Raises Failure."""
+
+    def capabilities(self) -> list[Able]:
+        """All that fsage may need of a machine, each tried once a process."""
+
+    def why_no_loops(self) -> list[Obstacle]:
+        """Why this process cannot have file systems of its own; empty when it can."""
+
+    def lacking(self, spec: Spec) -> list[str]:
+        """What this machine lacks for such a target; capabilities are only named."""
+
+    def why_no_model(self, kind: str) -> str | None:
+        """Why this machine cannot have a device model of this kind, as it is by default; None when it can."""
+
+    def images_missing(self, folder: str | None) -> list[str]:
+        """What this machine lacks for making reports in an image of the folder."""
+
+    def machine(self) -> str:
+        """What tells this machine from others that share a home, until it starts again."""
+
+    def start_of(self, pid: int) -> int | None:
+        """When a process began, in the kernel's ticks; None: there is no such process."""
+
+    def look_in(self) -> None:
+        """Be where this machine's loop targets are mounted. Raises Refusal, Failure."""
+
+    def opened(self, place: str) -> AbstractContextManager[int]:
+        """A directory that nobody else can have prepared. Raises Refusal."""
+
+    def check_place(self, place: Path) -> None:
+        """Raise Refusal for a path that others than we and root could have prepared."""
+
+    def packed(self) -> bytes:
+        """What hosts run, as one zip."""
+
+    def helper(self) -> bytes:
+        """The program that root installs for users who measure without being root."""
+
+    def sudo_rules(self, user: str) -> str:
+        """Rules of sudoers(5) that suffice for a user."""
