@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from fsage.host.netflow import index, share
-from fsage.host.netflow.blocks import CHECKSUMS
 from fsage.host.netflow.work import PHASES
 from fsage.model import typed
 from fsage.model.errors import Failure
 from fsage.model.message import Unacceptable
-from fsage.model.netflow import Assignment
+from fsage.model.netflow import CHECKSUMS, Assignment
 
 SUMS = ("bytes", "records", "shares", "read_records")
 CHECKSUM = ("checksum", "read_checksum")

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fsage.host.netflow import index
-from fsage.host.netflow.blocks import CHECKSUMS, RECORD, Corrupt, entries, verify
+from fsage.host.netflow.blocks import RECORD, Corrupt, entries, verify
 from fsage.host.netflow.generate import Maker
 from fsage.host.netflow.striped import AGAIN, StripedFile
-from fsage.model.netflow import Assignment
+from fsage.model.netflow import CHECKSUMS, Assignment
 
 
 class Work(ABC):
