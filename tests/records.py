@@ -222,6 +222,8 @@ def make_evidence(study, root, stores=1):
         capacity, fragmentation = state.axes["capacity"], state.axes["fragmentation"]
         layout = [make_store(capacity, fragmentation, number) for number in range(stores)]
         content = record["layout"] | {
+            "token": {"instance": "i1", "claim": "c1"},
+            "notes": {},
             "state": state.name,
             "study": study.name,
             "steps": [{"kind": "populate", "generation": 1, "percent": 1, "file_bytes": [4096], "seed": 67005}],

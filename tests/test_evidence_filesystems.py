@@ -23,9 +23,9 @@ from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
-from fsage.model import filesystems
+from fsage.model import filesystems, typed
 from fsage.model.evidence import texts
-from fsage.records.messages import StoresLayout as Layout
+from fsage.model.evidence.layout import StoresLayout
 
 MIB = 1 << 20
 # The second generation fills the holes that the first one left: its files are in pieces.
@@ -92,7 +92,7 @@ def sectors_written(device: str) -> int:
 def test_evidence_is_what_the_tools_say(aged):
     request = {"state": "wanted", "steps": list(STEPS), "reuse": "nested", "study": "test"}
     evidence = state.evidence(aged.spec, request, False)["evidence"]
-    Layout.model_validate(evidence["layout"])  # what the report reads
+    typed.read(StoresLayout, evidence["layout"])  # what the report reads
     (store,), (device,), (mount,) = evidence["layout"]["stores"], aged.devices, aged.mounts
     assert store["absent"] == {}
     assert store["filesystem"] == aged.filesystem

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypedDict
 
 from fsage.model import typed
+from fsage.model.evidence.layout import StoresLayout
 from fsage.model.structure import Achieved, Notes
 from fsage.model.typed import Attempt, Count, Json, Name, Positive, Seconds, Signed, Word, between
 
@@ -177,7 +178,7 @@ class _TokenSeen(TypedDict):
 
 
 class TokenSeen(_TokenSeen, total=False):
-    """The token in evidence (fsage.host.messages.token.Token); its other keys are of no use beside the layout's."""
+    """The token in evidence (fsage.model.token.Token); its other keys are of no use beside the layout's."""
 
     schema: int
 
@@ -186,7 +187,7 @@ class _StateEvidence(Layout):
     study: Name
     state: Name
     token: TokenSeen
-    layout: Json  # fsage.model.evidence.store
+    layout: StoresLayout
 
 
 class StateEvidence(_StateEvidence, total=False):

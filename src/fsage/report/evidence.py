@@ -1,58 +1,36 @@
-"""Evidence of states as the agent leaves it (`results/states/…json`), read and checked before anything is drawn.
-
-The shape of the key `layout` is that of fsage.host.evidence; evidence made before it had that key is taken too.
-"""
+"""Evidence of states as hosts leave it (`results/states/…json`), read and checked before anything is drawn."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from fsage.records.messages import StoresLayout
+from fsage.model.evidence.layout import StoresLayout
+from fsage.model.observation import StateEvidence
+from fsage.records import messages
 
 AGAIN = "move the file away and run the study again"
-
-
-class Generation(BaseModel):
-    capacity_percent: float
-
-
-class Token(BaseModel):
-    instance: str | None = None
-
-
-class StateEvidence(BaseModel):
-    """What an evidence file says beside its layout, as far as the report uses it."""
-
-    state: str
-    digest: str | None = None
-    token: Token = Token()
-    generations: list[Generation] | None = None
-    steps: list[dict[str, Any]] = []
-
-    @property
-    def layout_digest(self) -> str | None:
-        """What tells its layout from others, as in the table of records."""
-        return self.digest or self.token.instance
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What is left of the states' evidence after the checks.
 
-    `known`: by state; `layouts`: of those that have one; `without`: states with records that have none; `refused`: a
-    sentence for each file that cannot be used, or only in part.
+    `known`: by state; `without`: states with records that have none; `refused`: a sentence for each file that cannot be
+    used.
     """
 
     known: dict[str, StateEvidence] = field(default_factory=dict)
-    layouts: dict[str, StoresLayout] = field(default_factory=dict)
     without: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+
+    @property
+    def layouts(self) -> dict[str, StoresLayout]:
+        """The layout of each state."""
+        return {state: one["layout"] for state, one in self.known.items()}
 
 
 def read(paths: Mapping[str, Path], digests: Mapping[str, Iterable[str]]) -> Evidence:
@@ -60,49 +38,31 @@ def read(paths: Mapping[str, Path], digests: Mapping[str, Iterable[str]]) -> Evi
     found = Evidence()
     for state, path in paths.items():
         try:
-            content = _content(state, path)
-            found.known[state] = _checked(state, content, set(digests.get(state, ())))
+            found.known[state] = _checked(state, path.read_bytes(), set(digests.get(state, ())))
         except FileNotFoundError:
             if state in digests:
                 found.without.append(state)
-            continue
         except (OSError, ValueError) as error:
             found.refused.append(f"{path}: {error}.")
-            continue
-        if content.get("layout") is None:
-            found.without.append(state)
-            continue
-        try:
-            found.layouts[state] = StoresLayout.model_validate(content["layout"])
-        except ValidationError as error:
-            found.refused.append(f"{path}: layout.{first_problem(error)}; the layout of {state} is not shown.")
     return found
 
 
-def _content(state: str, path: Path) -> dict[str, Any]:
-    """One file's JSON object. Raises FileNotFoundError, OSError, ValueError."""
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"the evidence of {state} is not whole JSON ({error}); {AGAIN}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"the evidence of {state} is not a JSON object; {AGAIN}")
-    return content
+def layout_digest(evidence: StateEvidence) -> str:
+    """What tells its layout from others, as in the table of records."""
+    return evidence["digest"] or evidence["token"]["instance"]
 
 
-def _checked(state: str, content: dict[str, Any], digests: set[str]) -> StateEvidence:
+def _checked(state: str, content: bytes, digests: set[str]) -> StateEvidence:
     """The evidence, if it is of `state` and of the layout of its records. Raises ValueError with what is wrong."""
     try:
-        known = StateEvidence.model_validate({"state": state} | content)
-    except ValidationError as error:
+        known = messages.read_evidence(content)
+    except messages.Unacceptable as why:
+        raise ValueError(f"the evidence of {state} {why}; {AGAIN}") from None
+    if known["state"] != state:
+        raise ValueError(f"this is evidence of the state {known['state']}, not of {state}; it is not used")
+    if digests and layout_digest(known) not in digests:
         raise ValueError(
-            f"the evidence of {state} is not as the agent writes it: {first_problem(error)}; {AGAIN}"
-        ) from None
-    if known.state != state:
-        raise ValueError(f"this is evidence of the state {known.state}, not of {state}; it is not used")
-    if digests and known.layout_digest not in digests:
-        raise ValueError(
-            f"the evidence of {state} is of another layout (digest {known.layout_digest}) than its records "
+            f"the evidence of {state} is of another layout (digest {layout_digest(known)}) than its records "
             f"({', '.join(sorted(digests))}); it is not used"
         )
     return known

@@ -12,8 +12,8 @@ import pandas as pd
 from fsage.analysis import wholeness
 from fsage.analysis.groups import samples
 from fsage.figures import Axis, Bars, Figure, Lines, Point, Series, Strips
-from fsage.records.messages import StoreLayout as Store
-from fsage.records.messages import StoresLayout as Layout
+from fsage.model.evidence.layout import StoreLayout as Store
+from fsage.model.evidence.layout import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.section import Section
 from fsage.text.sizes import round_size
@@ -84,7 +84,7 @@ def _together(found: dict[str, Layout], evidence: Evidence) -> list[list[str]]:
     """States for one figure each: those of one capacity are not parted, few of several stand together."""
 
     def capacities(state: str) -> list[float]:
-        return [one.capacity_percent for one in evidence.known[state].generations or []]
+        return [one["capacity_percent"] for one in evidence.known[state]["generations"]]
 
     batches: list[list[str]] = [[]]
     for nominal, group in groupby(found, capacities):
@@ -131,7 +131,7 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
             if store.aligned_free_share and store.free_bytes:
                 free_bytes += store.free_bytes
                 inside.update(
-                    {size: round((of or 0) * store.free_bytes) for size, of in store.aligned_free_share.items()}
+                    {int(size): round((of or 0) * store.free_bytes) for size, of in store.aligned_free_share.items()}
                 )
         if free_bytes:
             sizes = sorted(inside)
@@ -174,7 +174,7 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
         for kind, files in ((kind, files) for store in layout.stores for kind, files in (store.files or {}).items()):
             classes = found.setdefault(kind, {}).setdefault(state, Counter())
             for extents, number in files.extents_per_file.items():
-                classes[max(0, extents - 1).bit_length()] += number
+                classes[max(0, int(extents) - 1).bit_length()] += number
     for kind, by_state in found.items():
         by_state = {state: classes for state, classes in by_state.items() if classes.total()}
         if by_state:
@@ -228,7 +228,7 @@ def _without(planned: list[str], evidence: Evidence) -> list[str]:
     if not lacking:
         return []
     names = ", ".join(lacking[:NAMED]) + (f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else "")
-    return [f"No layout in the evidence of {len(lacking)} states (made before it was recorded, or gone): {names}."]
+    return [f"No evidence of {len(lacking)} states: {names}."]
 
 
 def _absent(found: dict[str, Layout]) -> list[str]:

@@ -42,7 +42,7 @@ def facts(
     claim = claim or {}
     taken = frame[frame["status"].isin(["valid", "failed"])]
     first_and_last = (taken["began"].min(), taken["began"].max())
-    steps = [step for one in evidence.known.values() for step in one.steps]
+    steps = [step for one in evidence.known.values() for step in one["steps"]]
     found: list[tuple[str, list[str]]] = [
         ("target", [f"{target.name} ({target.kind}); files {target.scale.file_size:g} x their nominal size"]),
         *((label, _distinct(taken[column])) for label, column in OF_RECORDS),

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from fsage.analysis.groups import samples
-from fsage.records.messages import StoresLayout as Layout
-from fsage.report.evidence import Evidence
+from fsage.model.evidence.layout import StoresLayout as Layout
+from fsage.report.evidence import Evidence, layout_digest
 from fsage.report.tables import known
 from fsage.report.view import view_of
 from fsage.text.sizes import round_size
@@ -140,7 +140,7 @@ def _cells(values: list[Any], text: Callable[[Any], str]) -> list[str]:
 
 
 def _digest(evidence: Evidence, state: str) -> list[str]:
-    digest = evidence.known[state].layout_digest if state in evidence.known else None
+    digest = layout_digest(evidence.known[state]) if state in evidence.known else None
     return [digest] if digest else []
 
 

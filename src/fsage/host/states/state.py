@@ -25,8 +25,9 @@ from fsage.host.targets.free import Wrong, nothing
 from fsage.host.targets.lease import held, lost
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
-from fsage.model import structure
+from fsage.model import structure, typed
 from fsage.model.errors import Failure, Refusal
+from fsage.model.evidence.layout import StoresLayout
 from fsage.model.hosts import clients_of
 from fsage.model.observation import Layout, StateEvidence
 from fsage.model.request import Request
@@ -330,13 +331,13 @@ def evidence(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
         settle(target)
         found: StateEvidence = {
             **layout_record(target, now),
-            "layout": layout(target, target.osts(request.get("osts", []))),
+            "layout": typed.read(StoresLayout, layout(target, target.osts(request.get("osts", [])))),
             "token": {"instance": now.instance, "claim": now.claim},
             "study": request["study"],
             "state": request["state"],
         }
         answer: Result = {"changed": False, "msg": f"target {target.name} is at {now.state!r}"}
-        return {**answer, "evidence": {**found, **target.fullness(), "token": now.to_json()}}
+        return {**answer, "evidence": {**typed.to_json(found), **target.fullness(), "token": now.to_json()}}
 
 
 def layout_record(target: Target, now: Token) -> Layout:
