@@ -114,7 +114,7 @@ class Place:
         monkeypatch.setattr(stripes, "of", self.lying)
         monkeypatch.setattr(stripes, "set_on", lambda *_: None)
         monkeypatch.setattr(stripes, "cut", lambda *_: [])
-        monkeypatch.setattr(database.Database, "_verify_stripes", lambda *_: None)
+        monkeypatch.setattr(database, "_verify_stripes", lambda *_: None)
         monkeypatch.setattr(blastdb, "made", self.made)
 
     def target(self, kind: str, capacity: int, alone: bool = False, stripe_count: int = 1) -> Target:
