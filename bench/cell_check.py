@@ -20,7 +20,7 @@ from pathlib import Path
 from target import loop_target
 
 from fsage.host.cells.structure_check import StructureCheck
-from fsage.host.messages import token
+from fsage.host import token
 from fsage.host.states import state
 from fsage.host.states.fingerprint import digest
 from fsage.host.structure import files

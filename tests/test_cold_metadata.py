@@ -18,7 +18,6 @@ from local_targets import claimed
 from tiers import first_of
 
 from fsage.host.cells.phases import Phases
-from fsage.host.messages.token import Token
 from fsage.host.remote.attendant import measured_files
 from fsage.host.remote.others import Hosts, of
 from fsage.host.states.state import remove_measured
@@ -26,6 +25,7 @@ from fsage.host.stores import filesystems
 from fsage.host.system import caches, mounting
 from fsage.host.targets.target import Target
 from fsage.model import filesystems as known
+from fsage.model.token import Token
 from fsage.workloads import metadata
 
 FILES, MANY_FILES, TIMES, WARM_TIMES = 3000, 20_000, 5, 3

@@ -20,7 +20,7 @@ import preloaded
 import pytest
 import yaml
 
-from fsage.host.messages import token
+from fsage.host import token
 from fsage.host.structure import fillers
 from fsage.host.system.library import packed
 from fsage.host.targets.lease import machine, start_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from states import bring, fragment, populate
 
-from fsage.host.messages import token
+from fsage.host import token
 from fsage.host.states import state
 from fsage.host.states.fingerprint import digest
 from fsage.host.structure import files, fillers, verify

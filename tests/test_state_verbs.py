@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from states import MIB, bring, fragment, populate
 
-from fsage.host.messages import token
-from fsage.host.messages.token import Token
+from fsage.host import token
 from fsage.host.states import preallocated, state
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.structure import fillers
@@ -20,6 +19,7 @@ from fsage.model.errors import Refusal
 from fsage.model.request import Request
 from fsage.model.steps.prealloc import TOGETHER, Interleave
 from fsage.model.structure import Shard, Step
+from fsage.model.token import BUILDING, MEASURING, READY, Token
 
 SMALL = populate(1, sizes=(MIB,))
 FILES = 10  # that 1% of the directory's 1 GiB holds
@@ -48,7 +48,7 @@ def now(spec: dict[str, Any]) -> Token:
 
 def interrupted(spec: dict[str, Any], step: Step, clients: int) -> Token:
     """The token of a step that `clients` had begun and did not end."""
-    return token.changed(open_target(spec).mounts[0], now(spec), status=token.BUILDING, step=step, clients=clients)
+    return token.changed(open_target(spec).mounts[0], now(spec), status=BUILDING, step=step, clients=clients)
 
 
 def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(directory_target: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(director
     state.empty(open_target(directory_target), "for this test")
     emptied = now(directory_target)
     assert (emptied.state, emptied.done, emptied.files, emptied.bytes) == ("empty", (), 0, 0)
-    assert emptied.emptied_because == "for this test" and emptied.status == token.READY
+    assert emptied.emptied_because == "for this test" and emptied.status == READY
 
 
 def test_epochs_go_on_over_an_emptying_and_the_instance_does_not(ready: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ def test_a_step_is_begun_once_and_only_when_it_is_next(ready: dict[str, Any]) ->
     assert now(ready) == before, "only asked"
     begun = state.begin(None, ready, asked(SMALL, HOLED), False)
     assert (begun["due"], structure.read(begun["step"])) == (True, HOLED)
-    assert (now(ready).status, now(ready).step, now(ready).clients) == (token.BUILDING, HOLED, 1)
+    assert (now(ready).status, now(ready).step, now(ready).clients) == (BUILDING, HOLED, 1)
     with pytest.raises(Refusal, match=r"was interrupted at epoch \d+; run scrub.yml"):
         state.begin("fragment", ready, asked(SMALL, HOLED), False)
 
@@ -178,11 +178,11 @@ def test_a_token_of_another_claim_is_not_believed(ready: dict[str, Any]) -> None
 
 def test_what_a_killed_cell_left_is_removed_and_the_state_is_ready_again(ready: dict[str, Any]) -> None:
     target = open_target(ready)
-    token.changed(target.mounts[0], now(ready), status=token.MEASURING, cell="a")
+    token.changed(target.mounts[0], now(ready), status=MEASURING, cell="a")
     left = target.mounts[0] / "measured/left"
     left.write_bytes(b"x" * MIB)
     found, why = state.inspect(open_target(ready))
-    assert found and (found.status, why) == (token.READY, None) and not left.exists()
+    assert found and (found.status, why) == (READY, None) and not left.exists()
     assert now(ready) == found
 
 

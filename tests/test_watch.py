@@ -15,10 +15,9 @@ import pytest
 from states import bring, populate
 from test_measure import asked, cell, observed
 
+from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.cells.structure_check import StructureCheck
-from fsage.host.messages import token
-from fsage.host.messages.token import Token
 from fsage.host.states import state
 from fsage.host.states.fingerprint import fingerprint
 from fsage.host.structure import files, fillers
@@ -26,6 +25,7 @@ from fsage.host.system import fanotify, mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
+from fsage.model.token import Token
 from fsage.workloads import metadata
 
 pytestmark = pytest.mark.root

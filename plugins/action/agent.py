@@ -31,9 +31,7 @@ if str(SOURCE) not in sys.path:  # a collection that was installed brings the pa
     sys.path.insert(0, str(SOURCE))
 
 import fsage  # noqa: E402
-from fsage.host.system import places  # noqa: E402
-from fsage.host.system.library import BOOT, packed, sent  # noqa: E402
-from fsage.host.targets import lease  # noqa: E402
+from fsage import seam  # noqa: E402
 from fsage.model import MIB, message  # noqa: E402
 from fsage.model.errors import Refusal  # noqa: E402
 
@@ -179,7 +177,8 @@ class ActionModule(ActionBase):
         if local and len(fsage.__path__) == 1:
             start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
         else:
-            start, stdin = BOOT + MAIN, sent(packed()) + stdin
+            boot, code = seam.here().boot()
+            start, stdin = boot + MAIN, code + stdin
         command = [self._python(task_vars), *ISOLATED, start, *check, verb]
         return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
 
@@ -250,7 +249,7 @@ def accepted(key, answer, question):
 def dead_holder(holder):
     """The run that holds the target, where its process was one of this machine's and is gone; else None."""
     whole = isinstance(holder, dict) and message.is_name(holder.get("run"))
-    return holder["run"] if whole and lease.dead_here(holder) else None
+    return holder["run"] if whole and seam.here().dead(holder) else None
 
 
 def answer_of(verb, ran):
@@ -289,7 +288,7 @@ def keep(path, parts):
     if os.geteuid() == 0:  # it goes where nobody else could have put a link
         os.umask(os.umask(0o077) | 0o022)
         try:
-            with places.opened(path.parent, make=0o755, sticky=True):
+            with seam.here().opened(path.parent, make=0o755, sticky=True):
                 pass
         except Refusal as why:
             raise AnsibleActionFail(str(why)) from None

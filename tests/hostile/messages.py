@@ -18,8 +18,8 @@ from sent import CLAIM, STUDY, bundle, observation
 from fsage import dataset
 from fsage.host import __main__ as agent
 from fsage.host.lustre import osts
-from fsage.host.remote import answers
 from fsage.host.verbs import asked
+from fsage.model import answers
 from fsage.model.errors import Refusal
 from fsage.model.hosts import differences, skews
 from fsage.model.message import Unacceptable
@@ -182,10 +182,13 @@ def read_question(drawn: tuple[bytes, str]) -> None:
 
 ANSWERS: dict[tuple[str, str], Any] = {
     ("hello", "client"): {
-        **{"root": True, "host": "n", "kernel": "6", "memory_bytes": 1 << 30, "network_mbit_s": [1]},
+        **{"uid": 0, "root": True, "host": "n", "kernel": "6", "memory_bytes": 1 << 30, "network_mbit_s": [1]},
         **{"time": 1.5, "images": {}, "lustre": None, "missing": ["fio"], "tools": {}},
     },
-    ("drop", "client"): {"seconds": 0.1, "cached_pages": 0, "method": "drop_caches=3"},
+    ("drop", "client"): {
+        **{"seconds": 0.1, "method": "drop_caches=3"},
+        **{"cached_pages": 0, "cached_names": 0, "metadata": "cold"},
+    },
     ("drop", "server"): {"seconds": 0.1, "method": "drop_caches=3"},
     ("read", "client"): {},
     ("prealloc", "server"): {"tables": {"lustre-OST0000": "256 512 1024"}},

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
+from fsage.host import token
 from fsage.host.cells import measure
 from fsage.host.cells.phases import Phases
 from fsage.host.lustre import params
 from fsage.host.lustre.target import mount_of
-from fsage.host.messages import token
 from fsage.host.remote.attendant import measured_files
 from fsage.host.remote.others import Hosts
 from fsage.host.states.state import remove_measured

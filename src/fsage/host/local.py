@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,11 +111,18 @@ def look_in() -> None:
     namespace.look_in()
 
 
-def opened(place: str) -> AbstractContextManager[int]:
+def dead(holder: Mapping[str, Any]) -> bool:
+    """As Local.dead."""
+    from fsage.host.targets import lease
+
+    return lease.dead_here(holder)
+
+
+def opened(place: Path | str, make: int | None = None, sticky: bool = False) -> AbstractContextManager[int]:
     """As Local.opened."""
     from fsage.host.system import places
 
-    return places.opened(place)
+    return places.opened(place, make, sticky)
 
 
 def check_place(place: Path) -> None:
@@ -130,6 +137,13 @@ def packed() -> bytes:
     from fsage.host.system import library
 
     return library.packed()
+
+
+def boot() -> tuple[str, bytes]:
+    """As Local.boot."""
+    from fsage.host.system import library
+
+    return library.BOOT, library.sent(library.packed())
 
 
 def helper() -> bytes:

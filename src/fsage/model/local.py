@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -82,14 +82,20 @@ class Local(Protocol):
     def look_in(self) -> None:
         """Be where this machine's loop targets are mounted. Raises Refusal, Failure."""
 
-    def opened(self, place: str) -> AbstractContextManager[int]:
-        """A directory that nobody else can have prepared. Raises Refusal."""
+    def dead(self, holder: Mapping[str, Any]) -> bool:
+        """Whether the process that holds a target was one of this machine's and is gone."""
+
+    def opened(self, place: Path | str, make: int | None = None, sticky: bool = False) -> AbstractContextManager[int]:
+        """A descriptor of a directory in which nobody else has a hand (fsage.host.system.places). Raises Refusal."""
 
     def check_place(self, place: Path) -> None:
         """Raise Refusal for a path that others than we and root could have prepared."""
 
     def packed(self) -> bytes:
         """What hosts run, as one zip."""
+
+    def boot(self) -> tuple[str, bytes]:
+        """What `python3 -c` runs on another host before it imports what hosts run, and what it then reads first."""
 
     def helper(self) -> bytes:
         """The program that root installs for users who measure without being root."""

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from fsage.host.cells import io_groups, leftover
 from fsage.host.lustre import servercache
-from fsage.host.messages.token import Token
 from fsage.host.outside.trace import tracing
 from fsage.host.remote.attendant import measured_files
 from fsage.host.remote.others import Hosts, Lost
@@ -24,6 +23,7 @@ from fsage.host.targets.target import Target
 from fsage.model.errors import Failure, Refusal
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
+from fsage.model.token import Token
 from fsage.model.words import WARM
 
 LEAST_LIMIT_S, TIMES_ESTIMATE = 900.0, 10

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Literal
 
 from fsage.host.lustre import space
-from fsage.host.messages.token import Token
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.states.sample import Sample
 from fsage.host.states.state import differs
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets.target import Target
+from fsage.model.token import Token
 
 Looked = Literal["files", "events", "sample"]
 

@@ -9,12 +9,11 @@ import time
 import uuid
 from pathlib import Path
 
+from fsage.host import token
 from fsage.host.cells import io_groups, leftover, outbox
 from fsage.host.cells.phases import Phases
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.lustre import servercache, servers, tuned
-from fsage.host.messages import token
-from fsage.host.messages.token import Token
 from fsage.host.remote.others import Hosts
 from fsage.host.states.state import inspect, layout_record, remove_measured
 from fsage.host.structure.room import Room
@@ -26,6 +25,7 @@ from fsage.model.claim import utc_now
 from fsage.model.errors import Failure
 from fsage.model.observation import Check, Conditions, Observation, Outcome, PhaseResult
 from fsage.model.request import Cell, Request
+from fsage.model.token import MEASURING, READY, Token
 
 
 class Visit:
@@ -136,7 +136,7 @@ class Visit:
         elif full := self.no_room(cell):
             observation = self.observation(cell, began, seen, [], "failed", full)
         else:
-            self.now = token.changed(self.mount, self.now, status=token.MEASURING, cell=cell["name"])
+            self.now = token.changed(self.mount, self.now, status=MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
             phases, why = self.phases.run(cell, self.now)
             counted = osts.ended() if osts else None
@@ -219,7 +219,7 @@ class Visit:
                 remove_measured(self.target, self.now)
             except (OSError, Failure) as error:
                 return f"cleaning up failed: {error}"
-        self.now = token.changed(self.mount, self.now, status=token.READY, cell=None)
+        self.now = token.changed(self.mount, self.now, status=READY, cell=None)
         return None
 
     def observation(

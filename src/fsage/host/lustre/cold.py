@@ -7,13 +7,14 @@ from pathlib import Path
 
 from fsage.host.lustre import granted, params
 from fsage.host.system import caches
+from fsage.model.answers import Dropped
 from fsage.model.errors import Failure
 
 PATIENCE_S = 30.0
 LOOK_EVERY_S = 0.05
 
 
-def drop(fsname: str, files: list[Path]) -> caches.Dropped:
+def drop(fsname: str, files: list[Path]) -> Dropped:
     """Give back every lock that nobody uses, then drop the caches; caches.drop's answer, with `locks` cancelled.
 
     To count the files' pages takes locks again, under which names and attributes live: these are given back last.

@@ -28,6 +28,7 @@ from fsage.host.system.shell import find_administrators
 from fsage.host.system.walk import regular_files
 from fsage.host.targets.opening import verified
 from fsage.host.targets.target import Target
+from fsage.model.answers import Dropped
 from fsage.model.errors import Failure, Refusal
 from fsage.model.target import Spec
 
@@ -128,7 +129,7 @@ class Attendant:
         return {}
 
 
-def drop_of(target: Target, of_state: Iterable[Path] = ()) -> caches.Dropped:
+def drop_of(target: Target, of_state: Iterable[Path] = ()) -> Dropped:
     """Make a client's caches of a target that several share cold; caches.drop's answer."""
     lustre = target.spec["lustre"]
     files = [*measured_files(target.mounts), *of_state]

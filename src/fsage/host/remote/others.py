@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from fsage.host.remote import alike, probe
-from fsage.host.remote.answers import ANSWER_BYTES, checked
 from fsage.host.remote.armed import NEXT, Armed
 from fsage.host.remote.attendant import drop_of
 from fsage.host.structure import eviction
@@ -31,6 +30,7 @@ from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.system.shell import SSH
 from fsage.host.targets import kinds
 from fsage.host.targets.target import Target
+from fsage.model.answers import ANSWER_BYTES, checked
 from fsage.model.claim import Claim
 from fsage.model.errors import Failure, Refusal
 from fsage.model.hosts import Host as Known

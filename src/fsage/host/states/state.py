@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fsage.host import structure as making
+from fsage.host import token
 from fsage.host.lustre import space
-from fsage.host.messages import token
-from fsage.host.messages.token import Token
 from fsage.host.outside import of_cells
 from fsage.host.states import preallocated
 from fsage.host.states.fingerprint import digest, fingerprint
@@ -32,6 +31,7 @@ from fsage.model.hosts import clients_of
 from fsage.model.observation import Layout, StateEvidence
 from fsage.model.request import Request
 from fsage.model.structure import ALONE, Shard, Step
+from fsage.model.token import BUILDING, MEASURING, READY, Token
 
 Result = dict[str, Any]
 
@@ -63,9 +63,9 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
         return None, "the target carries no readable state token"
     if now.claim != target.claim["id"]:
         return None, f"the token belongs to another claim ({now.claim})"
-    if now.status == token.BUILDING:
+    if now.status == BUILDING:
         return now, f"building its state was interrupted at epoch {now.epoch}"
-    interrupted = now.status == token.MEASURING
+    interrupted = now.status == MEASURING
     of_cells.put_back(target)
     if interrupted:
         try:
@@ -78,7 +78,7 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
     if (whole or interrupted) and digest(target.mounts)["hash"] != now.digest:
         return now, f"the files lie elsewhere than at epoch {now.epoch} (extent digest)"
     if interrupted:
-        now = token.changed(mount, now, status=token.READY)
+        now = token.changed(mount, now, status=READY)
     return now, None
 
 
@@ -143,7 +143,7 @@ def goes_on(now: Token, request: Request) -> Step | None:
     files at the same time, so that the layout is another each time; what one client alone makes is always the same,
     and would not be if it were made in two goes.
     """
-    if now.status != token.BUILDING or now.clients < 2 or request.get("reuse", "nested") != "nested":
+    if now.status != BUILDING or now.clients < 2 or request.get("reuse", "nested") != "nested":
         return None
     rest = rest_of(now.done, request["steps"])
     return now.step if rest and rest[0] == now.step else None
@@ -169,7 +169,7 @@ def scrub(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
 def empty(target: Target, why: str) -> None:
     """Make the file systems anew and write the token of an empty target: a new layout instance begins."""
     last, instance = token.read(target.mounts[0]), str(uuid.uuid4())
-    now = Token(target.claim["id"], token.BUILDING, last.epoch if last else 0, instance, why, target.name)
+    now = Token(target.claim["id"], BUILDING, last.epoch if last else 0, instance, why, target.name)
     with filesystems.one_cpu():  # stamp and token are small files
         target.format()
         remove_measured(target)
@@ -194,7 +194,7 @@ def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> 
         notes["digest"] = {"absent": f"{why}: where its files lie is not compared, only names, sizes and free space"}
     ready = Token(
         claim=target.claim["id"],
-        status=token.READY,
+        status=READY,
         epoch=now.epoch + 1,
         instance=now.instance,
         emptied_because=now.emptied_because,
@@ -235,7 +235,7 @@ def begin(kind: str | None, spec: Mapping[str, Any], request: Request, check: bo
         preallocated.verify_step(target, request, step)
         if not check:
             clients = max(1, len(clients_of(request))) if step.SHARDED else 1
-            token.changed(target.mounts[0], now, status=token.BUILDING, step=step, clients=clients)
+            token.changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)
         described = f"{step.describe()} on target {target.name}"
         return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}
 
@@ -246,7 +246,7 @@ def work(spec: Mapping[str, Any], request: Request, step: Step, shard: Shard = A
     target = opened(spec, request, anywhere=True)
     with held(target.home, request, shared=True):
         now = token.read(target.mounts[0])
-        if not now or now.step != step or now.status != token.BUILDING:
+        if not now or now.step != step or now.status != BUILDING:
             raise Refusal(
                 f"target {target.name} does not expect this {kind} step; run {step.PLAYBOOK} again from its start"
             )

@@ -17,14 +17,14 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from fsage.host.system import libc, privilege
 from fsage.model.errors import Failure
 from fsage.model.words import COLD, KEPT, UNASKED, WARM
 
 if TYPE_CHECKING:
-    from typing import NotRequired  # since Python 3.11, and hosts may have 3.9
+    from fsage.model.answers import Dropped, Left  # not part of root's helper
 
 SYS_CACHESTAT = 451  # the same number on every architecture since Linux 6.5
 SYS_OPENAT2, RESOLVE_CACHED, AT_FDCWD = 437, 0x20, -100
@@ -32,7 +32,6 @@ BLKFLSBUF = 0x1261  # linux/fs.h
 # A name that was used lately is passed over once, and one that somebody else just looks at stays as long as he does: on
 # one kernel several hosts of a testbed drop their caches at the same time.
 NAMES_PATIENCE_S, NAMES_PAUSE_S = 2.0, 0.02
-"""What is known of names and inodes of the files that are measured."""
 DROP = Path("/proc/sys/vm/drop_caches")
 COUNTERS = Path("/proc/vmstat")
 
@@ -60,22 +59,6 @@ def flush(mount: Path) -> None:
             raise OSError(ctypes.get_errno(), "syncfs failed", str(mount))
     finally:
         os.close(fd)
-
-
-class Left(TypedDict):
-    """What of files is in memory."""
-
-    cached_pages: int
-    cached_names: int | None  # None: the kernel cannot be asked
-    metadata: str  # COLD, WARM, KEPT or UNASKED
-
-
-class Dropped(Left):
-    """What stayed when caches were dropped, how that was done, and how long it took."""
-
-    seconds: float
-    method: str
-    locks: NotRequired[int]  # of Lustre: how many were given back
 
 
 def drop(files: list[Path]) -> Dropped:

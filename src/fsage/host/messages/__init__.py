@@ -1,1 +1,0 @@
-"""What passes between hosts: requests, tokens, observations; each is declared here alone."""

@@ -1,0 +1,93 @@
+"""What a host beside the launcher answers to what it was told (fsage.host.remote.attendant): a type for each."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from fsage.model import MIB, typed
+from fsage.model.hosts import Facts
+from fsage.model.message import printable, read
+from fsage.model.typed import Count, Seconds, Signed, Word
+
+ANSWER_BYTES = 4 * MIB
+
+
+class Hello(Facts, total=False):
+    """What a host is; a client that is not claimed yet says what it lacks too."""
+
+    missing: list[Word]
+
+
+class Left(TypedDict):
+    """What of files is in memory."""
+
+    cached_pages: Count
+    cached_names: Count | None  # None: the kernel cannot be asked
+    metadata: Word  # fsage.model.words: COLD, WARM, KEPT or UNASKED
+
+
+class DroppedAll(TypedDict):
+    """How caches were dropped, and how long it took."""
+
+    seconds: Seconds
+    method: Word
+
+
+class Dropped(Left, DroppedAll, total=False):
+    """The same of a client, whose files are looked for afterwards."""
+
+    locks: Count  # of Lustre: how many were given back
+
+
+class _Served(TypedDict):
+    now: dict[str, str]
+
+
+class Served(_Served, total=False):
+    """What a server's caches are set to, by dataset, its OSTs by what they are on, and what was put back."""
+
+    ldiskfs: list[str]
+    zfs: list[str]
+    proof: list[str]
+
+
+class Tables(TypedDict):
+    """The preallocation table of each ldiskfs OST of a server."""
+
+    tables: dict[str, str]
+
+
+class Clock(TypedDict):
+    """Seconds since 1970."""
+
+    time: float
+
+
+class Ran(TypedDict):
+    """What came of a command."""
+
+    rc: Signed
+    stdout: str
+    stderr: str
+    wall_s: Seconds
+    timed_out: bool
+
+
+ANSWERS: dict[str, Any] = {
+    "hello": Hello,
+    "drop": DroppedAll,
+    "server_cache": Served,
+    "prealloc": Tables,
+    "clock": Clock,
+    "go": Ran,
+}
+
+
+def checked(text: bytes, told: str, role: str) -> dict[str, Any]:
+    """The answer of a client or server to what it was told to do. Raises Unacceptable."""
+    answer = typed.read(typed.Json, read(text, ANSWER_BYTES))
+    if "failed" in answer:
+        return {"failed": printable(str(answer["failed"]))[:2000]}
+    kind: Any = Dropped if (told, role) == ("drop", "client") else ANSWERS.get(told, typed.Json)
+    found: dict[str, Any] = typed.read(kind, answer)
+    return found
