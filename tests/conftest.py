@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
+from image_pool import Pool
 from lustre_site import Site, site_in
 from machine import Machine
 from session import PREFIX
@@ -146,18 +147,36 @@ def traces(name: str) -> list[str]:
     return found + [str(path) for path in Path("/var/tmp").glob(f"fsage-test-{name}*")]
 
 
-@pytest.fixture
-def local_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The declaration of a loop target of 1 GiB, not yet created; all of it is removed afterwards."""
-    yield from loop_target(tmp_path)
+@pytest.fixture(scope="session")
+def image_pool() -> Iterator[Pool]:
+    """Images that are lent to targets."""
+    pool = Pool()
+    yield pool
+    pool.end()
 
 
 @pytest.fixture
-def other_targets(tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
+def new_target(tmp_path: Path, image_pool: Pool) -> Iterator[dict[str, Any]]:
+    """The declaration of a loop target of 1 GiB, of which nothing was made yet; all of it is removed afterwards."""
+    yield from loop_target(tmp_path, image_pool)
+
+
+@pytest.fixture
+def local_target(new_target: dict[str, Any], image_pool: Pool) -> dict[str, Any]:
+    """The same with its image written, not yet claimed."""
+    image_pool.lend(new_target)
+    return new_target
+
+
+@pytest.fixture
+def other_targets(tmp_path: Path, image_pool: Pool) -> Iterator[list[dict[str, Any]]]:
     """Three more, for tests of several."""
     with contextlib.ExitStack() as stack:
-        one = contextlib.contextmanager(loop_target)
-        yield [stack.enter_context(one(tmp_path)) for _ in range(3)]
+        target = contextlib.contextmanager(loop_target)
+        targets = [stack.enter_context(target(tmp_path, image_pool)) for _ in range(3)]
+        for spec in targets:
+            image_pool.lend(spec)
+        yield targets
 
 
 @pytest.fixture
@@ -169,12 +188,19 @@ def spec(local_target: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def module_target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """The same for all tests of a module that work on one target."""
-    yield from loop_target(tmp_path_factory.mktemp("target"))
+def new_module_target(tmp_path_factory: pytest.TempPathFactory, image_pool: Pool) -> Iterator[dict[str, Any]]:
+    """As `new_target`, for all tests of a module."""
+    yield from loop_target(tmp_path_factory.mktemp("target"), image_pool)
 
 
-def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def module_target(new_module_target: dict[str, Any], image_pool: Pool) -> dict[str, Any]:
+    """As `local_target`, for all tests of a module that work on one target."""
+    image_pool.lend(new_module_target)
+    return new_module_target
+
+
+def loop_target(tmp_path: Path, pool: Pool) -> Iterator[dict[str, Any]]:
     """Declare a loop target; in the end remove it, however far it came, and assert that nothing is left."""
     name = f"{PREFIX}{next(_numbers)}"
     place = Path(tempfile.mkdtemp(prefix=f"fsage-test-{name}-", dir="/var/tmp"))
@@ -195,6 +221,9 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
     }
     try:
         yield spec
+        with contextlib.suppress(Exception):  # what is wrong, `remove` tells
+            claim.release(spec, {}, False)
+            pool.keep(spec)
         create.remove(spec, {}, False)
         home = Path(spec["home"]) / name
         assert not (home / "claim.json").exists() and not (home / "images.json").exists()

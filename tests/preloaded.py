@@ -390,9 +390,10 @@ def run(call: Call, entry: Callable[[], Any]) -> Any:
     sys.stderr.reconfigure(write_through=unbuffered)  # type: ignore[union-attr]
     if call.program.endswith("ansible-playbook"):
         constants = sys.modules["ansible.constants"]
-        constants.DEFAULT_LOCAL_TMP = constants.config.get_config_value(
-            "DEFAULT_LOCAL_TMP"
-        )  # made, and removed at the end
+        place = Path(constants.DEFAULT_LOCAL_TMP).parent
+        place.mkdir(parents=True, exist_ok=True)
+        constants.DEFAULT_LOCAL_TMP = tempfile.mkdtemp(prefix="ansible-local-", dir=place)
+        atexit.register(shutil.rmtree, constants.DEFAULT_LOCAL_TMP, ignore_errors=True)
     return entry()
 
 

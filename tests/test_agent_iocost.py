@@ -111,11 +111,11 @@ def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_p
 
 
 @pytest.fixture
-def device(local_target: Spec, alone_with_controllers: None) -> str:
+def device(new_target: Spec, alone_with_controllers: None) -> str:
     """A loop device of this test's own, where a model can be had."""
     if why := iocost.possible({}):
         pytest.skip(f"no device model here: {why}")
-    return str(create.create(local_target, {}, False)["devices"][0])
+    return str(create.create(new_target, {}, False)["devices"][0])
 
 
 def controllers() -> tuple[list[str], list[str]]:
@@ -134,8 +134,8 @@ def dying() -> int:
 
 
 @pytest.mark.root
-def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
-    home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
+def test_put_read_back_and_undone(new_target: Spec, device: str) -> None:
+    home, name = Path(new_target["home"]) / new_target["name"], new_target["name"]
     alone, before, dying_before = not cgroups.names(), controllers(), dying()
     placed = iocost.put(home, name, [device], MODEL)
     read = placed["read_back"][device]
@@ -167,7 +167,7 @@ def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
     calibrate._fio(argv, "write", 64 * MIB)
     assert (group / "io.stat").read_text() == counted, "what runs outside of the group is not charged"
 
-    proof = claim.release(local_target, {}, False)["proof"]
+    proof = claim.release(new_target, {}, False)["proof"]
     assert any("no cost model" in line for line in proof) and any("control group" in line for line in proof)
     assert f"{cgroups.PREFIX}{name}" not in cgroups.names() and not journal.path_of(home).exists()
     assert iocost._read_back([device])[device]["io.cost.qos"].get("enable", "0") == "0"
@@ -182,8 +182,8 @@ def test_put_read_back_and_undone(local_target: Spec, device: str) -> None:
 
 
 @pytest.mark.root
-def test_the_controller_stays_while_another_target_has_its_group(local_target: Spec, device: str) -> None:
-    home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
+def test_the_controller_stays_while_another_target_has_its_group(new_target: Spec, device: str) -> None:
+    home, name = Path(new_target["home"]) / new_target["name"], new_target["name"]
     alone, before = not cgroups.names(), controllers()
     other = home.with_name(f"{name}-other")
     iocost.put(home, name, [device], MODEL)
@@ -196,9 +196,9 @@ def test_the_controller_stays_while_another_target_has_its_group(local_target: S
 
 
 @pytest.mark.root
-def test_a_journal_of_what_was_never_done_is_undone_all_the_same(local_target: Spec, device: str) -> None:
+def test_a_journal_of_what_was_never_done_is_undone_all_the_same(new_target: Spec, device: str) -> None:
     """Killed between the note and the deed."""
-    home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
+    home, name = Path(new_target["home"]) / new_target["name"], new_target["name"]
     root = cgroups.root()
     assert root
     journal.note(journal.path_of(home), {"kind": "group", "path": str(root / f"fsage-{name}")})
@@ -220,9 +220,9 @@ def test_a_reboot_voids_a_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_a_group_with_processes_is_named(local_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_with_processes_is_named(new_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "PATIENCE_S", 0.3)
-    home, name = Path(local_target["home"]) / local_target["name"], local_target["name"]
+    home, name = Path(new_target["home"]) / new_target["name"], new_target["name"]
     iocost.put(home, name, [device], MODEL)
     group = cgroups.path_of(name)
     before = cgroups.group_of(os.getpid(), group)
@@ -239,15 +239,15 @@ def test_a_group_with_processes_is_named(local_target: Spec, device: str, monkey
 
 
 @pytest.mark.root
-def test_a_claim_with_a_model(local_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_with_a_model(new_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "BACKING_MIB", 128)
-    local_target["device_model"] = {"kind": "iocost", "bytes_per_s": 100 * MIB}
-    ours = claim.claim(local_target, {}, False)["claim"]
+    new_target["device_model"] = {"kind": "iocost", "bytes_per_s": 100 * MIB}
+    ours = claim.claim(new_target, {}, False)["claim"]
     model, found = ours["device_model"], ours["calibration"]
     lower = min(found["backing_read_mib_s"], found["backing_write_mib_s"])
     assert model["bytes_per_s"] == min(100 * MIB, int(0.6 * lower * MIB)) and model["why_none"] is None
     assert model["label"].startswith("modelled device (IOCost, ")
-    target = open_target(local_target)
+    target = open_target(new_target)
     with target.charged():
         assert cgroups.group_of(os.getpid(), cgroups.path_of(target.name)) == cgroups.path_of(target.name)
     placed = target.model_in_place()
@@ -256,6 +256,6 @@ def test_a_claim_with_a_model(local_target: Spec, device: str, monkeypatch: pyte
     assert found["write_mib_s"] < 1.15 * rate_mib_s and found["read_mib_s"] < 1.15 * rate_mib_s
     # Type: ignore[operator].
     (cgroups.root() / "io.cost.qos").write_text(f"{iocost.number_of(device)} enable=0")
-    assert open_target(local_target).model_in_place() == placed, "put back in place by whoever opens the target"
-    claim.release(local_target, {}, False)
-    assert not any(name.endswith(local_target["name"]) for name in cgroups.names())
+    assert open_target(new_target).model_in_place() == placed, "put back in place by whoever opens the target"
+    claim.release(new_target, {}, False)
+    assert not any(name.endswith(new_target["name"]) for name in cgroups.names())

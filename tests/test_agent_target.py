@@ -27,22 +27,22 @@ pytestmark = pytest.mark.root
 
 
 @pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
-def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
-    local_target["filesystem"] = filesystem
-    made = create.create(local_target, {}, False)
-    assert made["changed"] and not create.create(local_target, {}, False)["changed"]
+def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
+    new_target["filesystem"] = filesystem
+    made = create.create(new_target, {}, False)
+    assert made["changed"] and not create.create(new_target, {}, False)["changed"]
     image = made["images"][0]
     assert image["bytes"] == GIB and os.stat(image["image"]).st_blocks * 512 >= GIB, "written, not sparse"
 
-    first = claim.claim(local_target, {}, False)
-    assert first["changed"] and not claim.claim(local_target, {}, False)["changed"]
+    first = claim.claim(new_target, {}, False)
+    assert first["changed"] and not claim.claim(new_target, {}, False)["changed"]
     ours = first["claim"]
     assert ours["status"] == "claimed" and ours["amount_mib"] == 64 and ours["amount_source"] == "declared"
     assert ours["calibration"]["write_mib_s"] > 0 and ours["calibration"]["pair_s"] > 0
     assert 0.85 * GIB < ours["capacity_bytes"] <= GIB and ours["filesystem_state_known"]
     assert ours["device_model"] == {"kind": "none", "label": "no device model", "why_none": "not declared"}
 
-    target = open_target(local_target)
+    target = open_target(new_target)
     assert target.notes == [] and target.front() == [] and target.model_in_place() is None
     stat = os.statvfs(target.mounts[0])
     assert abs(target.capacity_bytes - stat.f_bfree * stat.f_frsize) < MIB
@@ -54,28 +54,28 @@ def test_life_of_a_target(local_target: Spec, filesystem: str) -> None:
     target.remount()
     assert (target.mounts[0] / "filler").is_dir()
     target.format()
-    after = files.read_json(claim_file(local_target))["stores"][0]["uuids"]
+    after = files.read_json(claim_file(new_target))["stores"][0]["uuids"]
     assert after != before and len(after) == 1
     assert mounting.uuid_mounted(target.mounts[0]) in (after[0], None)
     assert mounting.uuid_on(target.devices[0]) == after[0]
     assert sorted(p.name for p in target.mounts[0].iterdir() if p.name != "lost+found") == [".fsage"]
-    assert open_target(local_target).notes == []
+    assert open_target(new_target).notes == []
 
-    released = claim.release(local_target, {}, False)
+    released = claim.release(new_target, {}, False)
     assert released["changed"] and len(released["proof"]) >= 3
-    assert not claim.release(local_target, {}, False)["changed"]
+    assert not claim.release(new_target, {}, False)["changed"]
     assert not loops.devices_of(image) and Path(image["image"]).exists()
     with pytest.raises(Refusal, match="has not been claimed"):
-        open_target(local_target)
-    claim.claim(local_target, {}, False)  # the images are still there
-    assert create.remove(local_target, {}, False)["changed"]
-    assert not Path(image["image"]).exists() and not create.remove(local_target, {}, False)["changed"]
+        open_target(new_target)
+    claim.claim(new_target, {}, False)  # the images are still there
+    assert create.remove(new_target, {}, False)["changed"]
+    assert not Path(image["image"]).exists() and not create.remove(new_target, {}, False)["changed"]
 
 
 @pytest.mark.long
-def test_several_stores(local_target: Spec) -> None:
-    local_target |= {"stores": 3, "scale": {"tasks": 3}, "amount_mib": 16}
-    target = claimed(local_target)
+def test_several_stores(new_target: Spec) -> None:
+    new_target |= {"stores": 3, "scale": {"tasks": 3}, "amount_mib": 16}
+    target = claimed(new_target)
     assert len(set(target.devices)) == len(set(target.mounts)) == 3 and target.claim["tasks"] == 3
     assert [json.loads((m / ".fsage/claim.json").read_text())["store"] for m in target.mounts] == [0, 1, 2]
     free = sum(os.statvfs(m).f_bfree * os.statvfs(m).f_frsize for m in target.mounts)
@@ -102,15 +102,15 @@ def test_placement_repeats_after_a_remount(local_target: Spec) -> None:
     assert len(set(places)) == 1
 
 
-def test_check_changes_nothing(local_target: Spec) -> None:
-    assert create.create(local_target, {}, True)["changed"]
-    assert not Path(local_target["image_dir"]).exists() and not Path(local_target["home"]).exists()
-    create.create(local_target, {}, False)
-    assert claim.claim(local_target, {}, True)["changed"] and not claim_file(local_target).exists()
-    claim.claim(local_target, {}, False)
-    with untouched(local_target):
-        assert claim.release(local_target, {}, True)["changed"]
-        assert create.remove(local_target, {}, True)["changed"]
+def test_check_changes_nothing(new_target: Spec) -> None:
+    assert create.create(new_target, {}, True)["changed"]
+    assert not Path(new_target["image_dir"]).exists() and not Path(new_target["home"]).exists()
+    create.create(new_target, {}, False)
+    assert claim.claim(new_target, {}, True)["changed"] and not claim_file(new_target).exists()
+    claim.claim(new_target, {}, False)
+    with untouched(new_target):
+        assert claim.release(new_target, {}, True)["changed"]
+        assert create.remove(new_target, {}, True)["changed"]
 
 
 @contextlib.contextmanager
@@ -130,23 +130,23 @@ def backing_of(filesystem: str, tmp_path: Path) -> Iterator[Path]:
         run(["losetup", "--detach", device])
 
 
-def test_size_follows_the_free_space(local_target: Spec, tmp_path: Path) -> None:
+def test_size_follows_the_free_space(new_target: Spec, tmp_path: Path) -> None:
     with backing_of("ext4", tmp_path) as small:
-        local_target |= {"image_dir": str(small / "images"), "size_gib": 16}
-        assert "1 x 1 GiB" in create.create(local_target, {}, True)["msg"]
+        new_target |= {"image_dir": str(small / "images"), "size_gib": 16}
+        assert "1 x 1 GiB" in create.create(new_target, {}, True)["msg"]
         with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
-            create.create({**local_target, "minimum_gib": 2}, {}, False)
+            create.create({**new_target, "minimum_gib": 2}, {}, False)
         assert not (small / "images").exists()
 
 
-def test_a_backing_store_that_copies_on_write_is_told_not_to(local_target: Spec, tmp_path: Path) -> None:
+def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, tmp_path: Path) -> None:
     with backing_of("btrfs", tmp_path) as store:
-        local_target["image_dir"] = str(store / "images")
-        made = create.create(local_target, {}, False)
+        new_target["image_dir"] = str(store / "images")
+        made = create.create(new_target, {}, False)
         (image,) = made["images"]
         assert image["nocow"] and "chattr +C" in made["msg"]
         assert "C" in run(["lsattr", image["image"]]).stdout.split()[0]
-        create.remove(local_target, {}, False)
+        create.remove(new_target, {}, False)
 
 
 def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target: Spec) -> None:

@@ -92,9 +92,9 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(local_target: Spec) -> N
             claim.release(local_target, {}, False)
 
 
-def test_a_creation_that_was_killed_is_made_anew(local_target: Spec) -> None:
-    create.create(local_target, {}, False)
-    journal = claim_file(local_target).parent / "images.json"
+def test_a_creation_that_was_killed_is_made_anew(new_target: Spec) -> None:
+    create.create(new_target, {}, False)
+    journal = claim_file(new_target).parent / "images.json"
     known = files.read_json(journal)
     image = known["images"][0]
     loops.detach(image)
@@ -102,10 +102,10 @@ def test_a_creation_that_was_killed_is_made_anew(local_target: Spec) -> None:
     files.write_json(journal, {**known, "images": [half]})
     os.truncate(image["image"], MIB)
     with pytest.raises(Refusal, match="has not been created"):
-        claim.claim(local_target, {}, False)
-    assert create.create(local_target, {}, False)["changed"]
+        claim.claim(new_target, {}, False)
+    assert create.create(new_target, {}, False)["changed"]
     assert os.stat(image["image"]).st_size == GIB
     files.write_json(journal, {**known, "images": [half]})
-    loops.detach(images_of(local_target)[0] | loops.identity(image["image"]))
-    create.remove(local_target, {}, False)
+    loops.detach(images_of(new_target)[0] | loops.identity(image["image"]))
+    create.remove(new_target, {}, False)
     assert not Path(image["image"]).exists()

@@ -27,18 +27,18 @@ root = pytest.mark.root
 
 
 @root
-def test_memory_is_no_place_for_images(local_target: Spec) -> None:
+def test_memory_is_no_place_for_images(new_target: Spec) -> None:
     with pytest.raises(Refusal, match=r"/dev/shm is on tmpfs, which is memory, not a disk.*fsage_target.image_dir"):
-        create.create({**local_target, "image_dir": "/dev/shm"}, {}, False)
+        create.create({**new_target, "image_dir": "/dev/shm"}, {}, False)
 
 
 @root
-def test_what_is_not_created_cannot_be_claimed(local_target: Spec) -> None:
+def test_what_is_not_created_cannot_be_claimed(new_target: Spec) -> None:
     with pytest.raises(Refusal, match="has not been created"):
-        claim.claim(local_target, {}, False)
+        claim.claim(new_target, {}, False)
     with pytest.raises(Refusal, match="has not been claimed"):
-        open_target(local_target)
-    assert not claim_file(local_target).exists()
+        open_target(new_target)
+    assert not claim_file(new_target).exists()
 
 
 @root

@@ -72,8 +72,8 @@ def test_a_segment_without_a_volume_and_counts_that_become_the_same_are_refused(
 
 
 @pytest.fixture(scope="module")
-def osts(module_target):
-    spec = {**module_target, "stores": 4, "amount_mib": 16}
+def osts(new_module_target):
+    spec = {**new_module_target, "stores": 4, "amount_mib": 16}
     create.create(spec, {}, False)
     claim.claim(spec, {}, False)
     return spec

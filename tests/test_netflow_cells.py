@@ -18,8 +18,8 @@ NETFLOW = workloads.load("netflow")
 
 
 @pytest.fixture
-def osts(local_target):
-    return osts_of(local_target, amount_mib=32)
+def osts(new_target):
+    return osts_of(new_target, amount_mib=32)
 
 
 @pytest.mark.long

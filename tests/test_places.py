@@ -241,15 +241,15 @@ def test_a_user_without_rights_uses_his_own_places_and_no_other_users(directory_
 
 
 @root
-def test_a_forged_list_of_images_deletes_nothing(local_target: Spec, precious: Path) -> None:
-    home = Path(local_target["home"]) / local_target["name"]
+def test_a_forged_list_of_images_deletes_nothing(new_target: Spec, precious: Path) -> None:
+    home = Path(new_target["home"]) / new_target["name"]
     home.mkdir(parents=True)
     forged = {"image": str(precious / "file"), "status": "planned", "bytes": 1}
     (home / "images.json").write_text(json.dumps({"declared": {"stores": 1, "size_gib": 1}, "images": [forged]}))
     for path in (home / "images.json", home, home.parent):  # the file alone, then what it lies in too
         os.chown(path, NOBODY, NOBODY)
         for verb in ("remove", "create"):
-            code, msg = agent(verb, local_target)
+            code, msg = agent(verb, new_target)
             assert code == 1 and f"{path}" in msg and "belongs to nobody (uid 65534)" in msg, msg
     assert (precious / "file").read_text() == "x"
     assert {path.name for path in home.iterdir()} == {"images.json", "lock", "lease.lock"}
@@ -498,7 +498,7 @@ def test_every_path_is_plain_or_refused(key: str, value: str) -> None:
 
 @root
 @pytest.mark.parametrize("kind", ["devtmpfs", "ramfs", "tmpfs"])
-def test_memory_of_any_kind_is_no_place_for_images(local_target: Spec, tmp_path: Path, kind: str) -> None:
+def test_memory_of_any_kind_is_no_place_for_images(new_target: Spec, tmp_path: Path, kind: str) -> None:
     point = tmp_path / "memory"
     point.mkdir()
     mounting.mount_call("none", str(point), kind, 0, "")
@@ -506,7 +506,7 @@ def test_memory_of_any_kind_is_no_place_for_images(local_target: Spec, tmp_path:
     try:
         for declared in (point, point / name):  # devtmpfs is one for the whole machine
             with pytest.raises(Refusal, match=rf"is on {kind}, which is memory, not a disk.*fsage_target.image_dir"):
-                create.create({**local_target, "image_dir": str(declared)}, {}, False)
+                create.create({**new_target, "image_dir": str(declared)}, {}, False)
         assert not (point / name).exists() and not list(point.glob("fsage-*"))
     finally:
         mounting.unmount(point)

@@ -294,9 +294,9 @@ def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_path: Path) -> None:
-    inventory = inventory_of(tmp_path / "inventory", local_target)
-    home = Path(local_target["home"]) / local_target["name"]
+def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "inventory", new_target)
+    home = Path(new_target["home"]) / new_target["name"]
     came = tmp_path / "came"
     bundle, evidence = came / "bundle.tar", came / "state.json"
     asked = request(
@@ -316,14 +316,14 @@ def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_pat
         assert done(ansible(inventory, name, "-e", asked, *words)) > 0
         assert now() != before, f"{name} changed nothing"
 
-    step("local_target.yml", lambda: sorted(Path(local_target["image_dir"]).glob("*")))
-    copy = tmp_path / "results" / "targets" / f"{local_target['name']}.json"  # where plans and requests look for it
+    step("local_target.yml", lambda: sorted(Path(new_target["image_dir"]).glob("*")))
+    copy = tmp_path / "results" / "targets" / f"{new_target['name']}.json"  # where plans and requests look for it
     step("claim.yml", lambda: [(home / "claim.json").exists(), copy.exists()])
     claim = json.loads((home / "claim.json").read_text())
     assert json.loads(copy.read_text())["stores"] == claim["stores"]
     assert done(ansible(inventory, "local_target.yml", "claim.yml", "-e", asked)) == 0
 
-    mount = mount_of(local_target)
+    mount = mount_of(new_target)
     done(ansible(inventory, "hold_target.yml", "-e", asked))
     assert json.loads((home / "lease.json").read_text())["run"] == "this"
     step("tune_clients.yml", (home / "tunables.json").exists)
@@ -356,7 +356,7 @@ def test_every_step_alone_first_with_check(local_target: dict[str, Any], tmp_pat
     assert done(ran) > 0
     assert f"one: nothing is mounted at {mount}" in ran.stdout
     assert not mount.is_mount()
-    assert not list(Path(local_target["image_dir"]).glob("*"))
+    assert not list(Path(new_target["image_dir"]).glob("*"))
     assert done(ansible(inventory, "release.yml")) == 0
 
 

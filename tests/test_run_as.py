@@ -146,13 +146,13 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_program_of_the_agents_own_runs_as_him(local_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_of_the_agents_own_runs_as_him(new_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent's code and a job's files are root's, wherever they are; he gets copies."""
-    del local_target["mount_dir"]
+    del new_target["mount_dir"]
     python = shutil.which("python3", path="/usr/bin")
     if not python:
         pytest.skip("needs /usr/bin/python3: this environment's lies where only root can look")
-    spec = osts_of({**local_target, "run_as": SOMEBODY.pw_name}, amount_mib=32)
+    spec = osts_of({**new_target, "run_as": SOMEBODY.pw_name}, amount_mib=32)
     bring(spec, step("netflow.6"))
     monkeypatch.setattr(sys, "executable", python)
     params = {"workload": "netflow", "models_read": 64, "iteration": 1}

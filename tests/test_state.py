@@ -128,16 +128,16 @@ def test_other_file_systems(local_target, filesystem):
 
 
 @pytest.mark.long
-def test_several_stores_share_the_files(local_target):
-    local_target.update(stores=2, size_gib=2)
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
-    done = bring(local_target, populate(40), fragment(30))
-    target = open_target(local_target)
+def test_several_stores_share_the_files(new_target):
+    new_target.update(stores=2, size_gib=2)
+    create.create(new_target, {}, False)
+    claim.claim(new_target, {}, False)
+    done = bring(new_target, populate(40), fragment(30))
+    target = open_target(new_target)
     there = [{int(entry.name) for entry in fillers(mount)} for mount in target.mounts]
     assert all(index % 2 == store for store, indices in enumerate(there) for index in indices)
     assert done["files"] == sum(map(len, there)) and all(there)
-    again = bring(local_target, populate(20))
+    again = bring(new_target, populate(20))
     assert again["instance"] != done["instance"] and again["epoch"] > done["epoch"], "the token is on the first store"
 
 
@@ -232,18 +232,18 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
 
 
 @pytest.mark.long
-def test_a_generation_of_many_files_lies_in_several_directories(local_target, monkeypatch):
+def test_a_generation_of_many_files_lies_in_several_directories(new_target, monkeypatch):
     monkeypatch.setattr(filler, "SHARD", 6)
     monkeypatch.setattr(files, "SHARD", 6)
-    local_target.update(stores=2, size_gib=2)
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
-    whole = bring(local_target, populate(20))
-    mounts = open_target(local_target).mounts
+    new_target.update(stores=2, size_gib=2)
+    create.create(new_target, {}, False)
+    claim.claim(new_target, {}, False)
+    whole = bring(new_target, populate(20))
+    mounts = open_target(new_target).mounts
     by_folder = [[Path(entry.path).parent.name for entry in fillers(mount)] for mount in mounts]
     assert all({*found} >= {"g1", "g1.1", "g1.2"} for found in by_folder)
     assert all(found.count("g1") == 3 for found in by_folder), "six of a directory's name, three on each store"
     assert sum(map(len, by_folder)) == whole["files"] > 12
-    half = bring(local_target, populate(20), fragment(50))
+    half = bring(new_target, populate(20), fragment(50))
     assert 0 < half["files"] < whole["files"], "and what is deleted is found there"
-    assert bring(local_target, populate(30))["files"] > whole["files"]
+    assert bring(new_target, populate(30))["files"] > whole["files"]

@@ -23,8 +23,8 @@ CONFIG = Path(__file__).parents[1] / "config"
 
 
 @pytest.fixture
-def osts(local_target):
-    return osts_of(local_target)
+def osts(new_target):
+    return osts_of(new_target)
 
 
 def cell(claimed: dict, steps: list[dict], **more: object) -> dict:
@@ -79,14 +79,14 @@ def test_a_file_is_written_and_read_in_its_layout(osts):
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_layout_that_the_target_cannot_have_is_noted_and_its_cells_are_unsupported(local_target):
-    create.create({**local_target, "stores": 2}, {}, False)
-    claim.claim({**local_target, "stores": 2}, {}, False)
+def test_a_layout_that_the_target_cannot_have_is_noted_and_its_cells_are_unsupported(new_target):
+    create.create({**new_target, "stores": 2}, {}, False)
+    claim.claim({**new_target, "stores": 2}, {}, False)
     steps = [step("IOR.4", "IOR.3")]
-    ready = bring({**local_target, "stores": 2}, *steps)
+    ready = bring({**new_target, "stores": 2}, *steps)
     assert "stripe counts 4 and 8 both become 1 on 2 OSTs" in ready["notes"]["stripe"]["unsupported"]
     with pytest.raises(workloads.Unsupported, match="both become 1 on 2 OSTs"):
-        cell(open_target({**local_target, "stores": 2}).claim, steps)
+        cell(open_target({**new_target, "stores": 2}).claim, steps)
 
 
 CLAIM = {

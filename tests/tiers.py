@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ SYSTEM_FILES = (
     *("test_cli.py", "test_commands.py", "test_dag.py", "test_lock.py", "test_monitoring.py", "test_pages.py"),
     *("test_playbooks.py", "test_run_wrapper.py", "test_several_targets.py"),
 )
-FILE_SYSTEM_FIXTURES = {"local_target", "other_targets", "module_target", "machine", "outside"}
+FILE_SYSTEM_FIXTURES = {"new_target", "new_module_target", "machine", "outside"}
 TIERS = {
     "long": "a test that takes minutes, draws many samples, or is marked so; runs only when asked for: -m long",
     "system": "Slurm, sshd, containers, a browser, whole projects, processes of snakemake and Ansible",
@@ -38,6 +40,8 @@ settings.register_profile("long", deadline=None, max_examples=1000)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Say what the tiers are in `pytest --markers`; draw more examples where long tests are asked for."""
+    assert "numpy" not in sys.modules  # it reads this once: threads of several workers wait for each other, and spin
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings.load_profile("long" if config.getoption("markexpr") == "long" else "default tiers")
     for name, what in TIERS.items():
         config.addinivalue_line("markers", f"{name}: tier: {what}")

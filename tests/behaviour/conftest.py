@@ -5,13 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from image_pool import Pool
 from project import CELLS, Project, make_project
 
 
 @pytest.fixture
-def project(tmp_path: Path, local_target: dict) -> Project:
-    """A project of one test, whose target is not yet created."""
-    return make_project(tmp_path / "clone", local_target)
+def new_project(tmp_path: Path, new_target: dict) -> Project:
+    """A project of one test, of whose target nothing was made yet."""
+    return make_project(tmp_path / "clone", new_target)
+
+
+@pytest.fixture
+def project(new_project: Project, image_pool: Pool) -> Project:
+    """The same with an image that was written before."""
+    image_pool.lend(new_project.spec)
+    return new_project
 
 
 @pytest.fixture(scope="module")

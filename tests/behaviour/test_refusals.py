@@ -31,13 +31,13 @@ def changed(project: Project, work) -> None:
         (lambda s: s["states"].update(capacity="many"), "'many'"),
     ],
 )
-def test_a_bad_study_is_refused_before_anything_is_done(project: Project, work, said) -> None:
-    changed(project, work)
-    ran = project.fsage("plan", "small")
+def test_a_bad_study_is_refused_before_anything_is_done(new_project: Project, work, said) -> None:
+    changed(new_project, work)
+    ran = new_project.fsage("plan", "small")
     out = ran.stdout + ran.stderr
     assert ran.returncode != 0
     assert said in out and "config/small.yaml" in out and "Traceback" not in out
-    assert not (project.root / "results").exists() and not project.home.exists()
+    assert not (new_project.root / "results").exists() and not new_project.home.exists()
 
 
 def test_a_misspelt_target_declaration_names_the_nearest_key(project: Project) -> None:

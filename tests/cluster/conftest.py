@@ -39,14 +39,14 @@ def testbed() -> Iterator[testbeds.Testbed]:
 
 
 @pytest.fixture
-def cluster(testbed: testbeds.Testbed, tmp_path: Path, local_target: dict) -> Iterator[ClusterProject]:
+def cluster(testbed: testbeds.Testbed, tmp_path: Path, new_target: dict) -> Iterator[ClusterProject]:
     """A project on the testbed."""
-    with at_work(testbed, tmp_path / "clone", local_target) as project:
+    with at_work(testbed, tmp_path / "clone", new_target) as project:
         yield project
 
 
 @pytest.fixture
-def accounted(tmp_path: Path, local_target: dict) -> Iterator[ClusterProject]:
+def accounted(tmp_path: Path, new_target: dict) -> Iterator[ClusterProject]:
     """The same where Slurm keeps accounts."""
-    with bed(accounting=True) as testbed, at_work(testbed, tmp_path / "clone", local_target) as project:
+    with bed(accounting=True) as testbed, at_work(testbed, tmp_path / "clone", new_target) as project:
         yield project

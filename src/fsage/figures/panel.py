@@ -11,7 +11,6 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from fontTools import subset  # type: ignore[import-untyped]  # it comes without types, with Matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -30,10 +29,6 @@ LONG_NUMBER = re.compile(r"(-?\d+\.\d\d)\d+")
 """Of a coordinate, to a hundredth of a point; cut, not rounded: nothing is seen of it."""
 POINT_RADIUS = 6.0
 """What around a point answers to the pointer, in points of 1/72 inch."""
-
-# A PDF says of each letter where it stands: the tables by which a font sets letters are of no use in it, and Matplotlib
-# spent half of a report's time on subsets of them.
-subset.Options._drop_tables_default = [*subset.Options._drop_tables_default, "GDEF", "GPOS", "GSUB"]
 
 
 class Mark(NamedTuple):

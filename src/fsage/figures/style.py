@@ -12,6 +12,8 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fsage.figures.letters import families
+
 
 class Size(NamedTuple):
     """How a figure is drawn: its width in inches, and how high it is and how large its letters beside a page's."""
@@ -36,7 +38,6 @@ COLUMNS = {1: Size(3.5, 0.8, 0.78), 2: Size(7.16, 1.0, 0.9)}
 _STYLE = {
     **sns.axes_style("ticks"),
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],  # the first comes with Matplotlib; then what is as wide
     "axes.grid": True,
     "axes.edgecolor": "0.35",
     "axes.spines.top": False,
@@ -50,6 +51,8 @@ _STYLE = {
     "svg.fonttype": "none",  # text stays text: it can be searched and is a third of the bytes
     "svg.hashsalt": "fsage",
 }
+AS_WIDE = ("Verdana", "Arial")
+"""Families for a browser that has no DejaVu Sans."""
 PLAIN = {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}
 """For what fills its axes."""
 POINTS = {"font.size": 10, "axes.labelsize": 10, "xtick.labelsize": 10, "ytick.labelsize": 10, "legend.fontsize": 9}
@@ -77,7 +80,8 @@ TITLE_CHARACTERS, STAMP_CHARACTERS = 58, 92
 def style(size: Size, **more: Any) -> AbstractContextManager[None]:
     """Matplotlib's settings for figures of a size, and `more` of them, while it is entered."""
     letters = {name: size.points(points) for name, points in POINTS.items()}
-    settings: Any = {**_STYLE, **letters, **more}
+    sans = {"font.sans-serif": [*families(), *AS_WIDE]}
+    settings: Any = {**_STYLE, **sans, **letters, **more}
     return mpl.rc_context(settings)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import statistics
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fsage.host.structure.room import Room
+from fsage.host.system import caches
 from fsage.host.system import places as owned
 from fsage.host.system.shell import run
 from fsage.host.targets.target import Target
@@ -153,7 +152,7 @@ def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
             file.unlink()
         with contextlib.suppress(OSError):
             place.rmdir()
-        _sync(place.parent)
+        caches.flush(place.parent)
     total_mib = each_mib * passes * tasks
     return {
         "write_mib_s": round(total_mib / seconds["write"], 1),
@@ -188,12 +187,3 @@ def _fio(argv: list[str], direction: str, wanted_bytes: int, front: Sequence[str
 def _whole(mib: float) -> int:
     """The smallest multiple of the largest transfer that is not less."""
     return max(1, math.ceil(mib / TRANSFER_MIB - 1e-9)) * TRANSFER_MIB
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.sync()
