@@ -6,7 +6,8 @@ import shlex
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
-from fsage.host import containers
+from fsage import seam
+from fsage.model.tools import ANALYSIS
 from fsage.model.errors import Refusal
 
 
@@ -23,12 +24,12 @@ if len(DECLARED) > 1:
         "all: declare the same fsage_target.containers in their inventories"
     )
 IMAGES = PLANS[0].target.images
-IMAGE = f"{IMAGES}/{containers.ANALYSIS}.sif" if IMAGES else None
+IMAGE = f"{IMAGES}/{ANALYSIS}.sif" if IMAGES else None
 DEPLOYED = workflow.deployment_settings
 
 if IMAGE and workflow.is_main_process:
     try:
-        containers.check(IMAGES, containers.ANALYSIS)
+        seam.here().check_images(IMAGES)
     except Refusal as refusal:
         raise WorkflowError(str(refusal)) from None
     DEPLOYED.imply_deployment_method(DeploymentMethod.APPTAINER)

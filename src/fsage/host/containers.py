@@ -21,7 +21,6 @@ from fsage.model.claim import Claim
 from fsage.model.errors import Refusal
 
 NEEDED = "fio"  # calibrates every target; the others are used where they are
-ANALYSIS = "analysis"  # what reports are made in, by Snakemake
 
 
 def digests(folder: str | None) -> dict[str, str]:

@@ -86,8 +86,17 @@ def why_no_model(kind: str) -> str | None:
 def images_missing(folder: str | None) -> list[str]:
     """As Local.images_missing."""
     from fsage.host import containers
+    from fsage.model.tools import ANALYSIS
 
-    return containers.missing(folder, containers.ANALYSIS)
+    return containers.missing(folder, ANALYSIS)
+
+
+def check_images(folder: str) -> None:
+    """As Local.check_images."""
+    from fsage.host import containers
+    from fsage.model.tools import ANALYSIS
+
+    containers.check(folder, ANALYSIS)
 
 
 def machine() -> str:

@@ -73,6 +73,9 @@ class Local(Protocol):
     def images_missing(self, folder: str | None) -> list[str]:
         """What this machine lacks for making reports in an image of the folder."""
 
+    def check_images(self, folder: str) -> None:
+        """Raise Refusal where this machine cannot make reports in an image of the folder."""
+
     def machine(self) -> str:
         """What tells this machine from others that share a home, until it starts again."""
 

@@ -25,6 +25,9 @@ class Tool(NamedTuple):
     """Whether it makes files for that, where it is started."""
 
 
+ANALYSIS = "analysis"  # the image that reports are made in, by Snakemake
+
+
 def names() -> list[str]:
     """Names of the tools there are."""
     return plugins.names(__name__)
