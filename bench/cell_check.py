@@ -19,8 +19,8 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.host.cells.structure_check import StructureCheck
 from fsage.host import token
+from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.states import state
 from fsage.host.states.fingerprint import digest
 from fsage.host.structure import files
