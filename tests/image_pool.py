@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fsage.host.targets.declaration import GIB
 from session import PREFIX
 
 from fsage.host.device import loops
 from fsage.host.targets import claims
 from fsage.host.verbs import create
+from fsage.model import GIB
 
 Spec = dict[str, Any]
 _numbers = itertools.count(1)

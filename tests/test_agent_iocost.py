@@ -19,7 +19,7 @@ from fsage.host.system import files, journal, mounting
 from fsage.host.system.mounting import Mount, mounts
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
-from fsage.model.declaration import MIB
+from fsage.model import MIB
 from fsage.model.errors import Failure, Refusal
 
 Spec = dict[str, Any]

@@ -24,7 +24,7 @@ from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim, create
-from fsage.model.declaration import MIB
+from fsage.model import MIB
 from fsage.model.errors import Failure, Refusal
 
 pytestmark = pytest.mark.root

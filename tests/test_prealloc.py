@@ -23,7 +23,7 @@ from fsage.host.lustre import prealloc_ask
 from fsage.host.system import files
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create, prealloc
-from fsage.model.declaration import MIB
+from fsage.model import MIB
 from fsage.model.errors import Failure, Refusal
 
 ROOT = Path(__file__).resolve().parents[1]
