@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from fsage.plan import settings
@@ -40,3 +43,9 @@ def test_where_things_are():
         "FSAGE_INVENTORIES": "inventories",
         "FSAGE_TARGET": "seek",
     }
+
+
+def test_the_page_about_the_configuration_has_every_key():
+    page = (Path(__file__).parents[1] / "config/README.md").read_text()
+    table = "\n".join(line.split("|")[1] for line in page.splitlines() if line.startswith("|"))
+    assert set(re.findall(r"`(\w+)`", table)) == set(settings.KEYS)

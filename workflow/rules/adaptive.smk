@@ -4,16 +4,21 @@ In place of states.smk where a run has a budget (`budget`, `precision`): what is
 measured before, so the order is not the DAG's. A job that was stopped goes on where it was.
 """
 
-for number, plan in enumerate(PLANS):
+for number, plan in enumerate(CALL.plans):
     if plan.missing:
 
-        rule:
+        # No benchmark: Snakemake then looks at all processes twice a second, on the machine that is measured.
+        # lint: log: each state has the logs of its playbooks
+        # lint: container: the environment is ./run's, made from the lock
+        rule measure_adaptively:
             name:
                 f"adaptive_{plan.study.name}{on(plan.target.name)}"
             input:
-                ancient(str(plan.results.claim)),
+                claim=ancient(str(plan.results.claim)),
             output:
-                [str(plan.results.record(name, cell.name)) for name, cells in plan.missing.items() for cell in cells],
+                records=[
+                    str(plan.results.record(name, cell.name)) for name, cells in plan.missing.items() for cell in cells
+                ],
             priority: 10**8 - 10**6 * number
             resources:
                 **allocation_of(plan),

@@ -4,17 +4,20 @@ In place of states.smk where a job costs much to start (`batch_states`): one pro
 planned order. A record is handed over when its state is measured, so a batch that was stopped goes on where it was.
 """
 
-for number, plan in enumerate(PLANS):
+for number, plan in enumerate(CALL.plans):
     for position, states in enumerate(plan.batches(BATCH_STATES)):
 
-        rule:
+        # No benchmark: Snakemake then looks at all processes twice a second, on the machine that is measured.
+        # lint: log: each state has the logs of its playbooks
+        # lint: container: the environment is ./run's, made from the lock
+        rule visit_states:
             name:
                 f"visit_{plan.study.name}_{position + 1}{on(plan.target.name)}"
             input:
-                ancient(str(plan.results.claim)),
+                claim=ancient(str(plan.results.claim)),
             output:
-                [str(plan.results.state(name)) for name in states if name in plan.unreached],
-                [str(plan.results.record(name, cell.name)) for name in states for cell in plan.missing[name]],
+                evidence=[str(plan.results.state(name)) for name in states if name in plan.unreached],
+                records=[str(plan.results.record(name, cell.name)) for name in states for cell in plan.missing[name]],
             priority: 10**8 - 10**6 * number - position
             resources:
                 **allocation_of(plan),

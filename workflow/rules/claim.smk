@@ -1,17 +1,22 @@
 """Takes nothing; gives the copy of each target's claim: its capacity, calibration and tools."""
 
-for name in TARGETS:
+for name in CALL.targets:
+    place = Results(CALL.results, name, "")
 
-    rule:
+    # lint: container: the environment is ./run's, made from the lock
+    rule claim_target:
         name:
             f"claim_{name}"
         output:
-            str(Results(CALL.results, name, "").claim),
+            claim=str(place.claim),
+        log:
+            str(place.log("claim")),
+        benchmark:
+            str(place.benchmark("claim"))
         priority: 10**9
         localrule: True  # asks the hosts for a moment, once
         resources:
-            **{sharing.of_target(name): 1},
-            **{sharing.resource(part): 1 for part in SHARED[name]},
+            **sharing.resources(name, CALL.shared[name]),
         params:
             target=name,
             partition=lambda wildcards, resources: resources.get("slurm_partition", ""),

@@ -1,29 +1,19 @@
 """Takes a study's records; gives its report and tables, and the study's name as a target that compares records with plan."""
 
-import os
-import shlex
-
-from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
 from fsage import seam
-from fsage.model.tools import ANALYSIS
 from fsage.model.errors import Refusal
+from fsage.model.tools import ANALYSIS
 
-
-def code_of_reports(wildcards):
-    """What a report may depend on: all of the package, looked for only where a report is asked for."""
-    return sorted(str(path) for path in Path("src/fsage").rglob("*") if path.suffix in (".py", ".j2", ".css", ".js"))
-
-
-# One setting of the target, `containers`, switches measuring and reports: as if --sdm apptainer were given here.
-DECLARED = sorted({plan.target.images or "none" for plan in PLANS})
+# One setting of the targets, `containers`, switches measuring and reports: as if --sdm apptainer were given here.
+DECLARED = sorted({plan.target.images or "none" for plan in CALL.plans})
 if len(DECLARED) > 1:
     raise WorkflowError(
-        f"targets {', '.join(TARGETS)} declare {' and '.join(DECLARED)} as folder of images, and one report is made of "
-        "all: declare the same fsage_target.containers in their inventories"
+        f"targets {', '.join(CALL.targets)} declare {' and '.join(DECLARED)} as folder of images, and one report is made "
+        "of all: declare the same fsage_target.containers in their inventories"
     )
-IMAGES = PLANS[0].target.images
+IMAGES = None if DECLARED == ["none"] else DECLARED[0]
 IMAGE = f"{IMAGES}/{ANALYSIS}.sif" if IMAGES else None
 DEPLOYED = workflow.deployment_settings
 
@@ -34,44 +24,45 @@ if IMAGE and workflow.is_main_process:
         raise WorkflowError(str(refusal)) from None
     DEPLOYED.imply_deployment_method(DeploymentMethod.APPTAINER)
     # What a report reads and writes may lie elsewhere than this folder, which the container sees.
-    for name in ("results", "studies", "inventories"):
-        path = os.path.realpath(os.environ[f"FSAGE_{name.upper()}"])
-        DEPLOYED.apptainer_args += f" --bind {shlex.quote(path)}"
+    for place in CALL.folders:
+        DEPLOYED.apptainer_args += f" --bind {shlex.quote(os.path.realpath(place))}"
 elif not IMAGE and DeploymentMethod.APPTAINER in DEPLOYED.deployment_method:
     raise WorkflowError(
-        f"--sdm apptainer was given, but inventories/{TARGETS[0]} declares no folder of images: set fsage_target.containers there, "
-        "which switches both measuring and reports"
+        f"--sdm apptainer was given, but inventories/{CALL.targets[0]} declares no folder of images: set "
+        "fsage_target.containers there, which switches both measuring and reports"
     )
 
 
 report: "../report/workflow.rst"
 
 
-for pool in POOLS.values():
+for pool in CALL.pools.values():
 
-    rule:
+    # lint: log: what it says is a line or two, for who waits for it
+    # lint: container: where the targets declare no images, the environment is ./run's, made from the lock
+    rule report_study:
         name:
             f"report_{pool.study.name}"
         input:
-            records_of(pool),
-            pool.compared_records,
-            code_of_reports,
-            f"{os.environ['FSAGE_STUDIES']}/{pool.study.name}.yaml",
+            records=records_of(pool),
+            compared=pool.compared_records,
+            code=code_of_reports,
+            study=str(CALL.studies / f"{pool.study.name}.yaml"),
         output:
-            report(
+            page=report(
                 str(pool.results.report / "index.html"),
                 caption="../report/study.rst",
                 category=pool.study.title,
                 labels={"what": "the whole report"},
             ),
-            str(pool.results.report / "records.parquet"),
-            report(
+            columns=str(pool.results.report / "records.parquet"),
+            table=report(
                 str(pool.results.report / "records.csv"),
                 caption="../report/table.rst",
                 category=pool.study.title,
                 labels={"what": "all records"},
             ),
-            report(
+            figures=report(
                 directory(str(pool.results.report / "figures")),
                 patterns=["{figure}.svg"],
                 caption="../report/figure.rst",
@@ -79,6 +70,8 @@ for pool in POOLS.values():
                 subcategory="Figures",
                 labels={"what": "{figure}"},
             ),
+        benchmark:
+            str(pool.results.benchmark("report"))
         localrule: True
         container:
             IMAGE
@@ -89,12 +82,14 @@ for pool in POOLS.values():
         shell:
             "fsage report {params.study:q}"
 
-    rule:
+    # lint: log: what it says is a line or two, for who waits for it
+    # lint: container: where the targets declare no images, the environment is ./run's, made from the lock
+    rule conclude_study:
         name:
             pool.study.name
         input:
-            records_of(pool),
-            str(pool.results.report / "index.html"),
+            records=records_of(pool),
+            page=str(pool.results.report / "index.html"),
         localrule: True
         container:
             IMAGE

@@ -3,18 +3,23 @@
 Only what is missing has a rule: a record that exists cannot be measured again, whatever was edited.
 """
 
-for number, plan in enumerate(PLANS):
+for number, plan in enumerate(CALL.plans):
     for position, name in enumerate(plan.missing):
         state = plan.states[name]
         priority_of_state = 10**8 - 10**6 * number - 2 * position
 
-        rule:
+        # lint: container: the environment is ./run's, made from the lock
+        rule establish_state:
             name:
                 f"{state.last_step}_{plan.study.name}_{name}{on(plan.target.name)}"
             input:
-                ancient(str(plan.results.claim)),
+                claim=ancient(str(plan.results.claim)),
             output:
-                str(plan.results.state(name)),
+                evidence=str(plan.results.state(name)),
+            log:
+                str(plan.results.log(f"establish_{name}")),
+            benchmark:
+                str(plan.results.benchmark(f"establish_{name}"))
             priority: priority_of_state
             resources:
                 **alone(plan),
@@ -28,13 +33,17 @@ for number, plan in enumerate(PLANS):
             shell:
                 "fsage --target={params.target:q} play {params.study:q} {params.state:q} {params.playbooks} evidence.yml"
 
-        rule:
+        # No benchmark: Snakemake then looks at all processes twice a second, on the machine that is measured.
+        # lint: container: the environment is ./run's, made from the lock
+        rule measure_cells:
             name:
                 f"measure_{plan.study.name}_{name}{on(plan.target.name)}"
             input:
-                ancient(str(plan.results.state(name))),
+                evidence=ancient(str(plan.results.state(name))),
             output:
-                [str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
+                records=[str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
+            log:
+                str(plan.results.log(f"measure_{name}")),
             priority: priority_of_state + 1
             resources:
                 **allocation_of(plan),

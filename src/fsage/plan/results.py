@@ -68,6 +68,10 @@ class Results:
         """Log of one job."""
         return self.root / "logs" / self.target / self.study / f"{name}.log"
 
+    def benchmark(self, name: str) -> Path:
+        """Time and memory of one job, as Snakemake takes them."""
+        return self.root / "benchmarks" / self.target / self.study / f"{name}.tsv"
+
     def asked(self, state: str) -> Path:
         """What the target was asked for in a state, by all runs (fsage.records.asked)."""
         return self.root / "asked" / self.target / self.study / f"{state}.json"

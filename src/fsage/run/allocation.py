@@ -6,13 +6,28 @@ asked for; `tasks_per_node` it takes from 2 on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+
+from fsage.model.claim import Claim
+from fsage.plan.plan import Plan
+from fsage.plan.target import load_claim
 
 RESOURCES = ("mpi", "nodes", "tasks", "tasks_per_node", "slurm_extra")
 
 
-def asked(claim: Mapping[str, Any] | None) -> dict[str, int | str]:
+def of_jobs(plan: Plan, own: Collection[str]) -> dict[str, Callable[[object], int | str | None]]:
+    """Return resources of the jobs that measure a plan, each a function: a run may claim the target itself.
+
+    None where srun starts no steps in them; `own` are those that the site sets, which must then name the nodes itself.
+    """
+
+    def of_job(resource: str) -> Callable[[object], int | str | None]:
+        return lambda wildcards: requested(load_claim(plan.results.claim)).get(resource)
+
+    return {name: of_job(name) for name in RESOURCES if name not in own} if plan.target.launcher == "srun" else {}
+
+
+def requested(claim: Claim | None) -> dict[str, int | str]:
     """Resources of a job that measures on a claimed target; none where its tasks are not steps of the job."""
     if claim is None or claim.get("launcher") != "srun":
         return {}

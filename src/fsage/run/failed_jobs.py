@@ -25,7 +25,7 @@ class FailedJobs(logging.Handler):
         if said and record.__dict__.get("event") == LogEvent.JOB_ERROR:
             text = " ".join(said.partition("\n    sbatch call:")[0].split())
             print(printable(f"fsage: {record.__dict__['rule_name']}: {text}"), file=sys.stderr)
-            for log in map(Path, record.__dict__["log"]):
+            for log in map(Path, record.__dict__["log"][-1:]):  # the scheduler's comes last
                 print(printable(f"fsage: its log is {log}{last_words(log)}"), file=sys.stderr)
 
 

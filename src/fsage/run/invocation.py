@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -50,9 +51,41 @@ class Invocation:
         return Path(os.environ["FSAGE_RESULTS"])
 
     @property
+    def studies(self) -> Path:
+        """The folder of the studies."""
+        return Path(os.environ["FSAGE_STUDIES"])
+
+    @property
+    def folders(self) -> list[Path]:
+        """All that a report reads or writes, but for the code."""
+        return [self.results, self.studies, Path(os.environ["FSAGE_INVENTORIES"])]
+
+    @property
     def seconds(self) -> float | None:
         """The time that the run has; None where no end was named."""
         return (self.run.until - self.began).total_seconds() if self.run.until else None
+
+    def lines(self, pool: Pool, states: bool, jobs: int | str | None, option: str) -> Iterator[str]:
+        """What is said of a study before it is measured: its plan, with `states` one line for each state; forecasts.
+
+        `jobs`: how many Snakemake runs at once at most, by which `option`.
+        """
+        yield from pool.lines(states)
+        if pool.several:
+            common = set.intersection(*(self.shared[plan.target.name] for plan in pool.at_work))
+            wanted = len(pool.at_work)
+            if common:
+                yield f"note {pool.study.name}: the targets take turns, for all have {' and '.join(sorted(common))}"
+            elif isinstance(jobs, int) and jobs < wanted:
+                yield (
+                    f"note {pool.study.name}: {wanted} targets, and at most {jobs} jobs at once: {option} {wanted} "
+                    "allows all"
+                )
+        if self.run.precision:
+            from fsage.run import adaptive  # numpy and scikit-learn
+
+            for plan in pool.at_work:
+                yield adaptive.forecast(plan, self.run.precision, self.seconds)
 
 
 def study_files() -> dict[str, Path]:
@@ -68,6 +101,8 @@ def begin(config: Mapping[str, Any], words: Sequence[str]) -> Invocation:
     settings.check(config)
     os.environ |= settings.places(config, os.environ)
     studies = study_files()
+    for word, near in _misspelt(words, studies):  # Snakemake itself says only that no rule produces it
+        print(lines(f"fsage: no study is called {word!r}; did you mean {near!r}?"), file=sys.stderr)
     asked = settings.asked_for(words, studies)
     if not os.environ["FSAGE_TARGET"]:
         os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in asked])
@@ -89,6 +124,13 @@ def begin(config: Mapping[str, Any], words: Sequence[str]) -> Invocation:
             _check_budget(found, found.pools[name], run.precision)
     os.environ[runs.NOTE] = str(runs.note(found.pools, run, NOTES))
     return found
+
+
+def _misspelt(words: Iterable[str], studies: Iterable[str]) -> Iterator[tuple[str, str]]:
+    names = list(studies)
+    for word in sorted(set(words) - set(names)):
+        for near in difflib.get_close_matches(word, names, n=1, cutoff=0.8):
+            yield word, near
 
 
 def join() -> Invocation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from fsage.study.study import StudyError, read_yaml
@@ -54,11 +54,8 @@ def declared(inventory: Path) -> set[str]:
     return {f"{name} (declared)" for name in names}
 
 
-def of_target(name: str) -> str:
-    """Return what Snakemake calls a target as a resource, of which each job on it takes all."""
-    return f"target_{name.replace('-', '_')}"
-
-
-def resource(part: str) -> str:
-    """Return what Snakemake calls a part."""
-    return f"shared_{hashlib.sha256(part.encode()).hexdigest()[:12]}"
+def resources(target: str, parts: Collection[str]) -> dict[str, int]:
+    """Return the resources of Snakemake that a job on a target takes: the target itself, and each part."""
+    names = [f"target_{target.replace('-', '_')}"]
+    names += [f"shared_{hashlib.sha256(part.encode()).hexdigest()[:12]}" for part in sorted(parts)]
+    return dict.fromkeys(names, 1)

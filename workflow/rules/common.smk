@@ -1,0 +1,83 @@
+"""Takes config/*.yaml, the targets' inventories and the records that exist; gives CALL: what is still to be measured."""
+
+import atexit
+import logging
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from fsage.plan.results import Results
+from fsage.run import allocation, failed_jobs, invocation, runs, sharing, terminal
+
+# The only place that reads the command line. A job that parses this again belongs to the run that wrote the note.
+try:
+    CALL = invocation.begin(config, sys.argv[1:]) if workflow.is_main_process else invocation.join()
+except (ValueError, runs.Superseded) as error:
+    raise WorkflowError(str(error)) from None
+
+if workflow.is_main_process:
+    atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
+    logging.getLogger(failed_jobs.LOGGER).addHandler(failed_jobs.FailedJobs())
+    if not workflow.output_settings.verbose:
+        terminal.for_people(failed_jobs.LOGGER)
+
+# How many states one job visits, one after another: many where starting a job costs much.
+BATCH_STATES = config.get("batch_states", 1)
+HOW = "adaptive" if CALL.run.precision else "states" if BATCH_STATES == 1 else "batches"
+
+# A resource limits nothing unless its limit is set for all.
+for name in CALL.targets:
+    for resource in sharing.resources(name, CALL.shared[name]):
+        workflow.register_resource(resource, 1)
+
+
+def alone(plan):
+    """Resources of a job that works on a target: the target, and what it shares with others."""
+    return sharing.resources(plan.target.name, CALL.shared[plan.target.name])
+
+
+def allocation_of(plan):
+    """What a job that measures asks of Slurm. What the site's profile sets itself, such as slurm_extra, stays."""
+    return allocation.of_jobs(plan, workflow.resource_settings.default_resources or {})
+
+
+def on(name):
+    """The end of a rule's name that tells targets apart; nothing where there is one."""
+    return f"_{name}" if len(CALL.targets) > 1 else ""
+
+
+REQUESTED = {}  # study -> its plans, filled when Snakemake asks for a study's records: so in dry runs too
+
+
+def records_of(pool):
+    """All records of a study; the first time, say the plan in one line, in a dry run its states too."""
+
+    def records(wildcards):
+        if pool.study.name not in REQUESTED:
+            REQUESTED[pool.study.name] = pool
+            if workflow.is_main_process:
+                limits = workflow.resource_settings
+                jobs, option = (limits.nodes, "--jobs") if limits.nodes else (limits.cores, "--cores")
+                lines = CALL.lines(pool, workflow.output_settings.dryrun, jobs, option)
+                print(*lines, sep="\n", flush=True)
+        return list(map(str, pool.records()))
+
+    return records
+
+
+def code_of_reports(wildcards):
+    """What a report may depend on: all of the package, looked for only where a report is asked for."""
+    return sorted(str(path) for path in Path("src/fsage").rglob("*") if path.suffix in (".py", ".j2", ".css", ".js"))
+
+
+HELD = []  # targets whose lease this run takes
+
+
+def to_hold():
+    """Targets on which this run measures; all, where a killed run may still hold them."""
+    measured = [plan.target.name for pool in REQUESTED.values() for plan in pool.plans if plan.missing]
+    left = [name for name in CALL.targets if name not in CALL.run.lost] if runs.gone() else []
+    return [name for name in CALL.targets if name in (*measured, *left)]
