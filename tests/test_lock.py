@@ -35,7 +35,8 @@ def test_every_requirement_is_locked_to_a_version_it_allows(text: str) -> None:
 
 
 def test_each_package_is_in_the_lock_of_those_who_ask_for_it() -> None:
-    assert len(ENTRIES) == len(BUILD) + len(RUN_TIME) + len(DEVELOPMENT), "a package is in two locks"
+    in_two = (BUILD.keys() & RUN_TIME.keys()) | ((BUILD.keys() | RUN_TIME.keys()) & DEVELOPMENT.keys())
+    assert in_two == {"colorama"}, "what fsage runs with wants it on Windows alone, the documentation's theme here too"
     asked = (GROUPS["build"], BUILD), (PROJECT["project"]["dependencies"], RUN_TIME), (GROUPS["dev"], DEVELOPMENT)
     for texts, lock in asked:
         assert {Requirement(text).name for text in texts} <= lock.keys()

@@ -1,4 +1,4 @@
-"""Studies as they were measured: figures and sentences of docs/series1.md and series2.md come from the tables there."""
+"""Studies as they were measured: figures and sentences of docs/background/series*.md come from the tables there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_page_says_what_the_table_says(name: str) -> None:
     planned = [state.name for state in expand(loaded)]
     cells = sum(len(loaded.cells_of(state)) for state in expand(loaded))
     assert len(frame) == cells and (frame["status"] == "valid").all(), "the whole matrix"
-    said = " ".join((ROOT / f"docs/{name}.md").read_text(encoding="utf-8").split())
+    said = " ".join((ROOT / f"docs/background/{name}.md").read_text(encoding="utf-8").split())
     for sentence in report.answer_lines(frame, loaded, planned):
         assert sentence in said, sentence
 
@@ -38,7 +38,7 @@ def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> 
     words = ["figures", name, "--table", f"docs/data/{name}.parquet", "--columns", "2", "--to", str(tmp_path / "f")]
     made = preloaded.call("fsage", *words, FSAGE_TARGET="local", FSAGE_RESULTS=tmp_path / "results")
     assert made.returncode == 0, made.stderr
-    folder = ROOT / "docs" / name
+    folder = ROOT / "docs" / "background" / name
     shown = set(re.findall(rf"{name}/([\w-]+\.svg)", folder.with_suffix(".md").read_text(encoding="utf-8")))
     assert shown == {path.name for path in folder.iterdir()}
     for figure in sorted(shown):

@@ -27,7 +27,7 @@ from fsage.host.inspect import inspect
 from fsage.host.system import mounting
 
 ROOT = Path(__file__).resolve().parents[1]
-MONITORING = ROOT / "docs" / "monitoring"
+MONITORING = ROOT / "docs" / "howto" / "monitoring"
 EXAMPLE = ROOT / "config" / "layouts" / "example.gz"
 SECRET = "payroll-2026"
 NAMES = re.compile(r"\bfsage_[a-z_]+\b")

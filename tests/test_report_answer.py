@@ -119,7 +119,7 @@ def test_where_sign_or_size_differ_from_the_published_is_said(quickstart, tmp_pa
     records = at(make_records(quickstart), write, read)
     text = words(build(quickstart, records, tmp_path))
     assert f"The published loss is 2-35%, writes more than reads; here {finding}." in text
-    assert ("docs/reading.md" in text) == ("agrees" not in finding)
+    assert ("docs/howto/reading.md" in text) == ("agrees" not in finding)
 
 
 def test_the_published_loss_is_of_fullness_and_fragmentation_together(quickstart, tmp_path):

@@ -1,4 +1,4 @@
-"""What listens on the hosts before, during and after a run: nothing of ours but what docs/security.md lists."""
+"""What listens on the hosts before, during and after a run: only what docs/background/security.md lists."""
 
 from __future__ import annotations
 

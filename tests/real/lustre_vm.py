@@ -28,7 +28,7 @@ from fsage.host.system.library import BOOT, packed, sent
 HOST = os.environ.get("FSAGE_LUSTRE_SSH", "")
 CONFIG = os.environ.get("FSAGE_LUSTRE_SSH_CONFIG", "")
 POWER = os.environ.get("FSAGE_LUSTRE_POWER", "")
-WHY_NOT = "FSAGE_LUSTRE_SSH names no host with a real Lustre (docs/lustre.md)"
+WHY_NOT = "FSAGE_LUSTRE_SSH names no host with a real Lustre (docs/background/lustre.md)"
 # An emulated machine takes a quarter of an hour for what takes a real one a minute.
 MARKS = [pytest.mark.long, pytest.mark.timeout(3600), pytest.mark.skipif(not HOST, reason=WHY_NOT)]
 MOUNT = "/mnt/lustre"

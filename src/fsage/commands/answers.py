@@ -101,7 +101,9 @@ def export(
     asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
     written = export(*asked, to, raw, anonymous, Credit(author, license_, affiliation))
     if anonymous:
-        say("it holds what is listed (docs/security.md); raw output, hosts, places, ids and free text stay at home")
+        say(
+            "it holds what docs/background/security.md lists; raw output, hosts, places, ids and free text stay at home"
+        )
     else:
         say("it discloses hosts, users, addresses, places, ids and command lines; --anonymous leaves them out")
     say(f"wrote {written}; `./run fsage remake {written} FOLDER` makes its report again")

@@ -1,4 +1,4 @@
-"""Records to one table: a row a record, units in the names of columns, Parquet and CSV (docs/records.md)."""
+"""Records to one table: a row a record, units in the names of columns, Parquet and CSV (docs/reference/records.md)."""
 
 from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION
 from fsage.dataset.records import load

@@ -1,6 +1,6 @@
 """The table's schema: what each column holds, and in which unit.
 
-`python -m fsage.dataset > docs/records.md` writes it down for readers of the Parquet files.
+The site's page reference/records.md is made of it (docs/generate.py).
 """
 
 from __future__ import annotations

@@ -60,7 +60,9 @@ def _store(what: str, files_at_most: int, counting: Counting) -> Store:
     with open_file(what) as stream:
         start = stream.peek(4096)
         if start.startswith(METADATA_IMAGES):
-            raise Failure("this is an image of metadata: recipe `aged` restores it (`images:`, docs/replica.md)")
+            raise Failure(
+                "this is an image of metadata: recipe `aged` restores it (`images:`, docs/background/replica.md)"
+            )
         if texts.is_packed(start) or b"\0" not in start:  # no text has one, a file system's image begins with many
             return texts.read(stream, counting)
     place = os.path.realpath(what)

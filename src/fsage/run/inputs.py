@@ -59,7 +59,7 @@ def _text(plan: Plan, step: Replica) -> bytes:
     if not device_bytes:
         raise StudyError(
             f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop), "
-            "or onto one OST of a Lustre that is all fsage's (docs/replica.md)"
+            "or onto one OST of a Lustre that is all fsage's (docs/background/replica.md)"
         )
     from fsage.evidence.free import read  # numpy, scipy and what else a plan does without
 

@@ -205,15 +205,28 @@ def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the JSON schema of `cells:` for one workload, and the shapes of one level of each parameter."""
     model = workloads.load(name).Params
     described = model.model_json_schema()
+    given = {key: described["properties"][key] for key in _keys(model)}
+    about = {
+        key: {part: shape[part] for part in ("description", "default") if part in shape} for key, shape in given.items()
+    }
     size = {"type": "string", "pattern": SIZE_PATTERN}
-    one = {key: size if _is_size(key) else described["properties"][key] for key in _keys(model)}
+    one = {
+        key: size if _is_size(key) else {part: text for part, text in shape.items() if part not in about[key]}
+        for key, shape in given.items()
+    }
     many = {
         key: shape if _is_list(model, key) else {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
         for key, shape in one.items()
     }
+    many = {key: shape | about[key] for key, shape in many.items()}
     needed = [key for key in described.get("required", ()) if key in many]
-    stop = {"anyOf": [Stop.model_json_schema(), {"type": "null"}], "default": None}
-    cells = {"workload": {"const": name}, **many, "iterations": {**COUNT, "default": 1}, "stop": stop}
+    stop = {
+        "anyOf": [Stop.model_json_schema(), {"type": "null"}],
+        "default": None,
+        "description": "when iterations are enough; `iterations` is then the least; null: all are measured",
+    }
+    iterations = {**COUNT, "default": 1, "description": "how often each combination is measured in each state"}
+    cells = {"workload": {"const": name}, **many, "iterations": iterations, "stop": stop}
     return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one
 
 

@@ -19,9 +19,9 @@ NAME = r"^[a-z][a-z0-9_]{0,31}$"
 class Headline(Strict):
     """What a report says first: `state` against `against`, each 'AA.BB' or the whole name of a state."""
 
-    label: str
-    state: str
-    against: str
+    label: str = Field(description="how the report calls the comparison")
+    state: str = Field(description="the state in question")
+    against: str = Field(description="the state that it is compared with")
     measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all there are")
     at: dict[str, Any] = Field({}, description="levels of the cells' parameters; none: all there are")
 

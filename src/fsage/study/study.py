@@ -81,8 +81,8 @@ class Study(Strict):
     """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
 
     name: Annotated[str, Field(pattern=NAME, description="as the file is called; names results too")]
-    title: str
-    question: str
+    title: str = Field(description="heads the report")
+    question: str = Field(description="what the study answers, in a sentence")
     target: Annotated[str, Field(pattern=TARGETS)] | None = Field(
         None,
         description="inventories/<target>, or several with commas, where the command names none; null: this machine's",
@@ -290,7 +290,7 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema of a study file, with every recipe and workload there is."""
     whole = Study.model_json_schema()
     blocks = [cells_schema(name) for name in workloads.names()]
-    whole["properties"] |= {
+    shapes = {
         "states": {"anyOf": [_required(recipes.load(name).States, "recipe") for name in recipes.names()]},
         "cells": {"anyOf": [cells for cells, _ in blocks]},
         **{
@@ -304,6 +304,8 @@ def schema() -> dict[str, Any]:
         },
         "compare": {"type": ["object", "null"], "required": ["study"], "default": None},
     }
+    for key, shape in shapes.items():
+        whole["properties"][key] = {"description": Study.model_fields[key].description, **shape}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
 
 

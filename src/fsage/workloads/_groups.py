@@ -49,21 +49,29 @@ QUEUES = {"bfq": "bfq", "cfq": "cfq", "iocost": "none", "none": "none"}
 
 
 class Params(BaseModel):
-    """Parameters of one cell that all these workloads have.
-
-    `cost_*`: the model by which IOCost charges the device; at most 60% of what the device reads.
-    """
+    """Parameters that the workloads of two groups share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"]
-    scheduler: Literal["bfq", "iocost", "none", "cfq"]
-    cgroup: Literal["v2", "v1"] = "v2"
-    settle_s: float = Field(default=0.5, ge=0, le=60)
-    seconds: float = Field(default=1.0, ge=0.5, le=600)
-    cost_bytes_per_s: int = Field(default=200_000_000, gt=0)
-    cost_sequential_iops: int = Field(default=10_000, gt=0)
-    cost_random_iops: int = Field(default=5_000, gt=0)
+    pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"] = Field(
+        description="what the groups read. P1: group 2 alone; P2: both, equal weights; P3: both, 2:1; "
+        "P4, P5: as P2, P3, group 1 reads the fragmented file; P6: that group alone"
+    )
+    scheduler: Literal["bfq", "iocost", "none", "cfq"] = Field(
+        description="what shares the device: bfq, iocost, cfq, or none as control"
+    )
+    cgroup: Literal["v2", "v1"] = Field(default="v2", description="version of control groups")
+    settle_s: float = Field(
+        default=0.5, ge=0, le=60, description="seconds from the start of both groups to the start of the count"
+    )
+    seconds: float = Field(default=1.0, ge=0.5, le=600, description="seconds that are counted")
+    cost_bytes_per_s: int = Field(
+        default=200_000_000,
+        gt=0,
+        description="IOCost: bytes a second; the device must read at least 1.67 times as much",
+    )
+    cost_sequential_iops: int = Field(default=10_000, gt=0, description="IOCost: sequential I/Os a second")
+    cost_random_iops: int = Field(default=5_000, gt=0, description="IOCost: random I/Os a second")
     iteration: int = Field(ge=1)
 
 

@@ -22,18 +22,21 @@ PERCENT = 100
 
 
 class Params(BaseModel):
-    """Parameters that they share.
-
-    `nodes`: how many of the target's clients work at the file, which is of the same size for any number; null: all.
-    `read_eviction_file`: every client reads the states' `eviction_file` after caches were dropped. `server_cache`: what
-    the servers may cache while a cell runs, kept as it is or ZFS's `primarycache` set to metadata or none.
-    """
+    """Parameters that the workloads on a striped file share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    nodes: int | None = Field(default=None, ge=1)
-    read_eviction_file: bool = False
-    server_cache: Literal["kept", "metadata", "none"] = "kept"
+    nodes: int | None = Field(
+        default=None,
+        ge=1,
+        description="how many of the target's clients work on the file, which keeps its size; null: all",
+    )
+    read_eviction_file: bool = Field(
+        default=False, description="true: every client reads the states' eviction_file after caches were dropped"
+    )
+    server_cache: Literal["kept", "metadata", "none"] = Field(
+        default="kept", description="what ZFS servers may cache while a cell runs (primarycache); kept: as it is"
+    )
     iteration: int = Field(ge=1)
 
 

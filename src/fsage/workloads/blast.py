@@ -37,14 +37,18 @@ PROCESS_S = 0.06
 
 
 class Params(_striped.Params):
-    """Parameters of one cell. `word_size`: bases that must agree before a hit is looked at; long words are faster.
-
-    `processes`: how many search at a time, on all clients together; null: the target's tasks.
-    """
+    """Parameters of one cell."""
 
     workload: Literal["blast"] = "blast"
-    word_size: int = Field(default=64, ge=16, le=sequences.QUERY_BASES)
-    processes: int | None = Field(default=None, ge=1)
+    word_size: int = Field(
+        default=64,
+        ge=16,
+        le=sequences.QUERY_BASES,
+        description="bases that must agree before a hit is examined; long words are faster",
+    )
+    processes: int | None = Field(
+        default=None, ge=1, description="searches at the same time, on all clients together; null: the target's tasks"
+    )
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:

@@ -23,12 +23,14 @@ ALIGN_BYTES = 16 * MIB
 
 
 class Params(BaseModel):
-    """Parameters of one pass. `position`: 0 the range begins where the device does, 1 it ends where that ends."""
+    """Parameters of one pass."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["device_range"] = "device_range"
-    position: float = Field(default=0.5, ge=0, le=1)
+    position: float = Field(
+        default=0.5, ge=0, le=1, description="where the range lies: 0 the device's beginning, 1 its end"
+    )
     iteration: int = Field(ge=1)
 
 

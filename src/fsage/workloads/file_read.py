@@ -26,19 +26,21 @@ from fsage.workloads import Outcome, _shared
 
 
 class Params(BaseModel):
-    """Parameters of one cell. `transfer_size` in bytes, the same for all that is compared.
-
-    How often the file is read where one time is too little for a sample of a second: cold `cold_reads` times, what is
-    in memory dropped before each; warm `warm_reads` times, in one process.
-    """
+    """Parameters of one cell: the file of the state, read as often as a sample of about a second needs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["file_read"] = "file_read"
-    cache: Literal["cold", "warm"] = "cold"
-    transfer_size: int = Field(gt=0)
-    cold_reads: int = Field(default=1, ge=1)
-    warm_reads: int = Field(default=10, ge=1)
+    cache: Literal["cold", "warm"] = Field(
+        default="cold", description="cold: caches are dropped before each read; warm: the file was read before"
+    )
+    transfer_size: int = Field(gt=0, description="bytes of one read; the same for all that is compared")
+    cold_reads: int = Field(
+        default=1, ge=1, description="cold: how often the file is read in one cell, caches dropped before each"
+    )
+    warm_reads: int = Field(
+        default=10, ge=1, description="warm: how often the file is read in one cell, in one process"
+    )
     iteration: int = Field(ge=1)
 
 

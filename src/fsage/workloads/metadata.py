@@ -34,15 +34,19 @@ ASSUMED_PER_S = 5000  # for estimates only: the claim has no calibration of meta
 
 
 class Params(BaseModel):
-    """Parameters of one cell. `files_per_task`: how many empty files each task makes."""
+    """Parameters of one cell."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["metadata"] = "metadata"
-    tool: Literal["auto", "fio", "mdtest"] = "auto"
-    files_per_task: int = Field(gt=0)
+    tool: Literal["auto", "fio", "mdtest"] = Field(
+        default="auto", description="auto: mdtest where the target has it, else fio"
+    )
+    files_per_task: int = Field(gt=0, description="empty files that each task creates")
     iteration: int = Field(ge=1)
-    operations: tuple[Literal["create", "stat", "remove"], ...] = ("create", "stat", "remove")
+    operations: tuple[Literal["create", "stat", "remove"], ...] = Field(
+        default=("create", "stat", "remove"), description="what is measured, in this order: create, stat, remove"
+    )
 
     @field_validator("operations")
     @classmethod

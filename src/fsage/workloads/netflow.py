@@ -38,24 +38,36 @@ CELL_S = 11.0  # before a claim; three phases on 16 modelled stores
 
 
 class Params(_striped.Params):
-    """Parameters of one cell; sizes in bytes.
-
-    `transfer_size`: a read of the scan. `segment_size`: what a task scans at a time in asynchronous distribution.
-    `block_size`: no record crosses its end; a random read is of one. `models`: how many there are, their records evenly
-    spread; those of the first `models_read` are read. `tasks`: processes on each client; null: the target's, or one for
-    each store where it has several.
-    """
+    """Parameters of one cell."""
 
     workload: Literal["netflow"] = "netflow"
-    distribution: Distribution = "synchronous"
-    transfer_size: int = Field(default=MIB, gt=0)
-    segment_size: int = Field(default=4 * MIB, gt=0)
-    block_size: int = Field(default=65536, gt=0)
-    models: int = Field(default=16384, ge=1, le=MOST_MODELS)
-    models_read: int = Field(default=128, ge=1, le=MOST_MODELS)
-    seed: int = Field(default=0, ge=0, lt=2**63)
-    direct: bool = True
-    tasks: int | None = Field(default=None, ge=1)
+    distribution: Distribution = Field(
+        default="synchronous",
+        description="synchronous: work is shared out beforehand; asynchronous: a task takes the next segment "
+        "when it is ready",
+    )
+    transfer_size: int = Field(default=MIB, gt=0, description="bytes of one read of the scan")
+    segment_size: int = Field(
+        default=4 * MIB, gt=0, description="bytes that a task scans at a time in asynchronous distribution"
+    )
+    block_size: int = Field(
+        default=65536,
+        gt=0,
+        description="bytes of a block; no record crosses its end, and a random read is of one block",
+    )
+    models: int = Field(
+        default=16384, ge=1, le=MOST_MODELS, description="how many models there are; their records are spread evenly"
+    )
+    models_read: int = Field(
+        default=128, ge=1, le=MOST_MODELS, description="the records of the first so many models are read at random"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**63, description="of the generated records")
+    direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
+    tasks: int | None = Field(
+        default=None,
+        ge=1,
+        description="processes on each client; null: the target's tasks, or one for each store where it has several",
+    )
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:

@@ -23,24 +23,35 @@ from fsage.workloads import Outcome, _shared
 
 
 class Params(BaseModel):
-    """Parameters of one cell. `transfer_size` in bytes.
-
-    `passes`: how often the file is gone over, where the amount is too little for a sample of a second; what
-    the target's claim says if not given. The first pass of a write allocates, later ones write over what is
-    there: samples of different passes are not comparable. `amount_percent`: what all tasks together move, as a share of
-    the target's capacity in place of the claim's amount.
-    """
+    """Parameters of one cell."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workload: Literal["sequential"] = "sequential"
-    tool: Literal["auto", "fio", "ior"] = "auto"
-    transfer_size: int = Field(gt=0)
+    tool: Literal["auto", "fio", "ior"] = Field(
+        default="auto", description="auto: IOR where the target has it, else fio"
+    )
+    transfer_size: int = Field(gt=0, description="bytes of one write or read")
     iteration: int = Field(ge=1)
-    phases: tuple[Literal["write", "read"], ...] = ("write", "read")
-    direct: bool = True
-    passes: int | None = Field(default=None, ge=1)
-    amount_percent: float | None = Field(default=None, gt=0, le=100)
+    phases: tuple[Literal["write", "read"], ...] = Field(
+        default=("write", "read"),
+        description="[write], [read] or [write, read]; a cell that only reads prepares its files first",
+    )
+    direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
+    passes: int | None = Field(
+        default=None,
+        ge=1,
+        description="how often the file is written and read; more than 1 needs fio; "
+        "null: as often as the claim says. "
+        "Only the first pass of a write allocates: do not compare samples of different passes",
+    )
+    amount_percent: float | None = Field(
+        default=None,
+        gt=0,
+        le=100,
+        description="what all tasks together move, in percent of the target's capacity; "
+        "null: the claim's amount_mib a task",
+    )
 
     @field_validator("phases")
     @classmethod

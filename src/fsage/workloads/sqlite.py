@@ -28,14 +28,11 @@ DATABASE = "2"
 
 
 class Params(_groups.Params):
-    """Parameters of one cell. `depth` random reads of `transfer_size` bytes are under way in fio at a time.
-
-    The database is asked until its queries have taken `seconds` together, once at least.
-    """
+    """Parameters of one cell. The query is repeated until it has taken `seconds`, once at least."""
 
     workload: Literal["sqlite"] = "sqlite"
-    transfer_size: int = Field(default=64 * _groups.KIB, gt=0)
-    depth: int = Field(default=16, ge=1, le=1024)
+    transfer_size: int = Field(default=64 * _groups.KIB, gt=0, description="bytes of one random read of fio in group 1")
+    depth: int = Field(default=16, ge=1, le=1024, description="random reads of fio in flight at the same time")
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:

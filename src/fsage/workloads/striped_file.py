@@ -34,11 +34,13 @@ CELL_S = 6.5  # before a claim; both phases on 16 modelled stores
 
 
 class Params(_striped.Params):
-    """Parameters of one cell. `transfer_size` in bytes: each task's, which must divide every stripe."""
+    """Parameters of one cell."""
 
     workload: Literal["striped_file"] = "striped_file"
-    transfer_size: int = Field(default=MIB, gt=0)
-    direct: bool = True
+    transfer_size: int = Field(
+        default=MIB, gt=0, description="bytes of one write or read of a task; divides every stripe"
+    )
+    direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:

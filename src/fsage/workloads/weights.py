@@ -21,15 +21,14 @@ from fsage.workloads._groups import FRAGMENTED, PATTERNS
 
 
 class Params(_groups.Params):
-    """Parameters of one cell. `depth` reads of `transfer_size` bytes are under way in each group at a time.
-
-    `reads`: of the file in pieces; the neighbour's file is read as a whole.
-    """
+    """Parameters of one cell."""
 
     workload: Literal["weights"] = "weights"
-    transfer_size: int = Field(default=128 * _groups.KIB, gt=0)
-    depth: int = Field(default=4, ge=1, le=1024)
-    reads: Literal["all", "hot"] = "all"
+    transfer_size: int = Field(default=128 * _groups.KIB, gt=0, description="bytes of one read")
+    depth: int = Field(default=4, ge=1, le=1024, description="reads in flight in each group at the same time")
+    reads: Literal["all", "hot"] = Field(
+        default="all", description="all: the whole file; hot: only the hot ranges of the fragmented file"
+    )
 
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:

@@ -181,7 +181,7 @@ class Target(Kind):
         """Why free space cannot be laid out on it block by block; None: it can."""
         return (
             f"target {self.name} is of kind {self.kind}: a layout is copied onto one file system of fsage's own (kind "
-            "loop, stores: 1), or onto one OST (kind lustre, docs/replica.md)"
+            "loop, stores: 1), or onto one OST (kind lustre, docs/background/replica.md)"
         )
 
     def laid_space(self, counting: Counting = ONCE) -> Store:

@@ -90,5 +90,5 @@ def _read(text: Text, counting: Counting) -> Store:
     begins = f"begins with {first[0][:60]!r}" if first else "is empty"
     raise NotThisText(
         f"it {begins}; what can be read is the text of dumpe2fs, e2freefrag, filefrag, xfs_bmap, `xfs_io -c fsmap`, "
-        "xfs_db (docs/replica.md), and fsage's own of free extents"
+        "xfs_db (docs/background/replica.md), and fsage's own of free extents"
     )

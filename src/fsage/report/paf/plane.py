@@ -51,7 +51,7 @@ def plane(data: Data) -> Section | None:
 
 
 def predicted(frame: pd.DataFrame, measure: str, unit: str, there: set[tuple[float, float]]) -> tuple[Place, ...]:
-    """What a run within a budget says of places that it did not measure, at the largest transfer (docs/method.md)."""
+    """Predictions of a run within a budget for places that it did not measure, at the largest transfer."""
     column = f"{measure}_predicted"
     if column not in frame:
         return ()

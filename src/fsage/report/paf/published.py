@@ -35,8 +35,8 @@ def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
     said += [*_both_together(data, compared), *_modelled(data.frame, compared), *_measured(data.frame)]
     if any("agrees" not in one for one in findings):
         said.append(
-            f"What explains a difference here: {'; '.join(_reasons(data.frame, compared))}. docs/reading.md says what "
-            "to do when a result contradicts what one expects."
+            f"What explains a difference here: {'; '.join(_reasons(data.frame, compared))}. docs/howto/reading.md says "
+            "what to do when a result contradicts what one expects."
         )
     return said
 

@@ -1,0 +1,199 @@
+"""Pages of the site that are made from the program, by hooks of mkdocs: commands, keys, columns and roles.
+
+A link out of docs/ is checked: its file must be there. On the site it leads to a role's page or is plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.cli
+import typer.main
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import get_plugin_logger
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from fsage.cli import app
+from fsage.dataset import columns
+from fsage.study.study import schema
+
+ROOT = Path(__file__).resolve().parents[1]
+ROLES = "reference/roles.md"
+UNITS = {
+    **{"_s": "s", "_percent": "%", "_size": "bytes", "_bytes_per_s": "B/s", "_iops": "1/s", "seconds": "s"},
+    "word_size": "bases",
+}
+"""The unit of a key by the end of its name, the longest that fits."""
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+log = get_plugin_logger("generate")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made."""
+    for name, text in pages().items():
+        files.append(File.generated(config, name, content=_escaped(text)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn links out of docs/ into text, or into links to a role's section."""
+    folder = (ROOT / "docs" / page.file.src_uri).parent
+
+    def replaced(link: re.Match[str]) -> str:
+        text, target = link[1], link[2]
+        if re.match(r"[a-z]+:", target):
+            return link[0]
+        path = Path(os.path.normpath(folder / target))
+        if path.is_relative_to(ROOT / "docs"):
+            return link[0]
+        if not path.exists():
+            log.warning(f"{page.file.src_uri}: there is no {target}")
+        if path.parent.parent == ROOT / "roles":
+            return f"[{text}]({os.path.relpath(ROOT / 'docs' / ROLES, folder)}#{path.parent.name})"
+        return text
+
+    parts = _FENCE.split(markdown)
+    return "".join(part if part.startswith("```") else _LINK.sub(replaced, part) for part in parts)
+
+
+def _escaped(text: str) -> str:
+    """Markdown whose `<` are no HTML: outside of code, which has them as they are."""
+    parts = re.split(r"(^```.*?^```$|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("`") else part.replace("<", "&lt;") for part in parts)
+
+
+def pages() -> dict[str, str]:
+    """The text of each page that is made, by its path below docs/."""
+    return {
+        "reference/commands.md": commands(),
+        "reference/study.md": study_keys(),
+        "reference/workloads.md": workload_keys(),
+        "reference/records.md": columns.page(),
+        ROLES: roles(),
+    }
+
+
+def commands() -> str:
+    """Every command with its arguments and options, as `--help` has them."""
+    command = typer.main.get_command(app)
+    context = command.make_context("fsage", [], resilient_parsing=True)
+    text = typer.cli.get_docs_for_click(obj=command, ctx=context, name="fsage", title="Commands")
+    return text.replace("$ fsage", "$ ./run fsage")
+
+
+def study_keys() -> str:
+    """Every key of a study file, and the keys of `states:` by recipe."""
+    described = schema()
+    lines = [
+        "# Keys of a study",
+        "A study is a YAML file in `config/`; its name is the file's name. `config/study.schema.json` is the same in "
+        "JSON Schema, for editors. A list of values is an axis: fsage measures every combination.",
+        "A size is a number with a unit: `512K`, `1M`, `264M`, `1G` are powers of 1024.",
+        *_table(described["properties"], set(described["required"])),
+        "## Keys of blocks",
+    ]
+    for name, block in (("reference_reads", "ReferenceReads"), ("headline", "Headline"), ("targets", "Bind")):
+        shape = described["$defs"][block]
+        lines += [f"### `{name}:`", *_table(shape["properties"], set(shape.get("required", ())))]
+    lines.append("## `states:` by recipe")
+    for shape in described["properties"]["states"]["anyOf"]:
+        recipe, keys = shape["properties"]["recipe"]["const"], shape["properties"]
+        lines += [f"### `recipe: {recipe}` {{ #{recipe} }}", *_table(keys, set(shape["required"]), "recipe")]
+    return "\n\n".join(lines)
+
+
+def workload_keys() -> str:
+    """Every parameter of every workload."""
+    lines = [
+        "# Workloads",
+        "A cell runs one workload: `cells:` in a study names it with its parameters. A list of values is an axis.",
+    ]
+    for shape in schema()["properties"]["cells"]["anyOf"]:
+        name = shape["properties"]["workload"]["const"]
+        about = shape.get("description", "")
+        lines += [f"## `{name}` {{ #{name} }}", about, *_table(shape["properties"], set(shape["required"]), "workload")]
+    return "\n\n".join(line for line in lines if line)
+
+
+def roles() -> str:
+    """The README of every role, one below the other."""
+    lines = [
+        "# Roles",
+        "The steps are roles of the Ansible collection `fsage.fsage`; each has a playbook of the same name, or as its "
+        "example shows.",
+    ]
+    for readme in sorted((ROOT / "roles").glob("*/README.md")):
+        title, _, text = readme.read_text(encoding="utf-8").partition("\n")
+        role = readme.parent.name
+        text = re.sub(r"^## (.*)$", rf"### \1 {{ #{role}-\1 }}", text, flags=re.MULTILINE)
+        text = re.sub(r"\]\(\.\./\.\./docs/", "](../", text)
+        lines += [f"## {title.removeprefix('# ')} {{ #{role} }}", text.strip()]
+    return "\n\n".join(lines)
+
+
+def _table(properties: dict[str, Any], required: set[str], skipped: str = "") -> Iterator[str]:
+    """Rows of keys: what each is, its unit, what it may be, its default and an example."""
+    rows = ["| key | what | values | default | example |", "|---|---|---|---|---|"]
+    for key, shape in properties.items():
+        if key == skipped:
+            continue
+        unit = next((UNITS[end] for end in sorted(UNITS, key=len, reverse=True) if key.endswith(end)), "")
+        default = "required" if key in required else _shown(shape.get("default"))
+        values = ", ".join(dict.fromkeys(_values(shape)))
+        example = _example(key, shape)
+        cells = (f"`{key}`", shape.get("description", ""), values + (f" ({unit})" if unit else ""), default, example)
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    yield "\n".join(rows)
+
+
+def _shown(value: Any) -> str:
+    return f"`{json.dumps(value, ensure_ascii=False)}`".replace('"', "")
+
+
+def _values(shape: dict[str, Any]) -> Iterator[str]:
+    """What a key may be, in words."""
+    if isinstance(shape.get("type"), list):
+        for kind in shape["type"]:
+            yield from _values({**shape, "type": kind})
+    elif "anyOf" in shape:
+        for part in shape["anyOf"]:
+            if part.get("type") != "array" or len(shape["anyOf"]) == 1:
+                yield from _values(part)
+    elif "enum" in shape:
+        yield from (f"`{value}`" for value in shape["enum"])
+    elif "const" in shape:
+        yield f"`{shape['const']}`"
+    elif shape.get("type") == "array":
+        yield "list of " + ", ".join(dict.fromkeys(_values(shape.get("items", {}))))
+    elif shape.get("type") in ("integer", "number"):
+        yield _range(shape)
+    elif shape.get("type") == "string" and "pattern" in shape and "[KMGT" in shape["pattern"]:
+        yield "size"
+    else:
+        names = {"string": "text", "object": "block", "boolean": "`true`, `false`", "null": "`null`"}
+        yield names.get(shape.get("type", "object"), "block")
+
+
+def _range(shape: dict[str, Any]) -> str:
+    """A number's kind and bounds."""
+    low = shape.get("minimum", shape.get("exclusiveMinimum"))
+    high = shape.get("maximum", shape.get("exclusiveMaximum"))
+    kind = "whole number" if shape["type"] == "integer" else "number"
+    above = f" above {low}" if "exclusiveMinimum" in shape else f" from {low}" if low is not None else ""
+    return f"{kind}{above}" + (f" to {high}" if high is not None else "")
+
+
+def _example(key: str, shape: dict[str, Any]) -> str:
+    """The key as some study of `config/` has it; empty where none has."""
+    for path in sorted((ROOT / "config").glob("*.yaml")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if found := re.match(rf"\s*-?\s*({key}: [^#]+)", line):
+                return f"`{found[1].strip()}`"
+    return ""
