@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from states import bring, fragment, populate
 
+from fsage.host.cells import measure
 from fsage.host.inspect import inspect
 from fsage.host.states import state
 from fsage.host.system import mounting
@@ -23,6 +25,7 @@ from fsage.model.errors import Failure
 from fsage.model.steps.aged import KeepFreeSpace, Restore
 from fsage.recipes import expand
 from fsage.study.study import load_study
+from fsage.workloads import sequential
 
 pytestmark = pytest.mark.root
 TAKE = {"ext4": ["e2image", "-Q"], "xfs": ["xfs_metadump"], "btrfs": ["btrfs-image"]}
@@ -98,6 +101,7 @@ def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_t
     assert {"nosuid", "nodev", "noexec"} <= options
     assert mounting.uuid_on(target.devices[0]) not in (uuid, None) and os.stat(mount).st_uid == 0
     assert os.stat(mount).st_mode & 0o777 == 0o755
+    measured(spec, restore, cells=2)
 
     kept = bring(spec, restore, KeepFreeSpace(2, False), inputs=inputs)["notes"]["keep_free_space"]
     assert kept["agree_share"] > 0.95, kept["differ"]  # XFS keeps a share of so small a file system back
@@ -116,6 +120,20 @@ def test_what_fsck_rejects_is_refused_and_the_target_left_in_a_known_state(local
     with pytest.raises(Failure, match=r"the metadata image elsewhere.img is not taken: `.*` ended with status"):
         bring(spec, restore, inputs=inputs)
     left_as_it_was(spec)
+
+
+def measured(spec: dict[str, Any], restore: Restore, cells: int) -> None:
+    """Cells of one session: each is measured, and what it leaves is gone, so that the state stays as restored."""
+    params = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1}
+    phases = sequential.commands(sequential.Params.model_validate(params), open_target(spec).claim)
+    about = {"kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
+    planned = [{"name": f"cell{number}", **about} for number in range(cells)]
+    request = {"study": "test", "state": "wanted", "nominal": {}, "steps": [restore], "reuse": "nested"}
+    answer = measure.measure(spec, {**request, "cells": planned}, False)
+    assert (answer["lost"], answer["undone"], answer["measured"]) == (None, None, cells)
+    outbox = Path(spec["home"]) / spec["name"] / "outbox"
+    observed = [json.loads(path.read_text()) for path in outbox.rglob("cell*.json")]
+    assert [(one["status"], one["why"]) for one in observed] == [("done", None)] * cells
 
 
 def left_as_it_was(spec: dict[str, Any]) -> None:
