@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import CONFIG
 from small_filesystems import MIB, small
+from test_requests import claim_of
 
 from fsage.commands.layouts import percents
 from fsage.evidence import free, whatif
@@ -23,8 +24,9 @@ from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.evidence.store import Geometry, of_extents
-from fsage.run import age
-from fsage.study.study import load_study
+from fsage.plan import results
+from fsage.run import age, request
+from fsage.study.study import StudyError, load_study
 
 root = pytest.mark.root
 EVIDENCE = Path(__file__).parent / "data" / "evidence"
@@ -98,6 +100,36 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
     for text in ("10%,10%", "x", "100", "-5", "80,"):
         with pytest.raises(ValueError, match="percents below 100 are wanted"):
             percents(text, "--at")
+
+
+def planned(tmp_path, percent):
+    """The plan of a layout that is so full, on a claimed target of 16 GiB that moves 384 MiB a sample."""
+    given = tmp_path / "old.gz"
+    shutil.copy(CONFIG / "layouts" / "example.gz", given)
+    statfs = {"f_frsize": 4096, "f_bfree": 4_000_000, "f_bavail": 4_000_000 - 4096}
+    results.write(tmp_path / "targets/local.json", {**claim_of("replica", "loop", 1), "statfs_empty": [statfs]})
+    what_if, folder = age.WhatIf(at=(percent,)), tmp_path / "age"
+    study, _ = age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", what_if)
+    return age.planned(study, folder, CONFIG.parent / "inventories/local", tmp_path)
+
+
+def test_what_is_measured_fits_into_the_fullest_layout_alike_in_all_states(tmp_path):
+    plan = planned(tmp_path, 97.9)
+    said = "each task measures 320 MiB, reduced from 384 MiB in all states: old_at_97_9.copied has room for 323 MiB"
+    assert age.amount_line(plan) == [said]
+    for state, cells in plan.cells.items():
+        asked = request.make(plan, state, cells)
+        assert (asked["amount_mib"], asked["amount_source"]) == (320, said.split(", ", 1)[1])
+        assert {cell["makes_bytes"] for cell in asked["cells"]} == {320 * MIB}
+    assert age.amount_line(planned(tmp_path, 90)) == []
+
+
+def test_a_layout_without_room_for_a_sample_is_refused_with_both_numbers(tmp_path):
+    why = (
+        r"take 64 MiB at least, and state old_at_99_9.copied has room for 0 MiB.*less than 0.25 s.*nothing was touched"
+    )
+    with pytest.raises(StudyError, match=why):
+        age.amount_line(planned(tmp_path, 99.9))
 
 
 @pytest.mark.parametrize("claimed", [{}, {"stores": []}, {"target": "local", "stores": [{"mount": 1}]}])

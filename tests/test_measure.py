@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import socket
 import time
 from dataclasses import replace
@@ -138,6 +139,14 @@ def test_what_cannot_run_is_recorded_as_unsupported(spec):
         "unsupported",
         "this kernel has no scheduler cfq",
     )
+
+
+@pytest.mark.root
+def test_a_cell_larger_than_what_the_state_leaves_fails_before_anything_is_written(spec):
+    answer = measure.measure(spec, asked([{**cell(spec, "one"), "makes_bytes": 1 << 40}]), False)
+    seen, _ = observed(spec, "one")
+    assert (seen["status"], seen["phases"], answer["lost"]) == ("failed", [], None)
+    assert re.search(f"its files take {1 << 40} bytes, and state 30.00 has room for [0-9]+; declare", seen["why"])
 
 
 @pytest.mark.root

@@ -102,6 +102,17 @@ def test_the_terminal_has_the_same_answer_in_three_lines(quickstart, tmp_path):
     assert report.answer_lines(dataset.load([]), quickstart, states) == ["No valid sample yet: nothing to compare."]
 
 
+def test_less_than_the_usual_amount_is_said_on_the_first_screen(quickstart, tmp_path):
+    records = make_records(quickstart)
+    why = "reduced from 384 MiB in all states: 80.00@264M has room for 323 MiB"
+    for record in records:
+        record["conditions"] |= {"amount_mib": 320, "amount_source": why}
+    states = list(dict.fromkeys(state for state, _ in planned(quickstart)))
+    assert f"Each task measured 320 MiB, {why}." in report.answer_lines(
+        dataset.load(store(records, tmp_path)), quickstart, states
+    )
+
+
 @pytest.mark.parametrize(
     ("write", "read", "finding"),
     first_row_of(

@@ -6,6 +6,8 @@ import json
 
 import pandas as pd
 
+from fsage.model.claim import REDUCED
+
 AXES = [
     *("state", "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes"),
     *("reference", "axes", "params"),
@@ -99,6 +101,17 @@ def conditions(samples: pd.DataFrame) -> list[str]:
             "Samples of different layouts are never pooled: figures show the commonest of each group."
         )
     return said
+
+
+def reduced(samples: pd.DataFrame) -> list[str]:
+    """A sentence where the states left no room for the target's usual amount."""
+    sources = samples.loc[
+        samples["amount_source"].str.startswith(REDUCED).fillna(False), ["amount_mib", "amount_source"]
+    ]
+    return [
+        f"Each task measured {amount_mib:.0f} MiB, {source}."
+        for amount_mib, source in sources.drop_duplicates().itertuples(index=False)
+    ]
 
 
 def _setting(samples: pd.DataFrame) -> pd.Series:

@@ -77,7 +77,10 @@ def age(
     study, said = ages.prepare(sources, where.studies, folder, samples, copy, what_if)
     for line in said:
         say(line)
-    words = ages.command(study, folder, ages.planned(study, folder, where.inventory, where.results), where.inventories)
+    plan = ages.planned(study, folder, where.inventory, where.results)
+    for line in ages.amount_line(plan):
+        say(line)
+    words = ages.command(study, folder, plan, where.inventories)
     if only_prepare:
         say(f"`./run {shlex.join(words)}` measures it")
         return

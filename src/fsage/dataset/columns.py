@@ -135,6 +135,7 @@ COLUMNS = {
     "mount_options": Column("str", "of each store, JSON"),
     "allocator_reset": Column("str", "what started the allocator anew before each phase: remount or none"),
     "amount_mib": Column("float64", "what each task moves, MiB"),
+    "amount_source": Column("str", "where that is from: calibrated, declared, or reduced from what, and why"),
     "tunables": Column("str", "asked, before and now of each, JSON"),
     "tools": Column("str", "versions, JSON"),
     "launch": Column("str", "launcher of MPI, its options and tasks on each client, JSON"),

@@ -136,6 +136,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "mount_options": _text(conditions.get("mount_options")),
         "allocator_reset": conditions.get("allocator_reset"),
         "amount_mib": conditions.get("amount_mib"),
+        "amount_source": conditions.get("amount_source"),
         "launch": _text(conditions.get("launch") or None),
         "metadata": _metadata(record["phases"]),
         "tunables": _text(conditions.get("tunables") or {}),

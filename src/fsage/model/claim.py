@@ -103,6 +103,10 @@ class Calibration(_Calibration, total=False):
     commands: list[Any]
 
 
+REDUCED = "reduced from"
+"""What the source of an amount begins with, where a state has no room for the claim's."""
+
+
 class _Begun(Here):
     """What a claim has from its beginning."""
 

@@ -116,7 +116,8 @@ class Request(Asker, total=False):
     """What is asked for. `first_instance`: the layout instance in which the state was first reached.
 
     `until`: begin no cell that would end later, seconds since 1970. `bundle`, `evidence`, `claim_copy`: files on the
-    machine that runs the playbook. `osts`: what the servers saw of them.
+    machine that runs the playbook. `osts`: what the servers saw of them. `amount_mib`, `amount_source`: what each task
+    moves and why, where that is not the claim's.
     """
 
     schema: Literal[1]
@@ -132,6 +133,8 @@ class Request(Asker, total=False):
     steps: list[Step]
     first_instance: Name | None
     cells: list[Cell]
+    amount_mib: int
+    amount_source: str
     bundle: Printable
     evidence: Printable
     claim_copy: Printable

@@ -31,6 +31,11 @@ class Results:
         """The seed that was drawn for a study that declares none."""
         return self.root / "seeds" / self.target / f"{self.study}.json"
 
+    @property
+    def amount(self) -> Path:
+        """How much each task moves in a study that copies layouts (fsage.run.amount)."""
+        return self.root / "amounts" / self.target / f"{self.study}.json"
+
     def state(self, state: str) -> Path:
         """Evidence of a state when it was first reached."""
         return self.root / "states" / self.target / self.study / f"{state}.json"

@@ -12,7 +12,7 @@ import pandas as pd
 from fsage import dataset
 from fsage.analysis import missing, wholeness
 from fsage.analysis import targets as blocks
-from fsage.analysis.conditions import basis, conditions
+from fsage.analysis.conditions import basis, conditions, reduced
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.headline import comparisons, stamp
 from fsage.figures import Figure
@@ -122,7 +122,7 @@ def answer_lines(
     found = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)
     if samples(frame).empty:
         return found.sentences
-    return [*found.sentences, *blocks.warnings(frame), *wholeness.warnings(frame), f"Taken on: {stamp(frame)}."]
+    return [*found.sentences, *_warnings(frame), f"Taken on: {stamp(frame)}."]
 
 
 def _data(
@@ -136,7 +136,12 @@ def _data(
 def _notes(frame: pd.DataFrame) -> list[str]:
     """Which states are not what they were to be, what the intervals are over, and which samples are kept apart."""
     mine = samples(frame)
-    return [] if mine.empty else [*blocks.warnings(frame), *wholeness.warnings(frame), basis(mine), *conditions(mine)]
+    return [] if mine.empty else [*_warnings(frame), basis(mine), *conditions(mine)]
+
+
+def _warnings(frame: pd.DataFrame) -> list[str]:
+    """What the answer leaves open, for the first screen of the terminal and of the page."""
+    return [*blocks.warnings(frame), *wholeness.warnings(frame), *reduced(samples(frame))]
 
 
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ OF_RECORDS = (
     ("mount options", "mount_options"),
     ("allocator reset", "allocator_reset"),
     ("names and inodes of measured files", "metadata"),
+    ("source of the amount", "amount_source"),
     ("launch", "launch"),
     ("tools", "tools"),
     ("container images", "images"),
@@ -30,7 +31,6 @@ OF_THE_CLAIM = (
     ("device model as claimed", "device_model"),
     ("capacity, bytes", "capacity_bytes"),
     ("amount per task, MiB", "amount_mib"),
-    ("source of the amount", "amount_source"),
     ("calibration", "calibration"),
 )
 

@@ -19,6 +19,7 @@ from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import load_claim
 from fsage.recipes.replica import COPIED, EMPTY, JOINED
 from fsage.records.messages import check_claim
+from fsage.run import amount, request
 from fsage.run.inputs import PLACE
 from fsage.statistics import reachable
 from fsage.study.study import read_yaml
@@ -108,6 +109,19 @@ def command(study: str, folder: Path, plan: Plan, inventories: Path) -> list[str
 def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
     """The plan of a study that was prepared. Raises StudyError."""
     return load_plan(folder / study / f"{study}.yaml", inventory, results)
+
+
+def amount_line(plan: Plan) -> list[str]:
+    """What is said of a claimed target where less than its amount is measured, for the layouts leave no more room.
+
+    Raises StudyError where they leave too little.
+    """
+    if plan.claim is None:
+        return []
+    claim = amount.fitting(plan, plan.claim, request.seed_of(plan))
+    if claim["amount_mib"] == plan.claim["amount_mib"]:
+        return []
+    return [f"each task measures {claim['amount_mib']} MiB, {claim['amount_source']}"]
 
 
 def refuse_stale(claim_copy: Path) -> None:

@@ -54,7 +54,16 @@ def _digest(plan: Plan, image: Path) -> str:
         raise StudyError(f"study {plan.study.name}: image {image}: {error.strerror}") from error
 
 
+def free_bytes(plan: Plan, step: Replica) -> int:
+    """How much is free in the layout that a step copies. Raises StudyError."""
+    return extents.size(_layout(plan, step)[1])
+
+
 def _text(plan: Plan, step: Replica) -> bytes:
+    return b"".join(extents.written(*_layout(plan, step)))
+
+
+def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
     device_bytes = kinds.of(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
     if not device_bytes:
         raise StudyError(
@@ -72,7 +81,7 @@ def _text(plan: Plan, step: Replica) -> bytes:
         raise StudyError(f"{where}: nothing is free in it, so nothing could be written to its replica")
     if extents.size(places) == head.device_bytes:
         raise StudyError(f"{where}: all of it is free: it tells of no file system that anything was written to")
-    return b"".join(extents.written(head, places))
+    return head, places
 
 
 def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:

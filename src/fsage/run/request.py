@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from fsage import workloads
 from fsage.model import structure, typed
+from fsage.model.claim import Claim
 from fsage.model.message import Unacceptable
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request
@@ -19,7 +20,7 @@ from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import asked
-from fsage.run import inputs, runs
+from fsage.run import amount, inputs, runs
 from fsage.study.study import Cell, StudyError
 
 SCHEMA: Literal[1] = 1
@@ -45,6 +46,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, A
     plan.check_state(state_name)
     state = plan.states[state_name]
     run = runs.current()
+    claim = amount.fitting(plan, plan.claim, seed_of(plan)) if plan.claim else None
     steps, needed = inputs.given(plan, _steps(plan, state_name))
     request: Request = {
         "schema": SCHEMA,
@@ -61,7 +63,12 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, A
         "steps": steps,
         **({"inputs": needed} if needed else {}),
         "first_instance": _first_instance(plan, state_name),
-        "cells": [_cell(plan, state_name, steps, cell) for cell in cells],
+        **(
+            {"amount_mib": claim["amount_mib"], "amount_source": claim["amount_source"]}
+            if claim and claim != plan.claim
+            else {}
+        ),
+        "cells": [_cell(plan, claim, state_name, steps, cell) for cell in cells],
         "bundle": str(plan.results.bundle(state_name).absolute()),
         "evidence": str(plan.results.state(state_name).absolute()),
     }
@@ -112,8 +119,8 @@ def _first_instance(plan: Plan, state: str) -> str | None:
     return evidence["token"]["instance"]
 
 
-def _cell(plan: Plan, state: str, steps: list[Step], cell: Cell) -> Asked:
-    if plan.claim is None:
+def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: Cell) -> Asked:
+    if claim is None:
         raise StudyError(
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
             f"`ansible-playbook -i inventories/{plan.target.name} playbooks/local_target.yml playbooks/claim.yml` "
@@ -123,8 +130,8 @@ def _cell(plan: Plan, state: str, steps: list[Step], cell: Cell) -> Asked:
     unsupported, makes_bytes, workload = None, 0, workloads.load(cell.params["workload"])
     params = workloads.params_of(cell.params)
     try:
-        phases = workload.commands(params, plan.claim, steps)
-        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(params, plan.claim)
+        phases = workload.commands(params, claim, steps)
+        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)(params, claim)
     except workloads.Unsupported as why:
         unsupported = str(why)
     except ValueError as error:

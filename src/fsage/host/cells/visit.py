@@ -63,8 +63,8 @@ class Visit:
             "tools": self.target.claim["tools"],
             "images": self.target.claim.get("images", {}),
             "uid": self.target.uid,
-            "amount_mib": self.target.claim["amount_mib"],
-            "amount_source": self.target.claim["amount_source"],
+            "amount_mib": self.request.get("amount_mib", self.target.claim["amount_mib"]),
+            "amount_source": self.request.get("amount_source", self.target.claim["amount_source"]),
             "launch": frozen.launch(self.target.claim),
         }
         if self.lustre:
@@ -182,15 +182,23 @@ class Visit:
         )
 
     def no_room(self, cell: Cell) -> str | None:
-        """Why the files that a cell makes would be more than the target's claim allows; None where they are not.
+        """Why the files that a cell makes would be more than a state leaves room for; None where they are not.
 
-        A file system of its own the kernel keeps from growing.
+        On a file system of its own that is what files can take there, else what the target's claim allows.
         """
+        wanted_bytes = cell.get("makes_bytes", 0)
         if self.target.own_stores:
-            return None
+            stores = [os.statvfs(mount) for mount in self.target.mounts]
+            left_bytes = sum(store.f_bavail * store.f_frsize for store in stores)
+            if wanted_bytes <= left_bytes:
+                return None
+            return (
+                f"cell {cell['name']}: its files take {wanted_bytes} bytes, and state {self.now.state} has room for "
+                f"{left_bytes}; declare a smaller amount_mib for target {self.target.name}, or a larger target"
+            )
         try:
             room = Room(self.target, held=self.now.held_bytes)
-            room.must_hold(cell.get("makes_bytes", 0), f"cell {cell['name']}")
+            room.must_hold(wanted_bytes, f"cell {cell['name']}")
         except Failure as why:
             return str(why)
         return None

@@ -1,0 +1,106 @@
+"""How much each task moves in a study: the target's amount, or less, where a layout leaves no room for that.
+
+What is compared must have moved alike, so the amount is one for all states of a study on a target. It is noted when
+the first state is requested, and holds as long as the claim and the layouts do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from fsage import recipes, workloads
+from fsage.model.claim import REDUCED, Claim
+from fsage.model.declaration import MIB
+from fsage.model.steps.replica import Replica
+from fsage.plan import results
+from fsage.plan.plan import Plan
+from fsage.run import inputs
+from fsage.study.study import StudyError
+
+STEP_MIB = 64
+"""Amounts are multiples of the largest transfer of the studies, as the calibration's are."""
+LEAST_S = 0.25
+"""A sample lasts at least so long at the calibrated rate: a shorter one rides the burst that a device allows."""
+MAPS_SHARE = 1 / 64
+"""Of what is free, for the maps of files in many pieces."""
+
+
+class Room(NamedTuple):
+    """A state, and the bytes that files can take in it."""
+
+    state: str
+    left_bytes: int
+
+
+def fitting(plan: Plan, claim: Claim, seed: int) -> Claim:
+    """The claim with the amount that all states of the study have room for. Raises StudyError where that is too little.
+
+    `seed`: the study's.
+    """
+    layouts = _layouts(plan, seed)
+    if not layouts:
+        return claim
+    about = {"claim": claim["id"], "layouts": sorted(map(str, layouts))}
+    noted = results.read(plan.results.amount) or {}
+    if any(noted.get(key) != value for key, value in about.items()):
+        noted = {**about, "reduced": _reduced(plan, claim, layouts)}
+        results.write(plan.results.amount, noted)
+    fitted: Any = {**claim, **noted["reduced"]}
+    return cast(Claim, fitted)
+
+
+def _reduced(plan: Plan, claim: Claim, layouts: dict[Replica, str]) -> dict[str, int | str]:
+    """`amount_mib` and `amount_source` in place of the claim's, where the fullest state leaves less; else nothing."""
+    kept_bytes = sum(
+        store["f_frsize"] * (store["f_bfree"] - store["f_bavail"]) for store in claim.get("statfs_empty", ())
+    )
+    rooms = [
+        Room(state, int(inputs.free_bytes(plan, step) * (1 - MAPS_SHARE)) - kept_bytes)
+        for step, state in layouts.items()
+    ]
+    fullest = min(rooms, key=lambda room: room.left_bytes)
+    usual, amount_mib = claim["amount_mib"], claim["amount_mib"]
+    tasks = max(1, len(claim.get("hosts", ()))) * claim.get("tasks", 1)
+    rate_mib_s = max(claim["calibration"]["write_mib_s"], claim["calibration"]["read_mib_s"])
+    least_mib = min(usual, _whole(LEAST_S * rate_mib_s / tasks / claim.get("passes", 1)))
+    while _makes_bytes(plan, {**claim, "amount_mib": amount_mib}) > fullest.left_bytes and amount_mib > least_mib:
+        amount_mib = max(least_mib, (amount_mib - 1) // STEP_MIB * STEP_MIB)
+    if (needed := _makes_bytes(plan, {**claim, "amount_mib": amount_mib})) > fullest.left_bytes:
+        raise StudyError(
+            f"study {plan.study.name} on target {plan.target.name}: files of a cell take {needed / MIB:.0f} MiB at "
+            f"least, and state {fullest.state} has room for {fullest.left_bytes / MIB:.0f} MiB. A sample of less than "
+            f"{least_mib} MiB for each task lasts less than {LEAST_S:g} s and tells nothing. Measure on a larger "
+            "target (size_gib); nothing was touched"
+        )
+    if amount_mib == usual:
+        return {}
+    return {
+        "amount_mib": amount_mib,
+        "amount_source": f"{REDUCED} {usual} MiB in all states: {fullest.state} has room for "
+        f"{fullest.left_bytes / MIB:.0f} MiB",
+    }
+
+
+def _layouts(plan: Plan, seed: int) -> dict[Replica, str]:
+    """The layouts that states copy, each with one of these: how much is free there is known before it is built."""
+    return {
+        replace(step, joined=False): state.name
+        for state in recipes.expand(plan.study)
+        for step in state.steps(plan.target.scale.file_size, seed)
+        if isinstance(step, Replica)
+    }
+
+
+def _makes_bytes(plan: Plan, claim: Claim) -> int:
+    """The most bytes that the files of a cell of these states hold."""
+    most = 0
+    for params in {str({**cell.params, "iteration": 0}): cell.params for _, cell in plan.all_cells()}.values():
+        workload = workloads.load(params["workload"])
+        makes_bytes = getattr(workload, "makes_bytes", workload.bytes_written)
+        most = max(most, makes_bytes(workloads.params_of(params), claim))
+    return most
+
+
+def _whole(mib: float) -> int:
+    return max(1, -int(-mib // STEP_MIB)) * STEP_MIB
