@@ -6,7 +6,7 @@ asked for; `tasks_per_node` it takes from 2 on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from fsage.model.claim import Claim
 from fsage.plan.plan import Plan
