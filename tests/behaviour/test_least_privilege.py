@@ -77,6 +77,41 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
     assert answer["failed"] and "kind: directory" in answer["msg"] and not any(user.iterdir())
 
 
+INSIDE = """
+import json, os, resource, signal, sys
+from fsage.host import helper
+from fsage.host.lustre import granted
+
+def limits(given):
+    return {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")}
+
+def tune(values):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGTSTP):
+        os.kill(os.getpid(), number)
+    print("tuned", file=sys.stderr)
+
+helper.VERBS["limits"], granted.tune = limits, tune
+sys.exit(helper.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.root
+def test_the_helper_has_limits_of_its_own_and_is_not_stopped_halfway() -> None:
+    """Who calls it by sudo hands his limits, timers and ignored signals on."""
+
+    def call(verb: str, given: str, *front: str) -> subprocess.CompletedProcess[str]:
+        words = [*front, "env", f"SUDO_UID={UID}", f"PYTHONPATH={LIBRARY}", AGENT[0], "-S", "-c", INSIDE, verb]
+        return subprocess.run(words, input=given, capture_output=True, text=True, check=False)
+
+    limits = json.loads(call("limits", "{}", *("prlimit", "--fsize=0:", "--cpu=60:", "--nofile=64:", "--")).stdout)[
+        "value"
+    ]
+    assert limits["RLIMIT_FSIZE"] == limits["RLIMIT_CPU"] == [-1, -1]
+    assert limits["RLIMIT_CORE"] == [0, 0] and limits["RLIMIT_NOFILE"] == [1024, 1024]
+    tuned = call("lustre-tune", json.dumps({"values": {"osc.a-OST0000-osc-ff.max_dirty_mb": "32"}}))
+    assert tuned.stderr == "tuned\n" and tuned.returncode < 0, "all values are set; then it ends, without a traceback"
+
+
 @pytest.mark.root
 @needs_sudo
 def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) -> None:

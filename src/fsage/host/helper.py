@@ -1,15 +1,19 @@
 """The helper that root installs, for users who measure without being root: `sudo -n HELPER VERB`.
 
 It drops caches and does what Lustre wants of root. There is no verb that runs a command, or that takes a path or a
-device: what a user says is a list of names, or a number, and each is checked.
+device: what a user says is a list of names, or a number, and each is checked. sudo(8) hands on what a program has from
+who started it: limits, timers, signals that are ignored. The helper sets its own before it reads a word.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import resource
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fsage.host.lustre import granted
@@ -17,6 +21,11 @@ from fsage.host.system import caches, privilege
 from fsage.model.errors import Failure, Refusal
 
 MOST_BYTES = 1 << 20
+LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024, resource.RLIMIT_STACK: 8 << 20} | dict.fromkeys(
+    (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC),
+    resource.RLIM_INFINITY,
+)
+"""Of setrlimit(2): what the helper may use, whatever its caller may."""
 Given = dict[str, Any]
 """What the caller says: the arguments of a verb, as JSON."""
 
@@ -38,7 +47,9 @@ def lustre_locks(given: Given) -> None:
 
 def lustre_tune(given: Given) -> None:
     """Set known tunables of a Lustre client."""
-    granted.tune(granted.check_tunables(given.get("values")))
+    values = granted.check_tunables(given.get("values"))
+    with _undisturbed():
+        granted.tune(values)
 
 
 def lustre_sync(given: Given) -> str:
@@ -67,6 +78,7 @@ def main(arguments: list[str]) -> int:
         caller = os.environ.get("SUDO_UID", "")
         if os.geteuid() != 0 or not caller.isdigit() or int(caller) == 0:
             raise Refusal("this is for users, by way of `sudo -n`; root needs no helper")
+        _be_independent()
         os.environ.clear()
         os.environ.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C")
         os.umask(0o022)
@@ -80,6 +92,33 @@ def main(arguments: list[str]) -> int:
         answer, code = {"failed": f"{' '.join(arguments)}: {why}"}, 2
     print(json.dumps(answer))
     return code
+
+
+def _be_independent() -> None:
+    """Have limits and signals of our own; where root lacks CAP_SYS_RESOURCE (a container) the hard limits stay."""
+    for limit, most in LIMITS.items():
+        try:
+            resource.setrlimit(limit, (most, most))
+        except (OSError, ValueError):
+            hard = resource.getrlimit(limit)[1]
+            resource.setrlimit(limit, (hard, hard))
+    for number in (signal.SIGINT, signal.SIGCHLD):  # ends us without a traceback; with it ignored no child is seen fail
+        signal.signal(number, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold all signals, ours and those of programs that are started, until the block has ended.
+
+    A user may signal what runs from his terminal (Ctrl-C), and would leave half of what he asked for.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _read(text: bytes) -> Given:
