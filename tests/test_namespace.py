@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import Any
 
 import pytest
 from machine import LIBRARY, PLACE, Machine
+from small_filesystems import MIB, small
 from tiers import first_of
+
+from fsage.host.system import mounting
 
 pytestmark = pytest.mark.root
 Spec = dict[str, Any]
@@ -43,12 +47,40 @@ def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine: Machine, loc
     assert stranger.returncode == 0, "root may"
     stranger = machine.run(*NOBODY, "nsenter", f"--mount={PLACE}/mnt", "ls", str(point), check=False)
     assert stranger.returncode != 0 and "Operation not permitted" in stranger.stderr
+    note = machine.run("cat", f"{PLACE}/inode").stdout
+    machine.run("prlimit", "--fsize=0:", *enter, "true")
+    assert machine.run("cat", f"{PLACE}/inode").stdout == note, "who may write no file has not emptied it"
     machine.run("rm", f"{PLACE}/inode")  # as a kill may leave it
     assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")
     machine.agent("release", local_target)
     assert f"{PLACE}/mnt" not in machine.mounts(), "the namespace went with its last mount"
     nothing = machine.run(*enter, "true", check=False)
     assert nothing.returncode == 1 and "fsage: no loop target is mounted on " in nothing.stderr
+
+
+def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_path: Path) -> None:
+    """Mounts of a machine that shares none, as a container's: the copies in fsage's namespace do not follow them."""
+    with small("ext4", tmp_path / "elsewhere", size=8 * MIB) as there:
+        device = mounting.mounted_at(there.point).source
+        mounting.unmount(there.point)
+        subprocess.run(["losetup", device, there.image], check=True)
+        machine.run("mount", device, str(there.point))
+        for verb in ("create", "claim"):
+            assert not machine.agent(verb, local_target).get("failed")
+        machine.run("umount", str(there.point))
+        assert mounting.exclusive(device), "who unmounted it has it"
+
+        machine.run("mount", device, str(there.point))
+        other = {**local_target, "name": f"{local_target['name']}b", "home": str(there.point)}
+        said = machine.agent("create", other)["msg"]
+        assert said.startswith(f"{there.point} lies on a mount that fsage's mount namespace on "), said
+        assert os.listdir(there.point) == [] and machine.run("ls", str(there.point)).stdout == "lost+found\n"
+        machine.agent("release", local_target)
+        answer = machine.agent("release", other)
+        assert not answer.get("failed"), "a namespace that is made now has it"
+        machine.run("umount", str(there.point))
+        subprocess.run(["losetup", "--detach", device], check=True)
+        there.mount()
 
 
 @pytest.mark.long

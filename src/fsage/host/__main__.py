@@ -22,7 +22,7 @@ from fsage.host.lustre.format import format_osts
 from fsage.host.outside import of_cells
 from fsage.host.remote import probe
 from fsage.host.states import state
-from fsage.host.system import libc, namespace
+from fsage.host.system import libc, namespace, space
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import lease
 from fsage.host.verbs import asked, claim, create, prealloc, recover, tune
@@ -123,7 +123,9 @@ def of_one_host(spec: Mapping[str, Any]) -> bool:
 def among_mounts(spec: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Where a target's file systems are mounted, if this process can mount; before there are threads."""
     if of_one_host(spec) and not capabilities.obstacles(capabilities.LOOP_TARGET):
-        return namespace.entered()
+        whole = complete(spec)
+        images = [whole["image_dir"]] if whole["image_dir"] else space.CANDIDATES
+        return namespace.entered([*images, whole["home"], whole["mount_dir"], *filter(None, [whole["containers"]])])
     return contextlib.nullcontext()
 
 

@@ -18,6 +18,7 @@ from fsage.model.errors import Failure, Refusal
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME = 2, 4, 8, 1024
+MNT_DETACH = 2
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
@@ -33,6 +34,7 @@ class Mount(NamedTuple):
     source: str
     mount_options: str
     super_options: str
+    propagation: str = ""  # of mounts and unmounts to and from other mount namespaces; empty: it has none
 
     @property
     def options(self) -> str:
@@ -45,9 +47,10 @@ def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
     found = []
     for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         left, _, right = line.partition(" - ")
-        _, _, device, root, point, options = left.split(" ")[:6]
+        _, _, device, root, point, options, *propagation = left.split(" ")
         kind, source, super_options = right.split(" ")[:3]
-        found.append(Mount(device, plain(root), plain(point), kind, plain(source), options, super_options))
+        place = (device, plain(root), plain(point), kind, plain(source))
+        found.append(Mount(*place, options, super_options, " ".join(propagation)))
     return found
 
 
@@ -124,6 +127,12 @@ def unmount(point: Path) -> None:
         if code != errno.EBUSY or time.monotonic() > deadline:
             raise Failure(f"unmounting {point}: {os.strerror(code)}{_users(point) if code == errno.EBUSY else ''}")
         time.sleep(0.02)
+
+
+def let_go(point: Path | str) -> None:
+    """Have this mount namespace have no more of a mount and of those below it; they end when nobody here uses them."""
+    if libc.library.umount2(os.fsencode(point), MNT_DETACH) != 0:
+        raise libc.error(str(point))
 
 
 def unmount_all(device: str) -> None:

@@ -4,6 +4,8 @@ A program that makes a mount namespace of its own (a container, a service with P
 that it sees, and a copy keeps a device busy for as long as that program lives. What is mounted here it does not see.
 The namespace is kept by a bind mount of its file (mount_namespaces(7), namespaces(7)), which the kernel copies into no
 other; what the machine's owner unmounts is unmounted here too, where his mounts are shared, as systemd makes them.
+Where they are private, as in a container, the copies here would keep his loop devices busy: those that no place of the
+target lies on are let go when the namespace is made.
 It is made by the first command of any target, and goes with the last target's mounts, or with the machine.
 """
 
@@ -12,7 +14,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from fsage.host.system import files, libc, mounting
@@ -31,7 +34,7 @@ MS_REC, MS_PRIVATE, MS_SLAVE = 1 << 14, 1 << 18, 1 << 19
 def inside() -> bool:
     """Whether this process is in the namespace."""
     with contextlib.suppress(OSError):
-        return NOTE.read_text(encoding="ascii") == str(os.stat(OWN).st_ino)
+        return bool(files.read_json(NOTE) == os.stat(OWN).st_ino)
     return False
 
 
@@ -42,19 +45,31 @@ def there() -> bool:
     return False
 
 
-def enter() -> None:
+def enter(places: Collection[str] = ()) -> None:
     """Move the calling thread, and what it starts from now on, into the namespace, made if it is not there.
 
-    Needs root. Raises Failure.
+    `places` must be the same directories inside. Needs root. Raises Failure.
     """
     if inside():
         return
-    with _failing("entering"), files.locked(LOCK):
+    outside = [_file_system(place) for place in places]
+    with _failing("entering"), files.locked(LOCK), _opened(OWN) as before:
         if not there():
-            _make()
-        NOTE.write_text(str(os.stat(KEPT).st_ino), encoding="ascii")
+            _make(places)
+        number = os.stat(KEPT).st_ino
+        if files.read_json(NOTE) != number:
+            files.write_json(NOTE, number)
         with _opened(str(KEPT)) as kept:
             _move(kept)
+        unseen = [place for place, device in zip(places, outside) if _file_system(place) != device]
+        if unseen:
+            _move(before)
+            raise Failure(
+                f"{unseen[0]} lies on a mount that fsage's mount namespace on {os.uname().nodename} does not see: "
+                "mounts here are private (findmnt -o TARGET,PROPAGATION), and this one is newer than the namespace, or "
+                "of a loop device. Release this host's loop targets, with which the namespace goes; give the command "
+                "again"
+            )
 
 
 def look_in() -> None:
@@ -65,13 +80,13 @@ def look_in() -> None:
 
 
 @contextlib.contextmanager
-def entered() -> Iterator[None]:
-    """Be in the namespace while the block runs; in the end it goes if it is not needed any more. Raises Failure."""
+def entered(places: Collection[str] = ()) -> Iterator[None]:
+    """As `enter` while the block runs; in the end the namespace goes if it is not needed any more. Raises Failure."""
     if inside():
         yield
         return
     with _opened(OWN) as before:
-        enter()
+        enter(places)
         try:
             yield
         finally:
@@ -82,7 +97,12 @@ def entered() -> Iterator[None]:
                     _remove()
 
 
-def _make() -> None:
+def _file_system(place: str) -> int:
+    """On which file system a place lies, or would be made."""
+    return os.stat(next(path for path in (Path(place), *Path(place).parents) if path.exists())).st_dev
+
+
+def _make(places: Collection[str]) -> None:
     PLACE.mkdir(parents=True, exist_ok=True)
     # What is there is left over, or a copy of another mount namespace's, whose note is not to be touched. The table of
     # mounts names hidden ones too (below another /run), so it is not asked.
@@ -98,7 +118,7 @@ def _make() -> None:
         for cpu in allowed:
             os.sched_setaffinity(0, {cpu})
             try:
-                return _make_here()
+                return _make_here(places)
             except OSError as error:
                 if error.errno != errno.EINVAL or cpu == allowed[-1]:
                     raise
@@ -106,10 +126,11 @@ def _make() -> None:
         os.sched_setaffinity(0, allowed)
 
 
-def _make_here() -> None:
+def _make_here(places: Collection[str]) -> None:
     with _opened(OWN) as before:
         try:
             unshare(MS_SLAVE)
+            _let_go([*places, os.getcwd(), sys.prefix, sys.base_prefix])
             made = os.open(OWN, os.O_RDONLY | os.O_CLOEXEC)
         finally:
             _move(before)
@@ -117,6 +138,17 @@ def _make_here() -> None:
         mounting.mount_call(f"/proc/self/fd/{made}", str(KEPT), "none", MS_BIND, "")
     finally:
         os.close(made)
+
+
+def _let_go(places: Collection[str]) -> None:
+    """Have no copies of mounts of loop devices, but those that follow their owner's and those that places lie on."""
+    real = [os.path.realpath(place) for place in places]
+    with _opened(OWN) as own, _at_top_of(own) as root:
+        kept = [Path(f"{root}/{place}") for place in real]
+        for mount in reversed(mounting.mounts()):
+            lies_on = any(place.is_relative_to(mount.point) for place in kept)
+            if mount.source.startswith("/dev/loop") and not mount.propagation and not lies_on:
+                mounting.let_go(mount.point)
 
 
 def _remove() -> None:
@@ -158,8 +190,10 @@ def _move(namespace: int) -> None:
 
 
 @contextlib.contextmanager
-def _at_top_of(namespace: int) -> Iterator[None]:
+def _at_top_of(namespace: int) -> Iterator[str]:
     """Move into a mount namespace: to its top while the block runs, then to what root and working directory are called.
+
+    Yields what the root is called there.
 
     In a chroot the root is not the top, and perhaps no mount, so that it can have no propagation of its own.
     """
@@ -167,10 +201,10 @@ def _at_top_of(namespace: int) -> Iterator[None]:
     with _opened("/", os.O_PATH) as root:
         _called(libc.library.unshare(CLONE_FS))  # threads share what setns(2) changes, and it refuses those that do
         _called(libc.library.setns(namespace, CLONE_NEWNS))
+        name = os.readlink(f"/proc/self/fd/{root}")  # as it is called from the top
         try:
-            yield
+            yield name
         finally:
-            name = os.readlink(f"/proc/self/fd/{root}")  # as it is called from the top
             if name != "/":
                 os.chroot(name)
             os.chdir(place)
