@@ -97,7 +97,7 @@ def of_metrics() -> None:
         for name, argv in (
             ("python3", [sys.executable, "-I", "-c", "pass"]),
             ("wc -l", ["wc", "-l", str(text)]),
-            ("fsage metrics", [sys.executable, "-I", str(packed), str(text)]),
+            ("fsage metrics", [sys.executable, "-I", str(packed), "evidence", "--openmetrics", str(text)]),
         ):
             seconds, peak_mib = child(argv)
             print(f"{name:15s} of {MILLION} free extents: {seconds:6.2f} s, {peak_mib:4.0f} MiB")

@@ -82,7 +82,10 @@ def test_versions_and_requirements_are_those_of_the_package() -> None:
     assert definition.count(f"fsage-fsage-{fsage.__version__}.tar.gz") == 2
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = (ROOT / "envs/controller-requirements.txt").read_text().splitlines()
-    assert {line for line in lines if not line.startswith("#")} <= set(project["dependencies"])
+    assert {line for line in lines if not line.startswith("#")} <= {
+        *project["dependencies"],
+        *project["optional-dependencies"]["studies"],
+    }
 
 
 def test_every_playbook_and_role_is_named_in_full() -> None:
@@ -127,5 +130,10 @@ def test_free_space_is_watched_on_a_server_without_a_clone(elsewhere: Elsewhere,
     assert done(elsewhere.ansible(inventory, "fsage.fsage.monitoring", **given)) > 0
     program = root / "usr/local/lib/fsage-evidence.pyz"
     (example := tmp_path / "example").write_bytes(gzip.decompress((ROOT / "config/layouts/example.gz").read_bytes()))
-    ran = subprocess.run(["/usr/bin/python3", "-I", program, example], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        ["/usr/bin/python3", "-I", program, "evidence", "--openmetrics", example],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "fsage_free_bytes" in ran.stdout

@@ -17,6 +17,7 @@ LOCKS = [(ROOT / f"envs/{name}.lock").read_text() for name in ("build", "require
 LOCK = "".join(LOCKS)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS = PROJECT["dependency-groups"]
+NEEDED = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["studies"]]
 #: Name to version and hashes, of each lock.
 BUILD, RUN_TIME, DEVELOPMENT = (
     {
@@ -28,7 +29,7 @@ BUILD, RUN_TIME, DEVELOPMENT = (
 ENTRIES = BUILD | RUN_TIME | DEVELOPMENT
 
 
-@pytest.mark.parametrize("text", [*PROJECT["project"]["dependencies"], *GROUPS["dev"], *GROUPS["build"]])
+@pytest.mark.parametrize("text", [*NEEDED, *GROUPS["dev"], *GROUPS["build"]])
 def test_every_requirement_is_locked_to_a_version_it_allows(text: str) -> None:
     requirement = Requirement(text)
     assert Version(ENTRIES[requirement.name][0]) in requirement.specifier
@@ -37,7 +38,7 @@ def test_every_requirement_is_locked_to_a_version_it_allows(text: str) -> None:
 def test_each_package_is_in_the_lock_of_those_who_ask_for_it() -> None:
     in_two = (BUILD.keys() & RUN_TIME.keys()) | ((BUILD.keys() | RUN_TIME.keys()) & DEVELOPMENT.keys())
     assert in_two == {"colorama"}, "what fsage runs with wants it on Windows alone, the documentation's theme here too"
-    asked = (GROUPS["build"], BUILD), (PROJECT["project"]["dependencies"], RUN_TIME), (GROUPS["dev"], DEVELOPMENT)
+    asked = (GROUPS["build"], BUILD), (NEEDED, RUN_TIME), (GROUPS["dev"], DEVELOPMENT)
     for texts, lock in asked:
         assert {Requirement(text).name for text in texts} <= lock.keys()
 

@@ -22,6 +22,7 @@ from tiers import first_row_of
 
 from fsage.evidence import exporter, metrics
 from fsage.evidence.program import program
+from fsage.evidence.server import main
 from fsage.host.evidence import ext4
 from fsage.host.inspect import inspect
 from fsage.host.system import mounting
@@ -88,7 +89,7 @@ def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp
             (folder / f"{SECRET}{number}").write_bytes(b"x" * 100_000)
         os.sync()
         to.symlink_to(tmp_path / "elsewhere")
-        argv = [oldest_python(), "-I", packed, "--to", to, folder]
+        argv = [oldest_python(), "-I", packed, "evidence", "--openmetrics", "--to", to, folder]
         subprocess.run(argv, check=True, capture_output=True)
         without = to.read_text()
         subprocess.run([*argv, "--files", "3"], check=True, capture_output=True)
@@ -106,12 +107,13 @@ def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp
 
 def test_what_cannot_be_read_is_a_sentence_and_a_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     to = tmp_path / "fsage.prom"
-    assert exporter.main(["--to", str(to), str(EXAMPLE), str(tmp_path / SECRET)]) == 1
+    metered = ("evidence", "--openmetrics", "--to")
+    assert main([*metered, str(to), str(EXAMPLE), str(tmp_path / SECRET)]) == 1
     assert f"{SECRET}: No such file or directory" in capsys.readouterr().err
     found = samples(to.read_text())
     assert [one.value for one in found["fsage_evidence_success"]] == [1, 0]
     assert len(found["fsage_free_bytes"]) == 1 and SECRET not in to.read_text()
-    assert exporter.main(["--to", str(tmp_path / "none" / "x.prom"), str(EXAMPLE)]) == 1
+    assert main([*metered, str(tmp_path / "none" / "x.prom"), str(EXAMPLE)]) == 1
     assert "No such file or directory; the metrics were not written" in capsys.readouterr().err
     ran = fsage("evidence", EXAMPLE, "--openmetrics", "--json")
     assert ran.returncode != 0 and "--openmetrics stands alone" in ran.stderr and "Traceback" not in ran.stderr
@@ -201,7 +203,8 @@ def test_the_role_installs_a_timer_and_removes_it(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
     (start,) = re.findall("^ExecStart=(.*)$", (units / "fsage-evidence.service").read_text(), re.M)
     words = [*start.split()[:-2], str(EXAMPLE)]
-    words[2], words[4] = str(root / words[2].strip("/")), str(root / words[4].strip("/"))
+    for place in (2, words.index("--to") + 1):
+        words[place] = str(root / words[place].strip("/"))
     subprocess.run(words, check=True)
     assert samples((folder / "fsage.prom").read_text())["fsage_evidence_success"][0].value == 1
 

@@ -25,7 +25,7 @@ def show(advice: Advice, console: Console) -> None:
         console.print(text, markup=False, highlight=False)
     if advice.decision:
         console.print()
-        console.print(drawn(_table(advice.decision.rivals)))
+        console.print(drawn(_table(advice.decision.rivals)), markup=False, highlight=False, soft_wrap=True)
     for text in doubts(advice):
         console.print(f"- {text}", markup=False, highlight=False)
 

@@ -45,9 +45,22 @@ def evidence(
         return
     if to:
         raise ValueError("--to is where the metrics go: give --openmetrics with it")
-    from fsage.evidence.command import run
+    from fsage import seam
+    from fsage.evidence import terminal
 
-    run(what, as_json, html, 100_000 if files is None else files, save)
+    if save:
+        from fsage.evidence import free
+
+        free.save(what, save)
+        say(f"free extents {save}")
+        what = str(save) if what == "-" else what  # it is read once
+    layout = seam.here().inspect(what, 100_000 if files is None else files)
+    if html:
+        from fsage.evidence.page import page  # what draws takes a second to load
+
+        html.write_text(page(layout), encoding="utf-8")
+        say(f"page {html}")
+    terminal.show(layout, as_json)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -109,6 +122,6 @@ def fragments(
 
     Read-only, and no target is needed. The gain is a bound, not a forecast: each extent counted as a whole seek.
     """
-    from fsage.defrag import command
+    from fsage.evidence import terminal
 
-    command.fragments(paths, worst, by, seek_ms, rate_mb_s, as_json, files)
+    terminal.fragments(paths, worst, by, seek_ms, rate_mb_s, as_json, files)

@@ -1,13 +1,10 @@
 """Layouts for monitoring: read within a time limit and at low priority, written for the node exporter's collector.
 
-`fsage evidence --openmetrics` calls it; on servers, which have nothing of fsage, it runs from a file (`program`):
-
-    python3 fsage-evidence.pyz --to FILE.prom --time-limit 600 --nice 19 SOURCE ...
+`fsage evidence --openmetrics` calls it, on servers too (fsage.evidence.server).
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import signal
@@ -24,8 +21,6 @@ from fsage.evidence import metrics
 from fsage.model.errors import Failure
 from fsage.model.evidence.counting import Counting
 from fsage.model.message import printable
-
-NICEST = 19
 
 
 class TimeUp(Exception):
@@ -115,27 +110,3 @@ def _write(path: Path, content: bytes) -> None:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
         raise ValueError(f"{path}: {error.strerror}; the metrics were not written") from error
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """The program. Exit code 1: a source was not read, or nothing could be written."""
-    parser = argparse.ArgumentParser(prog="fsage-evidence", description=__doc__, allow_abbrev=False)
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="a mount or a device")
-    parser.add_argument("--to", type=Path, help="the file, *.prom in the collector's folder; default: print")
-    parser.add_argument("--time-limit", type=float, default=600, metavar="S", help="for each source")
-    parser.add_argument("--nice", type=int, default=NICEST, choices=range(NICEST + 1))
-    parser.add_argument("--files", type=int, default=0, help="look at so many files; default: at none")
-    given = parser.parse_args(words)
-    if given.time_limit <= 0 or given.files < 0:
-        parser.error("--time-limit is a number of seconds above 0, and --files a number of files from 0 on")
-    try:
-        failed = export(given.sources, given.to, given.time_limit, given.nice, given.files)
-    except ValueError as error:
-        failed = [str(error)]
-    for one in failed:
-        print(printable(f"fsage: {one}"), file=sys.stderr)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

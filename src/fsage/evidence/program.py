@@ -1,9 +1,10 @@
-"""`python -m fsage.evidence.program FILE`: the exporter as one file that Python 3.9 runs, with all that it needs."""
+"""`python -m fsage.evidence.program fsage.pyz`: fsage.evidence.server as one file that Python 3.9 runs."""
 
 from __future__ import annotations
 
 import importlib.util
 import io
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -11,18 +12,21 @@ from pathlib import Path
 from fsage import seam
 
 PACKAGE = Path(__file__).absolute().parents[1]
-MODULES = ("evidence/*.py", "seam.py")
+MODULES = (
+    *(f"evidence/{name}.py" for name in ("__init__", "exporter", "metrics", "server", "tables", "terminal")),
+    *("seam.py", "text/__init__.py", "text/sizes.py"),
+)
 NOT_OURS = "prometheus_client"
-START = "import sys\nfrom fsage.evidence.exporter import main\nsys.exit(main())\n"
+FIRST_LINE = b"#!/usr/bin/env python3\n"
+START = "import sys\nfrom fsage.evidence.server import main\nsys.exit(main())\n"
 
 
 def program() -> bytes:
     """The file: the same modules give the same bytes."""
-    buffer = io.BytesIO(seam.here().packed())
+    buffer = io.BytesIO(FIRST_LINE + seam.here().packed())
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        for pattern in MODULES:
-            for path in sorted(PACKAGE.glob(pattern)):
-                archive.writestr(zipfile.ZipInfo(f"fsage/{path.relative_to(PACKAGE)}"), path.read_bytes())
+        for name in MODULES:
+            archive.writestr(zipfile.ZipInfo(f"fsage/{name}"), (PACKAGE / name).read_bytes())
         found = importlib.util.find_spec(NOT_OURS)
         assert found and found.origin
         library = Path(found.origin).parent
@@ -36,3 +40,4 @@ def program() -> bytes:
 
 if __name__ == "__main__":
     Path(sys.argv[1]).write_bytes(program())
+    os.chmod(sys.argv[1], 0o755)

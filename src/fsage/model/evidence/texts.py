@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import IO, cast
@@ -46,10 +47,10 @@ def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
     blocks = _blocks(stream)
     try:
         return _read(Text(blocks), counting)
-    except OSError as error:
-        if error.errno:
+    except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno:
             raise
-        raise NotThisText(f"it cannot be unpacked: {error}") from error  # pyarrow's, of zstd
+        raise NotThisText(f"it cannot be unpacked: {error}") from error
     finally:
         blocks.close()  # here, for the collector of garbage may not wait for its thread while another one starts
 
@@ -71,9 +72,14 @@ def _unpacked(stream: IO[bytes], codec: str) -> Iterator[bytes]:
 
     try:
         import pyarrow
+
+        read = partial(pyarrow.CompressedInputStream(stream, codec).read, BLOCK_BYTES)
     except ImportError:
-        raise NotThisText("it is packed, and this Python has no pyarrow to unpack it") from None
-    read = partial(pyarrow.CompressedInputStream(stream, codec).read, BLOCK_BYTES)
+        if codec != "gzip":
+            raise NotThisText(f"it is packed by {codec}, and this Python has no pyarrow to unpack it") from None
+        from gzip import GzipFile
+
+        read = partial(GzipFile(fileobj=stream).read, BLOCK_BYTES)
     with ThreadPoolExecutor(1) as reader:
         following = reader.submit(read)
         while block := following.result():

@@ -1,1 +1,0 @@
-"""How fragmented existing files are, and what defragmenting them would gain."""

@@ -1,0 +1,113 @@
+"""What an administrator needs on a server: Python 3.9, and one file or `pip install fsage`.
+
+  python3 fsage.pyz evidence /mnt/ost0        how free space and files lie; also of a device, an image, a saved text
+  python3 fsage.pyz fragments /mnt/ost0/dir   which files lie in most pieces, and the command that defragments them
+  python3 fsage.pyz evidence --openmetrics --to FILE.prom --nice 19 SOURCE ...     the same for Prometheus
+
+Nothing is changed. `fsage.evidence.program` makes the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import fsage
+from fsage import seam
+from fsage.evidence import terminal
+from fsage.evidence.exporter import export
+from fsage.model.errors import Failure, Refusal
+from fsage.model.message import lines
+
+FILES = 100_000  # of a directory
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    whole = argparse.ArgumentParser("fsage", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    whole.add_argument("--version", action="version", version=f"fsage {fsage.__version__}")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
+
+    evidence = commands.add_parser("evidence", help="show how free space and files lie on any file system")
+    evidence.set_defaults(do=_evidence)
+    evidence.add_argument(
+        "what", nargs="+", help="a device, an image, a directory, a saved text, or - (standard input)"
+    )
+    evidence.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    evidence.add_argument(
+        "--files", type=_whole, metavar="N", help=f"of a directory, look at so many files [{FILES}; 0 of --openmetrics]"
+    )
+    evidence.add_argument("--openmetrics", action="store_true", help="print metrics for Prometheus instead")
+    evidence.add_argument("--to", type=Path, metavar="FILE", help="of --openmetrics: write them to this file, at once")
+    evidence.add_argument(
+        "--time-limit", type=_positive, default=600, metavar="S", help="of --openmetrics: for each of what is read"
+    )
+    evidence.add_argument("--nice", type=int, default=0, choices=range(20), help="of --openmetrics: the niceness")
+
+    fragments = commands.add_parser("fragments", help="show which files lie in most pieces, and what defragments them")
+    fragments.set_defaults(do=_fragments)
+    fragments.add_argument("paths", nargs="+", type=Path, help="files, folders or mounts, of any file system")
+    fragments.add_argument("--worst", type=_whole, default=20, metavar="N", help="list so many files")
+    fragments.add_argument("--by", default="extents", help="worst by: extents, or ratio (of reading times)")
+    fragments.add_argument("--seek-ms", type=_positive, help="what a seek costs; measured by reading if not given")
+    fragments.add_argument("--rate-mb-s", type=_positive, help="transfer rate, 10^6 bytes; likewise")
+    fragments.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    fragments.add_argument("--files", type=_whole, default=1_000_000, metavar="N", help="look at so many files at most")
+    return whole
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value
+
+
+def _evidence(given: argparse.Namespace) -> list[str]:
+    if given.openmetrics and given.json:
+        raise ValueError("--openmetrics stands alone: leave out --json")
+    if given.openmetrics:
+        return export(given.what, given.to, given.time_limit, given.nice, given.files or 0)
+    if given.to:
+        raise ValueError("--to is where the metrics go: give --openmetrics with it")
+    for what in given.what:
+        terminal.show(seam.here().inspect(what, FILES if given.files is None else given.files), given.json)
+    return []
+
+
+def _fragments(given: argparse.Namespace) -> list[str]:
+    terminal.fragments(given.paths, given.worst, given.by, given.seek_ms, given.rate_mb_s, given.json, given.files)
+    return []
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The program. Exit code 1: something could not be read or written, and a sentence says what."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files in whatever encoding
+    given = parser().parse_args(words)
+    try:
+        failed: list[str] = given.do(given)
+    except OSError as error:
+        failed = [f"{error.filename}: {error.strerror}" if error.filename else str(error)]
+    except (ValueError, Failure, Refusal) as error:
+        failed = [str(error)]
+    except KeyboardInterrupt:
+        return 130
+    for sentence in failed:
+        print(lines(f"fsage: {sentence}"), file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
