@@ -104,7 +104,7 @@ def _resolved(hint: Any, module: str) -> Any:
 
 def _read(kind: Any, value: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
-    if kind is Any:
+    if kind in (Any, object):
         return value
     if origin is Annotated:
         plain, *checks = typing.get_args(kind)
