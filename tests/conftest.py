@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 import yaml
-from image_pool import Pool
+from local_targets import claimed, written
 from lustre_site import Site, site_in
 from machine import Machine
 from session import PREFIX
 
 from fsage.host.device import capabilities, cgroups, loops, seek
 from fsage.host.system import files, journal, mounting, namespace
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import create
 from fsage.study.study import Study, StudyError, load_study
 
 pytest_plugins = ["tiers"]
@@ -147,60 +147,46 @@ def traces(name: str) -> list[str]:
     return found + [str(path) for path in Path("/var/tmp").glob(f"fsage-test-{name}*")]
 
 
-@pytest.fixture(scope="session")
-def image_pool() -> Iterator[Pool]:
-    """Images that are lent to targets."""
-    pool = Pool()
-    yield pool
-    pool.end()
-
-
 @pytest.fixture
-def new_target(tmp_path: Path, image_pool: Pool) -> Iterator[dict[str, Any]]:
+def new_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The declaration of a loop target of 1 GiB, of which nothing was made yet; all of it is removed afterwards."""
-    yield from loop_target(tmp_path, image_pool)
+    yield from loop_target(tmp_path)
 
 
 @pytest.fixture
-def local_target(new_target: dict[str, Any], image_pool: Pool) -> dict[str, Any]:
-    """The same with its image written, not yet claimed."""
-    image_pool.lend(new_target)
-    return new_target
+def local_target(new_target: dict[str, Any]) -> dict[str, Any]:
+    """The same with its image there, not yet claimed."""
+    return written(new_target)
 
 
 @pytest.fixture
-def other_targets(tmp_path: Path, image_pool: Pool) -> Iterator[list[dict[str, Any]]]:
+def other_targets(tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
     """Three more, for tests of several."""
     with contextlib.ExitStack() as stack:
         target = contextlib.contextmanager(loop_target)
-        targets = [stack.enter_context(target(tmp_path, image_pool)) for _ in range(3)]
-        for spec in targets:
-            image_pool.lend(spec)
-        yield targets
+        yield [written(stack.enter_context(target(tmp_path))) for _ in range(3)]
 
 
 @pytest.fixture
 def spec(local_target: dict[str, Any]) -> dict[str, Any]:
     """The same, created and claimed."""
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     return local_target
 
 
 @pytest.fixture(scope="module")
-def new_module_target(tmp_path_factory: pytest.TempPathFactory, image_pool: Pool) -> Iterator[dict[str, Any]]:
+def new_module_target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """As `new_target`, for all tests of a module."""
-    yield from loop_target(tmp_path_factory.mktemp("target"), image_pool)
+    yield from loop_target(tmp_path_factory.mktemp("target"))
 
 
 @pytest.fixture(scope="module")
-def module_target(new_module_target: dict[str, Any], image_pool: Pool) -> dict[str, Any]:
+def module_target(new_module_target: dict[str, Any]) -> dict[str, Any]:
     """As `local_target`, for all tests of a module that work on one target."""
-    image_pool.lend(new_module_target)
-    return new_module_target
+    return written(new_module_target)
 
 
-def loop_target(tmp_path: Path, pool: Pool) -> Iterator[dict[str, Any]]:
+def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """Declare a loop target; in the end remove it, however far it came, and assert that nothing is left."""
     name = f"{PREFIX}{next(_numbers)}"
     place = Path(tempfile.mkdtemp(prefix=f"fsage-test-{name}-", dir="/var/tmp"))
@@ -221,9 +207,6 @@ def loop_target(tmp_path: Path, pool: Pool) -> Iterator[dict[str, Any]]:
     }
     try:
         yield spec
-        with contextlib.suppress(Exception):  # what is wrong, `remove` tells
-            claim.release(spec, {}, False)
-            pool.keep(spec)
         create.remove(spec, {}, False)
         home = Path(spec["home"]) / name
         assert not (home / "claim.json").exists() and not (home / "images.json").exists()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from local_targets import claimed
+
 from fsage import recipes, workloads
-from fsage.host.verbs import claim, create
 from fsage.model.structure import Step
 from fsage.recipes.striping import States
 
@@ -22,8 +23,7 @@ def step(name: str, *others: str) -> Step:
 def osts_of(spec: dict, **more: object) -> dict:
     """The declaration of a loop target with stores, created and claimed."""
     spec = {**spec, "stores": STORES, **more}
-    create.create(spec, {}, False)
-    claim.claim(spec, {}, False)
+    claimed(spec)
     return spec
 
 

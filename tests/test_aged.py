@@ -12,6 +12,7 @@ import pytest
 import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from local_targets import claimed
 from records import CONFIG, contents
 from small_filesystems import MIB
 from states import bring
@@ -19,7 +20,6 @@ from tiers import first_of
 
 from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 from fsage.model import uses
 from fsage.model.errors import Failure
 from fsage.model.steps.aged import Age, KeepFreeSpace
@@ -58,8 +58,7 @@ def test_no_way_holds_more_than_it_may_and_all_end_the_same(way, full_mib, times
 @pytest.mark.parametrize("way", first_of("logs", *sorted({*WAYS} - {"logs"})))
 def test_the_free_space_that_use_left_is_kept_without_its_files(local_target, filesystem, way):
     local_target["filesystem"] = filesystem
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     age = Age(1, way, 60, 150, 67005)
     original = bring(local_target, age)
     left = age.left(original["notes"]["age"]["capacity_bytes"])
@@ -86,8 +85,7 @@ def test_the_free_space_that_use_left_is_kept_without_its_files(local_target, fi
 @pytest.mark.long
 @root
 def test_a_file_that_use_did_not_leave_is_noticed(local_target):
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     age = Age(1, "churn", 30, 40, 1)
     token = bring(local_target, age)
     mounts = open_target(local_target).mounts

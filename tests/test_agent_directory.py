@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from local_targets import claimed
 
 from fsage.host.claiming import calibrate
 from fsage.host.system import space
@@ -69,8 +70,7 @@ def test_a_directory_that_is_not_ours_is_refused(directory_target: Spec, tmp_pat
 
 def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target: Spec) -> None:
     place = Path(directory_target["directory"])
-    create.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
+    claimed(directory_target)
     (place / "filler").symlink_to("/tmp")
     with pytest.raises(Refusal, match="symbolic link"):
         open_target(directory_target).format()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from local_targets import claimed
 
 from fsage.host.claiming import calibrate
 from fsage.host.device import capabilities, loops, seek, seekdisk
@@ -41,8 +42,7 @@ def spec(module_target: Spec) -> Iterator[Spec]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibrate, "BACKING_MIB", 64)
         module_target["device_model"] = {"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": SEEK_S}
-        create.create(module_target, {}, False)
-        claim.claim(module_target, {}, False)
+        claimed(module_target)
         yield module_target
 
 

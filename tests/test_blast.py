@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from local_targets import claimed
 from lustre_site import lustre_target, recorded
 from states import MIB, bring
 
@@ -18,7 +19,7 @@ from fsage.host.cells import measure
 from fsage.host.databases import blastdb
 from fsage.host.structure import work
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
+from fsage.host.verbs import claim
 from fsage.matrix import patterns
 from fsage.model import striping
 from fsage.model.errors import Failure, Refusal
@@ -74,8 +75,7 @@ def test_a_segment_without_a_volume_and_counts_that_become_the_same_are_refused(
 @pytest.fixture(scope="module")
 def osts(new_module_target):
     spec = {**new_module_target, "stores": 4, "amount_mib": 16}
-    create.create(spec, {}, False)
-    claim.claim(spec, {}, False)
+    claimed(spec)
     return spec
 
 

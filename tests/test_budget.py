@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from local_targets import claimed
 from small_filesystems import small
 from states import bring, populate
 from tiers import first_of
@@ -31,7 +32,6 @@ from fsage.host.structure import eviction, files, laying, punched, whole_extents
 from fsage.host.structure.room import Room
 from fsage.host.targets import kinds
 from fsage.host.targets.target import Target
-from fsage.host.verbs import claim, create
 from fsage.model import sequences, striping, structure, typed, uses
 from fsage.model.errors import Failure, Refusal
 from fsage.model.steps.replica import Replica
@@ -328,8 +328,7 @@ def test_a_record_of_a_target_that_held_too_much_is_a_failure(tmp_path: Path, to
 def test_a_cell_that_would_take_more_is_not_run(directory_target: dict) -> None:
     """Its state leaves 3/4 of 256 MiB; one that makes 64 MiB runs beside it, one of 300 does not."""
     directory_target["budget_gib"] = 0.25
-    create.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
+    claimed(directory_target)
     step = populate(25)
     bring(directory_target, step)
     made = Path(directory_target["directory"]) / "measured/one"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from local_targets import claimed
 from states import MIB, bring, populate
 from tiers import first_of
 
@@ -15,7 +16,6 @@ from fsage.host.states import state
 from fsage.host.steps import defragment
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 from fsage.model import structure
 from fsage.model.errors import Failure
 from fsage.model.filler import path_of
@@ -37,8 +37,7 @@ def cell(claimed: dict, cache: str, reads: int) -> dict:
 @pytest.mark.parametrize("filesystem", first_of("ext4", "xfs"))
 def test_a_file_in_pieces_is_defragmented_and_read_cold_and_warm(local_target, filesystem, monkeypatch):
     local_target["filesystem"] = filesystem
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     before = bring(local_target, PIECES, OTHERS, VACATE)
     assert EXTENTS <= before["notes"]["fragmented_file"]["extents"] <= 1.05 * EXTENTS
     target = open_target(local_target)

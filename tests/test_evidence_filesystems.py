@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from local_targets import claimed
 from test_state import bring, fragment, populate
 from tiers import first_of
 
@@ -22,7 +23,6 @@ from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.host.verbs import claim, create
 from fsage.model import filesystems, typed
 from fsage.model.evidence import texts
 from fsage.model.evidence.layout import StoresLayout
@@ -63,8 +63,7 @@ def check_sums(store: dict) -> None:
 @pytest.fixture(params=first_of("ext4", *sorted({*filesystems.names()} - {"ext4"})))
 def aged(request, local_target) -> Target:
     local_target["filesystem"] = request.param
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     bring(local_target, *STEPS)
     return open_target(local_target)
 
@@ -187,8 +186,7 @@ def test_a_file_system_in_use_is_read_all_the_same(aged):
 
 @pytest.mark.root
 def test_what_a_directory_target_cannot_tell_is_absent(directory_target):
-    create.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
+    claimed(directory_target)
     steps = (populate(20),)
     bring(directory_target, *steps)
     request = {"state": "wanted", "steps": list(steps), "reuse": "nested", "study": "test"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from local_targets import claimed
 from studies import blocks
 from workload_cells import ALL
 
@@ -106,8 +107,7 @@ def claim_file(spec: dict) -> Path:
 
 
 def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_target: dict) -> None:
-    create.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
+    claimed(directory_target)
     before = claim_file(directory_target).read_text()
     for key in ("amount_mib", "budget_gib", "scale.tasks", "mount_dir", "device_model", "directory"):
         with pytest.raises(Refusal, match=f"was claimed with {key} .* is declared now; nothing was touched. Declare"):

@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from local_targets import claimed
 from states import MIB, bring
 
 from fsage.host.evidence import fiemap
 from fsage.host.states import state
 from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 from fsage.model import structure
 from fsage.model.filler import path_of
 from fsage.model.steps import prealloc
@@ -58,8 +58,7 @@ def test_every_file_goes_once_and_in_the_same_order(seed, count):
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
 def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
     local_target["filesystem"] = filesystem
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     full = bring(local_target, mingled(MIB))
     target = open_target(local_target)
     assert full["free_bytes"] < prealloc.OWN_BYTES, "slack hides what pieces cost; what it keeps for itself does not"

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from local_targets import claimed
 from states import bring
 
 from fsage import workloads
@@ -23,7 +24,7 @@ from fsage.host.system import journal
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.host.verbs import claim, create, recover
+from fsage.host.verbs import recover
 from fsage.model import structure
 
 pytestmark = pytest.mark.root
@@ -35,8 +36,7 @@ WEIGHTS, SQLITE = workloads.load("weights"), workloads.load("sqlite")
 
 @pytest.fixture(scope="module")
 def target(module_target: dict, alone_with_controllers: None) -> Target:
-    create.create(module_target, {}, False)
-    claim.claim(module_target, {}, False)
+    claimed(module_target)
     made = bring(module_target, READERS, DATABASE)["notes"]["contended_files"]
     assert made["extents"] > 1000 and max(made["whole_extents"]) <= 4
     return open_target(module_target)

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from local_targets import claimed
 
 from fsage.host.cells import measure, phases
 from fsage.host.evidence import fiemap
@@ -20,7 +21,6 @@ from fsage.host.states import state
 from fsage.host.system import caches
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 from fsage.model.errors import Refusal
 from fsage.model.steps.paf import Populate
 from fsage.records.record import make_record
@@ -32,8 +32,7 @@ STEPS = [Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1, files_at_once=4)
 
 @pytest.fixture
 def spec(local_target: dict) -> dict:
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     request = asked([])
     state.scrub(local_target, request, False)
     state.begin("populate", local_target, request, False)

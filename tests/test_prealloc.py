@@ -15,6 +15,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from local_targets import claimed
 from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host.filesystems.xfs import ExtentSize
@@ -22,7 +23,7 @@ from fsage.host.lustre import prealloc as ldiskfs
 from fsage.host.lustre import prealloc_ask
 from fsage.host.system import files
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create, prealloc
+from fsage.host.verbs import claim, prealloc
 from fsage.model import MIB
 from fsage.model.errors import Failure, Refusal
 
@@ -356,8 +357,7 @@ def ask(spec: dict[str, Any], check: bool = False, **asked: Any) -> dict[str, An
 @pytest.mark.root
 def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target: dict[str, Any]) -> None:
     local_target["filesystem"] = "xfs"
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     target = open_target(local_target)
     mount = target.mounts[0]
     (mount / "filler/g1").mkdir(parents=True)
@@ -394,8 +394,7 @@ def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target
 
 @pytest.mark.root
 def test_ext4_has_no_such_knob_and_the_record_says_so(local_target: dict[str, Any]) -> None:
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     made = ask(local_target, size="4MiB")
     assert (
         "neither prealloc_table nor mb_last_group: the structure itself is laid out at the granularity" in made["msg"]

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from local_targets import claimed
 from recorded import taken
 from records import CONFIG, build, contents, undrawn
 from small_filesystems import MIB, small
@@ -34,7 +35,6 @@ from fsage.host.structure import files
 from fsage.host.structure.whole_extents import in_turns
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents, texts
 from fsage.model.evidence.extents import Extents, Head
@@ -80,8 +80,7 @@ def step_of(head: Head, places: Extents, joined: bool = False) -> tuple[Replica,
 
 def claimed_as(local_target: dict, filesystem: str) -> dict:
     local_target["filesystem"] = filesystem
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     return local_target
 
 

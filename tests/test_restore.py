@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from local_targets import claimed
 from records import CONFIG
 from small_filesystems import MIB, small
 from states import bring, fragment, populate
@@ -20,7 +21,6 @@ from fsage.host.inspect import inspect
 from fsage.host.states import state
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 from fsage.model.errors import Failure
 from fsage.model.steps.aged import KeepFreeSpace, Restore
 from fsage.recipes import expand
@@ -74,8 +74,7 @@ def asked(image: Path) -> tuple[Restore, dict[str, str]]:
 
 def target_of(spec: dict[str, Any], filesystem: str = "ext4") -> dict[str, Any]:
     spec["filesystem"] = filesystem
-    create.create(spec, {}, False)
-    claim.claim(spec, {}, False)
+    claimed(spec)
     return spec
 
 

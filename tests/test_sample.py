@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
+from local_targets import claimed
 from states import bring, populate
 from test_measure import asked, cell, observed
 
@@ -15,7 +16,6 @@ from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.states.sample import LOOKS, SIZE, Sample, seen
 from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 
 
 def drawn(folder: Path, seed: int = 1) -> Sample:
@@ -72,8 +72,7 @@ def test_a_sample_takes_no_more_memory_than_its_part() -> None:
 
 
 def test_where_nobody_tells_a_sample_is_looked_at_and_that_is_said(directory_target: dict) -> None:
-    create.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
+    claimed(directory_target)
     bring(directory_target, populate(40, sizes=(1 << 20,)))
     target = open_target(directory_target)
     now = token.read(target.mounts[0])
@@ -91,8 +90,7 @@ def test_where_nobody_tells_a_sample_is_looked_at_and_that_is_said(directory_tar
 def test_cells_that_a_look_at_all_files_casts_doubt_on_are_failed(
     directory_target: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
+    claimed(directory_target)
     steps = [populate(40, sizes=(1 << 20,))]
     bring(directory_target, *steps)
     cells = [cell(directory_target, name) for name in "abc"]

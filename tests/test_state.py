@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from local_targets import claimed
 from states import bring, fragment, populate
 
 from fsage.host import token
@@ -16,7 +17,6 @@ from fsage.host.states.fingerprint import digest
 from fsage.host.structure import files, fillers, verify
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.host.verbs import claim, create
 from fsage.model import filler, structure
 from fsage.model.errors import Failure, Refusal
 from fsage.model.filler import path_of
@@ -116,8 +116,7 @@ def test_fresh_never_goes_on_from_another_state(spec):
 @pytest.mark.parametrize("filesystem", ["xfs", "btrfs"])
 def test_other_file_systems(local_target, filesystem):
     local_target["filesystem"] = filesystem
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     first = bring(local_target, populate(50), fragment(30))
     assert state.diagnose(local_target, {"steps": [populate(50), fragment(30)]}, False)["todo"] == []
     bring(local_target, populate(20))
@@ -130,8 +129,7 @@ def test_other_file_systems(local_target, filesystem):
 @pytest.mark.long
 def test_several_stores_share_the_files(new_target):
     new_target.update(stores=2, size_gib=2)
-    create.create(new_target, {}, False)
-    claim.claim(new_target, {}, False)
+    claimed(new_target)
     done = bring(new_target, populate(40), fragment(30))
     target = open_target(new_target)
     there = [{int(entry.name) for entry in fillers(mount)} for mount in target.mounts]
@@ -236,8 +234,7 @@ def test_a_generation_of_many_files_lies_in_several_directories(new_target, monk
     monkeypatch.setattr(filler, "SHARD", 6)
     monkeypatch.setattr(files, "SHARD", 6)
     new_target.update(stores=2, size_gib=2)
-    create.create(new_target, {}, False)
-    claim.claim(new_target, {}, False)
+    claimed(new_target)
     whole = bring(new_target, populate(20))
     mounts = open_target(new_target).mounts
     by_folder = [[Path(entry.path).parent.name for entry in fillers(mount)] for mount in mounts]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from local_targets import claimed
 from states import MIB, bring, fragment, populate
 
 from fsage.host import token
@@ -13,7 +14,6 @@ from fsage.host.states import preallocated, state
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 from fsage.model import structure
 from fsage.model.errors import Refusal
 from fsage.model.request import Request
@@ -29,8 +29,7 @@ HOLED = fragment(50)
 @pytest.fixture
 def ready(directory_target: dict[str, Any]) -> dict[str, Any]:
     """A target with `SMALL` on it."""
-    create.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
+    claimed(directory_target)
     bring(directory_target, SMALL)
     return directory_target
 
@@ -52,8 +51,7 @@ def interrupted(spec: dict[str, Any], step: Step, clients: int) -> Token:
 
 
 def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(directory_target: dict[str, Any]) -> None:
-    create.create(directory_target, {}, False)
-    claim.claim(directory_target, {}, False)
+    claimed(directory_target)
     mount = open_target(directory_target).mounts[0]
     before = token.read(mount)
     would = state.scrub(directory_target, asked(SMALL, reuse="fresh"), True)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from local_targets import claimed
 
 from fsage.host.evidence import fiemap
 from fsage.host.outside import trace
 from fsage.host.outside.undo import undo
 from fsage.host.system import journal, mounting
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create
 
 MIB = 1 << 20
 
@@ -49,8 +49,7 @@ def test_what_a_buffer_lost_is_counted() -> None:
 
 @pytest.fixture
 def target(local_target: dict[str, Any]):
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     return open_target(local_target)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from local_targets import claimed
 
 from fsage.host.device import queue
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, create, tune
+from fsage.host.verbs import claim, tune
 from fsage.model import tuning
 from fsage.model.errors import Refusal
 from fsage.model.tuning import OF_QUEUE
@@ -62,8 +63,7 @@ def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_the_agent_sets_no_other_file_and_what_it_set_goes_with_the_device(local_target: dict, tmp_path: Path) -> None:
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     victim = tmp_path / "victim"
     victim.write_text("keep\n")
     (queues,) = open_target(local_target).queues()

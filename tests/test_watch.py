@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from local_targets import claimed
 from states import bring, populate
 from test_measure import asked, cell, observed
 
@@ -24,7 +25,6 @@ from fsage.host.structure import files, fillers
 from fsage.host.system import fanotify, mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
-from fsage.host.verbs import claim, create
 from fsage.model.token import Token
 from fsage.workloads import metadata
 
@@ -72,8 +72,7 @@ def undisturbed(check: StructureCheck, now: Token) -> bool:
 def watched(request: pytest.FixtureRequest, local_target: dict) -> Iterator[tuple[Target, StructureCheck]]:
     """A target in a state, on each file system, and what looks at it."""
     local_target["filesystem"] = request.param
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     bring(local_target, populate(40))
     target = open_target(local_target)
     (target.mounts[0] / "elsewhere").mkdir()
@@ -140,14 +139,12 @@ def is_lost_when_the_queue_is_full(target: Target, check: StructureCheck) -> Non
 
 @pytest.mark.long
 def test_cells_are_checked_by_events_and_those_that_make_names_are_not_watched(local_target: dict) -> None:
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    target = claimed(local_target)
     steps = [populate(30)]
     bring(local_target, *steps)
-    claimed = open_target(local_target).claim
     names = metadata.Params(tool="fio", files_per_task=20, iteration=1)
     cells = [cell(local_target, name) for name in ("a", "b", "c", "d")]
-    cells[1] |= {"params": names.model_dump(), "phases": metadata.commands(names, claimed)}
+    cells[1] |= {"params": names.model_dump(), "phases": metadata.commands(names, target.claim)}
     answer = measure.measure(local_target, {**asked(cells), "steps": steps, "state": "wanted"}, False)
     assert answer["measured"] == 4 and not answer["lost"], answer
     looks = [observed(local_target, one["name"])[0]["check"] for one in cells]
@@ -156,8 +153,7 @@ def test_cells_are_checked_by_events_and_those_that_make_names_are_not_watched(l
 
 
 def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(local_target: dict) -> None:
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     bring(local_target, populate(20))
     text = (
         "import json, sys; from fsage.host.cells.structure_check import StructureCheck; "
@@ -176,8 +172,7 @@ def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(loc
 @pytest.mark.long
 def test_what_moved_without_an_event_is_noticed_when_the_visit_ends(local_target: dict) -> None:
     """By e4defrag's call, which tells nobody; the extents tell."""
-    create.create(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    claimed(local_target)
     bring(local_target, populate(30))
     target = open_target(local_target)
     now = now_of(target)

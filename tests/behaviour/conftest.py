@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from image_pool import Pool
+from local_targets import written
 from project import CELLS, Project, make_project
 
 
@@ -16,9 +16,9 @@ def new_project(tmp_path: Path, new_target: dict) -> Project:
 
 
 @pytest.fixture
-def project(new_project: Project, image_pool: Pool) -> Project:
-    """The same with an image that was written before."""
-    image_pool.lend(new_project.spec)
+def project(new_project: Project) -> Project:
+    """The same with its image there."""
+    written(new_project.spec)
     return new_project
 
 

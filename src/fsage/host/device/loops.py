@@ -17,6 +17,7 @@ from fsage.model.errors import Failure, Refusal
 LOOP_SET_FD, LOOP_GET_STATUS64, LOOP_SET_DIRECT_IO = 0x4C00, 0x4C05, 0x4C08
 LOOP_CTL_ADD, LOOP_CTL_REMOVE, LOOP_CTL_GET_FREE = 0x4C80, 0x4C81, 0x4C82
 LO_FLAGS_DIRECT_IO = 16
+PATIENCE_S = 2.0  # a namespace that begins, or udev's look at a device, holds it for a moment
 CLEAR = "ansible-playbook fsage.fsage.local_target -e fsage_local_target_state=absent"
 
 
@@ -156,6 +157,9 @@ def detach(image: Image) -> None:
     """Detach every loop device from this image, leave it as new, and prove it."""
     for device in devices_of(image):
         run(["losetup", "--detach", device])
+        deadline = time.monotonic() + PATIENCE_S
+        while device in devices_of(image) and time.monotonic() < deadline:  # the kernel detaches it with its last user
+            time.sleep(0.02)
         renew(device)
     if devices_of(image):
         raise Failure(
