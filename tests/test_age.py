@@ -124,6 +124,16 @@ def test_what_is_measured_fits_into_the_fullest_layout_alike_in_all_states(tmp_p
     assert age.amount_line(planned(tmp_path, 90)) == []
 
 
+def test_the_same_command_again_measures_what_failed(tmp_path):
+    plan = planned(tmp_path, 90)
+    (first, second, *_) = plan.all_cells()
+    for (state, cell), status in ((first, "failed"), (second, "valid")):
+        results.write(plan.results.record(state, cell.name), {"status": status, "attempt": 1})
+    assert age.measured_again(plan) == ["1 cells failed before and are measured again"]
+    assert [plan.results.record(state, cell.name).exists() for state, cell in (first, second)] == [False, True]
+    assert age.measured_again(plan) == []
+
+
 def test_a_layout_without_room_for_a_sample_is_refused_with_both_numbers(tmp_path):
     why = (
         r"take 64 MiB at least, and state old_at_99_9.copied has room for 0 MiB.*less than 0.25 s.*nothing was touched"

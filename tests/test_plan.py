@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
 from fsage.plan import results, settings
+from fsage.plan.again import Commands
 from fsage.plan.plan import STATE_S, Plan, load_plan
 from fsage.plan.pool import Pool, load_pools
 from fsage.plan.target import load_target, target_of
@@ -21,6 +25,7 @@ from fsage.run import progress, request, runs
 from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 @pytest.fixture
@@ -45,6 +50,20 @@ def test_the_line_counts_and_estimates(plan):
     assert plan.line().startswith("plan tiny: 8 cells, 4 states, 2 populates, 0 extra cells, 8 cells to measure, ")
     assert plan.seconds() == pytest.approx(8 * 3.5 + 4 * STATE_S)
     assert plan.bytes_written() == 8 * 64 << 20
+
+
+def test_what_a_message_names_can_be_given_as_it_stands(plan):
+    """Study, results and inventory lie elsewhere than is usual; a cell of it failed."""
+    state, cell = next(plan.all_cells())
+    path = plan.results.record(state, cell.name)
+    results.write(path, {"status": "failed", "attempt": 1})
+    command = Pool((plan,)).commands.remeasure("--failed").replace("./run ", "").replace("-- tiny", "-n -- tiny")
+    done = subprocess.run(["bash", "-ec", command], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert "1 records set aside" in done.stdout and "8 cells to measure" in done.stdout and not path.exists()
+    assert Commands.usual("quickstart", "local").measure == "./run snakemake --config target=local -- quickstart"
+    aged = Commands.usual("age_0123456789ab", "local").fsage("report")
+    assert aged == "./run fsage --studies=results/age/age_0123456789ab --target=local report"
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,8 @@ def test_page_says_what_is_not_there_and_how_to_measure_it(series1):
         "2 traced" in text
     )
     assert "write: exit code 1" in text and "70.60@264M 39" in text
-    assert "./run fsage --target local remeasure series1 --failed && ./run snakemake series1" in text
+    measure = "./run snakemake --config target=local -- series1"
+    assert f"./run fsage --target=local remeasure series1 --failed && {measure}" in text
 
 
 def test_page_flags_short_samples_mixed_layouts_and_rebuilt_states(quickstart, tmp_path):

@@ -145,7 +145,7 @@ def test_evidence_is_of_the_state_as_the_study_has_it_now(finished: Project) -> 
     for ran in (finished.measure(*only), finished.fsage("conclude", "small")):
         assert ran.returncode != 0 and "Traceback" not in ran.stdout + ran.stderr
         said = " ".join((ran.stdout + ran.stderr).split())
-        assert str(evidence.name) in said and f"`fsage remeasure small --state {state}` sets its evidence" in said
+        assert str(evidence.name) in said and f"remeasure small --state {state}` sets its evidence" in said
     assert not measured_again(before, finished)
     assert finished.fsage("remeasure", "small", "--state", state).returncode == 0
     assert not evidence.exists()

@@ -17,7 +17,7 @@ def run(plan: Plan, asked: Asked, as_json: bool) -> None:
     if records.empty:
         raise ValueError(
             f"study {plan.study.name} has no record on target {plan.target.name} in {plan.results.records('')}: "
-            f"`./run snakemake --config target={plan.target.name} -- {plan.study.name}` measures"
+            f"`{plan.commands.measure}` measures"
         )
     advice = advise(plan.study, records, [(state, cell.name, cell.kind) for state, cell in plan.all_cells()], asked)
     if as_json:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.analysis.groups import samples
+from fsage.plan.again import Commands
 
 SHORT_SAMPLE_S = 1.0
 SHOWN = 20
@@ -62,14 +63,13 @@ def gaps(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[dict[str, Any]]:
 
 def commands(study: Any, target: Any) -> dict[str, str]:
     """What measures again, and only what is not there."""
-    run = f"./run snakemake {study.name} --config target={target.name}"
-    again = f"./run fsage --target {target.name} remeasure {study.name}"
+    command = Commands.usual(study.name, target.name)
     return {
-        "missing": run,
-        "failed": f"{again} --failed && {run}",
-        "unreadable": f"{again} --state STATE && {run}",
+        "missing": command.measure,
+        "failed": command.remeasure("--failed"),
+        "unreadable": command.remeasure("--state", "STATE"),
         # of several targets a cell's name tells its target too, and the command would have to
-        "cell": "" if "," in target.name else f"{again} --state STATE --cell CELL && {run}",
+        "cell": "" if "," in target.name else command.remeasure("--state", "STATE", "--cell", "CELL"),
     }
 
 

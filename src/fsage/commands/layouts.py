@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -93,10 +92,12 @@ def age(
     plan = ages.planned(study, folder, where.inventory, where.results)
     for line in ages.amount_line(plan):
         say(line)
-    words = ages.command(study, folder, plan, where.inventories)
     if only_prepare:
-        say(f"`./run {shlex.join(words)}` measures it")
+        say(f"`{plan.commands.measure}` measures it")
         return
+    for line in ages.measured_again(plan):
+        say(line)
+    words = plan.commands.measure_words
     os.execvp(words[0], words)
 
 

@@ -75,7 +75,8 @@ def remeasure(
 
     moved = sum(set_aside(plan, chosen, wanted) for plan in pool.plans)
     folders = ", ".join(str(folder(plan)) for plan in pool.plans)
-    print(lines(f"fsage: {moved} records set aside in {folders}; `snakemake {study}` measures those cells again"))
+    command = pool.commands.measure
+    print(lines(f"fsage: {moved} records set aside in {folders}; `{command}` measures those cells again"))
 
 
 @app.command(rich_help_panel=PANEL)

@@ -15,7 +15,9 @@ from fsage.model.claim import Claim
 from fsage.model.declaration import MIB
 from fsage.model.frozen import as_declared
 from fsage.model.structure import Step
+from fsage.plan.again import Commands
 from fsage.plan.results import Results
+from fsage.plan.settings import PLACES
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p
 from fsage.study.comparisons import Headline
@@ -50,7 +52,8 @@ class Plan:
     target: Target
     results: Results
     claim: Claim | None
-    studies: Path = Path("config")
+    studies: Path = Path(PLACES["studies"])
+    inventories: Path = Path(PLACES["inventories"])
     part: tuple[str, ...] | None = None
     """Names of the states that are measured here, where several targets measure a study; None: all."""
     lost: bool = False
@@ -62,6 +65,12 @@ class Plan:
     def title(self) -> str:
         """The study as a sentence names it, with the target where it is one of several."""
         return self.study.name if self.part is None else f"{self.study.name} on {self.target.name}"
+
+    @property
+    def commands(self) -> Commands:
+        """What messages name."""
+        places = map(str, (self.results.root, self.studies, self.inventories))
+        return Commands(self.study.name, self.target.name, *places)
 
     @cached_property
     def states(self) -> dict[str, recipes.State]:
@@ -281,7 +290,7 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
     target = load_target(inventory)
     where = Results(results_root, target.name, study.name)
     claim = load_claim(where.claim)
-    return Plan(study, target, where, claim and as_declared(claim, target.spec), study_file.parent)
+    return Plan(study, target, where, claim and as_declared(claim, target.spec), study_file.parent, inventory.parent)
 
 
 def check_name(inventory: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fsage.plan.again import Commands
 from fsage.plan.alike import refuse_same, unlike
 from fsage.plan.dealing import Parts, deal
 from fsage.plan.plan import WHOLE, Plan, check_name, load_plan
@@ -46,6 +47,11 @@ class Pool:
     def targets(self) -> list[str]:
         """Their names."""
         return [plan.target.name for plan in self.plans]
+
+    @property
+    def commands(self) -> Commands:
+        """What messages name."""
+        return replace(self.plans[0].commands, target=",".join(self.targets))
 
     @property
     def name(self) -> str:

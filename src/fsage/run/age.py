@@ -20,6 +20,7 @@ from fsage.plan.target import load_claim
 from fsage.recipes.replica import COPIED, EMPTY, JOINED
 from fsage.records.messages import check_claim
 from fsage.run import amount, request
+from fsage.run.aside import set_aside
 from fsage.run.inputs import PLACE
 from fsage.statistics import reachable
 from fsage.study.study import read_yaml
@@ -95,20 +96,15 @@ def prepare(
     return study, said
 
 
-def command(study: str, folder: Path, plan: Plan, inventories: Path) -> list[str]:
-    """What measures the study and makes its report, as any other."""
-    places = {
-        "studies": folder / study,
-        "results": plan.results.root,
-        "inventories": inventories,
-        "target": plan.target.name,
-    }
-    return ["snakemake", "--config", *(f"{key}={value}" for key, value in places.items()), "--", study]
-
-
 def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
     """The plan of a study that was prepared. Raises StudyError."""
     return load_plan(folder / study / f"{study}.yaml", inventory, results)
+
+
+def measured_again(plan: Plan) -> list[str]:
+    """Set the records of cells that failed aside, for who gives the command again wants them measured; what is said."""
+    moved = set_aside(plan, lambda state, cell: True, {"failed"})
+    return [f"{moved} cells failed before and are measured again"] if moved else []
 
 
 def amount_line(plan: Plan) -> list[str]:

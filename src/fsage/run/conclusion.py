@@ -58,9 +58,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     for several in (wrong, failed, differ):
         lines += several[:SHOWN] + ([f"… and {len(several) - SHOWN} more"] if len(several) > SHOWN else [])
     if failed:
-        lines.append(
-            f"to measure just the failed ones again: fsage remeasure {study.name} --failed && snakemake {study.name}"
-        )
+        lines.append(f"to measure just the failed ones again: {pool.commands.remeasure('--failed')}")
     pooled = targets.pooled(measured, study, _on_several(pool))
     lines += report.answer_lines(pooled, study, _states(pool), _beside(pool))
     lines.append(f"report: {pool.results.report / 'index.html'}")
@@ -93,7 +91,7 @@ def write_figures(pool: Pool, columns: int, table: Path | None = None, to: Path 
         name = pool.target.name
         raise StudyError(
             f"study {pool.study.name} on target {name} has no figure yet, for it has no valid record in "
-            f"{pool.results.root}; `./run snakemake --config target={name} -- {pool.study.name}` measures it"
+            f"{pool.results.root}; `{pool.commands.measure}` measures it"
         )
     report.draw(page.figures, page.stamp, folder, columns)
     return folder

@@ -87,7 +87,8 @@ def is_planned(plan: Plan, state: str, steps: Any) -> bool:
 
 def aside(plan: Plan, state: str) -> str:
     """What to do about what is on record of a state that is another one now."""
-    return f"`fsage remeasure {plan.study.name} --state {state}` sets its evidence and records aside"
+    command = plan.commands.fsage("remeasure", plan.study.name, "--state", state)
+    return f"`{command}` sets its evidence and records aside"
 
 
 def to_measure(plan: Plan, state_name: str) -> list[Cell]:
@@ -123,8 +124,8 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
     if claim is None:
         raise StudyError(
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
-            f"`ansible-playbook -i inventories/{plan.target.name} playbooks/local_target.yml playbooks/claim.yml` "
-            "claims it"
+            f"`./run ansible-playbook -i {plan.inventories / plan.target.name} playbooks/local_target.yml "
+            "playbooks/claim.yml` claims it"
         )
     phases: list[Phase] = []
     unsupported, makes_bytes, workload = None, 0, workloads.load(cell.params["workload"])

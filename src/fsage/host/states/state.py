@@ -179,6 +179,8 @@ def empty(target: Target, why: str) -> None:
 def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> Token:
     """Take the target's evidence and write the token that says it is in state `name`."""
     mount = target.mounts[0]
+    if not all((store / "measured").is_dir() for store in target.mounts):  # as on a file system that was restored
+        remove_measured(target)  # the directory takes a block, which belongs to the state
     if not token.path_of(mount).exists():  # its blocks belong to the empty state
         token.write(mount, now)
     settle(target, _accounted(target, now))

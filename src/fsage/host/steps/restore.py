@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.host.states import state
 from fsage.host.structure import Work
 from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
@@ -27,6 +26,4 @@ def work(step: Restore, target: Target, done: list[Step], shard: Shard, check_le
     if done:
         raise Failure(f"{step.describe()}: it takes the place of the whole file system, so it is the first step")
     notes = target.restore(Path(target.inputs[step.input]), step.input, check_lease)
-    # Cells write into a directory of fsage's own, which takes a block: it belongs to the state, as to an empty one.
-    state.remove_measured(target)
     return Work(1, notes)
