@@ -151,6 +151,6 @@ def test_a_study_without_records_has_no_figures_and_says_what_measures_it(tmp_pa
         main()
     said = capsys.readouterr().err
     assert ended.value.code == 1 and said.count("\n") == 1 and "has no figure yet" in said
-    assert "`./run snakemake --config target=local -- quickstart` measures it" in said and not list(
+    assert f"`./run snakemake --config results={tmp_path} target=local -- quickstart` measures it" in said and not list(
         tmp_path.rglob("*.svg")
     )

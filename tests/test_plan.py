@@ -67,6 +67,24 @@ def test_what_a_message_names_can_be_given_as_it_stands(plan):
 
 
 @pytest.mark.parametrize(
+    ("block", "change", "why"),
+    [
+        ("cells", {"tool": "ior"}, "tool: ior needs ior and mpirun, not found when the target was claimed"),
+        ("states", {"file_size": ["264G"]}, "file_size: a file is 141733920768 bytes on this target, and 30% of its 4"),
+    ],
+)
+def test_what_the_claim_rules_out_is_refused_before_a_state_is_built(tmp_path, plan, block, change, why):
+    results.write(plan.results.claim, {**CLAIM, "capacity_bytes": 4 << 30})
+    study = {**STUDY, block: {**STUDY[block], **change}}
+    (plan.studies / "tiny.yaml").write_text(yaml.safe_dump(study))
+    impossible = load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
+    with pytest.raises(StudyError, match=f"study tiny on target here: {why}"):
+        impossible.line()
+    with pytest.raises(StudyError, match=why):
+        request.make(impossible, "30.00@264G" if block == "states" else "30.00@8M")
+
+
+@pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"cells": {"iterations": 5}}, []),  # 0.0079 x 2 comparisons

@@ -91,6 +91,10 @@ class Step(ABC):
     def describe(self) -> str:
         """The step in words, as an order."""
 
+    def unavailable_because(self, capacity_bytes: int) -> str | None:
+        """Why no target of this capacity can have it; None where one can."""
+        return None
+
     def continues(self, last: Step) -> bool:
         """Whether it goes on from where `last`, a smaller step of its kind, left."""
         return False

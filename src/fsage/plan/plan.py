@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -110,6 +111,10 @@ class Plan:
             return set(self.noted.unreached)
         return {state for state in self.missing if not self.results.state(state).exists()}
 
+    def check(self) -> None:
+        """Raise StudyError for what the claim rules out in any state that is still to be measured."""
+        self.bytes_written()
+
     def check_state(self, name: str) -> None:
         """Raise StudyError for a state that the study has not."""
         if name not in self.states:
@@ -185,7 +190,10 @@ class Plan:
         return sum(self._estimates(state, cell)[1] for state, cells in self.missing.items() for cell in cells)
 
     def _estimates(self, state: str, cell: Cell) -> tuple[float, int]:
-        """Seconds and bytes of a cell; asked of its workload once for all its iterations."""
+        """Seconds and bytes of a cell; asked of its workload once for all its iterations.
+
+        Raises StudyError for what the claim rules out: so it is refused before any state is built.
+        """
         workload = workloads.load(cell.params["workload"])
         if self.claim is None:
             return getattr(workload, "CELL_S", CELL_S), 0
@@ -194,6 +202,9 @@ class Plan:
             steps = self.states[state].steps(self.target.scale.file_size, self.study.states.seed or 0)
             params = workloads.params_of(cell.params)
             try:
+                self._refuse_impossible(steps)
+                with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
+                    workload.commands(params, self.claim, steps)
                 self._known[key] = (
                     workload.seconds(params, self.claim, steps),
                     workload.bytes_written(params, self.claim),
@@ -201,6 +212,13 @@ class Plan:
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
         return self._known[key]
+
+    def _refuse_impossible(self, steps: Sequence[Step]) -> None:
+        """Raise ValueError for a state that the claimed target has no room for, even when it is empty."""
+        if capacity_bytes := (self.claim or {}).get("capacity_bytes"):
+            for step in steps:
+                if why := step.unavailable_because(capacity_bytes):
+                    raise ValueError(why)
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], tuple[float, int]]:

@@ -119,7 +119,7 @@ def begin(config: Mapping[str, Any], words: Sequence[str]) -> Invocation:
     found = _lay_out(run, settings.mentioned(words, studies), now)
     for name in asked:
         for plan in found.pools[name].plans:
-            plan.seconds()  # refuses, before the DAG is built, cells that do not fit the claimed target
+            plan.check()  # before the DAG is built
         if run.precision:
             _check_budget(found, found.pools[name], run.precision)
     os.environ[runs.NOTE] = str(runs.note(found.pools, run, NOTES))

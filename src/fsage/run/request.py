@@ -44,6 +44,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, A
     is not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
     plan.check_state(state_name)
+    plan.check()
     state = plan.states[state_name]
     run = runs.current()
     claim = amount.fitting(plan, plan.claim, seed_of(plan)) if plan.claim else None

@@ -34,6 +34,16 @@ class Populate(Step):
         """The step in words."""
         return f"populate generation {self.generation} to {self.percent}%"
 
+    def unavailable_because(self, capacity_bytes: int) -> str | None:
+        """As Step.unavailable_because: not one file of a size fits."""
+        goal_bytes, largest_bytes = capacity_bytes * self.percent // 100, max(self.file_bytes)
+        if not self.percent or largest_bytes <= goal_bytes:
+            return None
+        return (
+            f"file_size: a file is {largest_bytes} bytes on this target, and {self.percent}% of its {capacity_bytes} "
+            f"bytes are {goal_bytes}: not one file fits. Give a smaller file_size, or a larger target (size_gib)"
+        )
+
     def writes_bytes(self, capacity_bytes: int) -> int:
         """As Step.writes_bytes."""
         return 0 if self.method == "fallocate" else capacity_bytes * self.percent // 100
