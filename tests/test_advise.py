@@ -332,7 +332,7 @@ def test_several_workloads_or_files_in_pieces_are_never_mixed(advise):
 def test_without_records_it_is_said_what_measures(advise):
     code, out, complaints = advise("striping", [])
     assert (code, out) == (1, "")
-    assert "has no record on target osts" in complaints and "snakemake --config target=osts -- striping" in complaints
+    assert "has no record on target osts" in complaints and "target=osts -- striping` measures" in complaints
     code, _, complaints = advise("iocontrol", taken("iocontrol")[:3])
     assert code == 1 and "has recipe iocontrol: there is advice for striping, prealloc, defrag" in complaints
 
