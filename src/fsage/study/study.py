@@ -290,7 +290,7 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema of a study file, with every recipe and workload there is."""
     whole = Study.model_json_schema()
     blocks = [cells_schema(name) for name in workloads.names()]
-    shapes = {
+    shapes: dict[str, dict[str, Any]] = {
         "states": {"anyOf": [_required(recipes.load(name).States, "recipe") for name in recipes.names()]},
         "cells": {"anyOf": [cells for cells, _ in blocks]},
         **{
