@@ -215,10 +215,11 @@ class Plan:
 
     def _refuse_impossible(self, steps: Sequence[Step]) -> None:
         """Raise ValueError for a state that the claimed target has no room for, even when it is empty."""
-        if capacity_bytes := (self.claim or {}).get("capacity_bytes"):
-            for step in steps:
-                if why := step.unavailable_because(capacity_bytes):
-                    raise ValueError(why)
+        if self.claim is None or "capacity_bytes" not in self.claim:
+            return
+        for step in steps:
+            if why := step.unavailable_because(self.claim["capacity_bytes"]):
+                raise ValueError(why)
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], tuple[float, int]]:
