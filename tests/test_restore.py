@@ -5,21 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from local_targets import claimed
 from records import CONFIG
-from small_filesystems import MIB, small
+from small_filesystems import MAKE, MIB, small
 from states import bring, fragment, populate
 
 from fsage.host.cells import measure
 from fsage.host.inspect import inspect
 from fsage.host.states import state
+from fsage.host.stores import filesystems, metadata_image
 from fsage.host.system import mounting
+from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.model.errors import Failure
 from fsage.model.steps.aged import KeepFreeSpace, Restore
@@ -98,6 +102,7 @@ def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_t
     assert len(trees) == 27, "directories are as they were; e2image and xfs_metadump may scramble names"
     options = set(mounting.mounted_at(mount).options.split(","))
     assert {"nosuid", "nodev", "noexec"} <= options
+    assert filesystem != "ext4" or "errors=remount-ro" in options, "whatever its superblock says"
     assert mounting.uuid_on(target.devices[0]) not in (uuid, None) and os.stat(mount).st_uid == 0
     assert os.stat(mount).st_mode & 0o777 == 0o755
     measured(spec, restore, cells=2)
@@ -133,6 +138,52 @@ def measured(spec: dict[str, Any], restore: Restore, cells: int) -> None:
     outbox = Path(spec["home"]) / spec["name"] / "outbox"
     observed = [json.loads(path.read_text()) for path in outbox.rglob("cell*.json")]
     assert [(one["status"], one["why"]) for one in observed] == [("done", None)] * cells
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "said"),
+    [
+        (MAKE["ext4"], [], None),
+        (MAKE["ext4"], ["debugfs", "-w", "-R", "ssv errors 3"], None),  # panic: another option of the mount's
+        (MAKE["ext4"], ["debugfs", "-w", "-R", "ssv journal_dev 0x700"], r"an external journal \(Journal device\)"),
+        (MAKE["ext4"], ["debugfs", "-w", "-R", f"ssv journal_uuid {uuid4()}"], r"an external journal \(Journal UUID\)"),
+        (
+            MAKE["ext4"],
+            ["debugfs", "-w", "-R", "ssv mount_opts nodelalloc"],
+            r"mount options .*'nodelalloc'.*: `tune2fs",
+        ),
+        (MAKE["ext4"], ["tune2fs", "-o", "journal_data"], r"mount options of its own \('journal_data'\)"),
+        ([*MAKE["ext4"], "-O", "journal_dev"], [], r"the journal of others \(journal_dev\)"),
+        (MAKE["xfs"], [], None),
+        ([*MAKE["xfs"], "-l", "logdev=second.img"], [], r"an external log \(logstart is 0\)"),
+        ([*MAKE["xfs"], "-r", "rtdev=second.img"], [], r"a real-time section \(rblocks\)"),
+        (MAKE["btrfs"], [], None),
+        ([*MAKE["btrfs"], "second.img"], [], "2 devices, not one"),
+    ],
+)
+def test_a_superblock_that_names_another_device_or_options(tmp_path, make, change, said):
+    for name in ("first.img", "second.img"):
+        with open(tmp_path / name, "wb") as file:
+            os.truncate(file.fileno(), 320 * MIB)
+    for command in ([*make, "first.img"], [*change, "first.img"] if change else ["true"]):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    filesystem = filesystems.of(make[0].removeprefix("mkfs."))
+    why = filesystem.why_more_than_itself(run(filesystem.superblock("first.img"), cwd=tmp_path).stdout)
+    assert why is None if said is None else re.search(said, why)
+
+
+def test_an_image_that_names_another_device_is_refused(tmp_path):
+    first, image = tmp_path / "first.img", tmp_path / "elsewhere.img"
+    first.touch()
+    os.truncate(first, 32 * MIB)
+    journal = ["debugfs", "-w", "-R", f"ssv journal_uuid {uuid4()}", first]
+    for command in ([*MAKE["ext4"], first], journal, [*TAKE["ext4"], first, image]):
+        subprocess.run(command, check=True, capture_output=True)
+    digest, folder = hashlib.sha256(image.read_bytes()).hexdigest(), tmp_path / "restore"
+    refused = "the metadata image elsewhere.img is not taken: its superblock has an external journal"
+    with pytest.raises(Failure, match=refused), metadata_image.restored("ext4", image, digest, folder, "", 32 * MIB):
+        pass
+    assert not folder.exists()
 
 
 def left_as_it_was(spec: dict[str, Any]) -> None:

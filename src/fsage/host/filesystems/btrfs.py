@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +66,15 @@ class Btrfs(FileSystem, facts.Btrfs):
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:
         """As FileSystem.restoring: what `btrfs-image` wrote."""
         return [["btrfs-image", "-r", image, raw], ["btrfs", "check", raw], ["btrfstune", "-f", "-U", fs_uuid, raw]]
+
+    def superblock(self, raw: str) -> list[str]:
+        """As FileSystem.superblock."""
+        return ["btrfs", "inspect-internal", "dump-super", raw]
+
+    def why_more_than_itself(self, superblock: str) -> str | None:
+        """As FileSystem.why_more_than_itself; btrfs keeps no mount options."""
+        devices = re.findall(r"^num_devices\s+(\d+)$", superblock, re.MULTILINE)
+        return None if set(devices) == {"1"} else f"{' or '.join(devices) or 'an unknown number of'} devices, not one"
 
     def keep_in_place(self, image: int) -> bool:
         """chattr +C: it would move an image about."""

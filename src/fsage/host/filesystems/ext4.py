@@ -6,11 +6,13 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
+from fsage.model import message
 from fsage.model.filesystems import ext4 as facts
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from fsage.model.evidence.store import Store
 
 BLOCK_BYTES = 4096
+FIELD = re.compile(r"^([A-Z][\w #]*):[ \t]+(\S.*)$", re.MULTILINE)  # of dumpe2fs -h
+USUAL_OPTIONS = {"(none)", "user_xattr", "acl"}
+"""Of a superblock: what mke2fs has there."""
 EXT4_IOC_MOVE_EXT, MOVE = 0xC028660F, struct.Struct("=IIQQQQ")  # reserved, donor, begins of both, length, moved
 
 
@@ -42,6 +47,7 @@ class Ext4(FileSystem, facts.Ext4):
     """ext4; its layout is read as that of ext2, ext3 and ldiskfs is."""
 
     programs = ("mkfs.ext4",)
+    options = "nodiscard,errors=remount-ro"  # whatever a superblock says: one of an image's could have panic
     mover = MoveExtents()
     no_preallocation = (
         "mainline ext4 has neither prealloc_table nor mb_last_group: the structure itself is laid out at the "
@@ -61,6 +67,26 @@ class Ext4(FileSystem, facts.Ext4):
         """As FileSystem.restoring: what `e2image -Q` wrote. tune2fs wants one that was checked after its last use."""
         checked = [["e2fsck", "-f", "-n", raw], ["e2fsck", "-f", "-p", raw]]
         return [["e2image", "-r", image, raw], *checked, ["tune2fs", "-U", fs_uuid, raw]]
+
+    def superblock(self, raw: str) -> list[str]:
+        """As FileSystem.superblock."""
+        return ["dumpe2fs", "-h", raw]
+
+    def why_more_than_itself(self, superblock: str) -> str | None:
+        """As FileSystem.why_more_than_itself. A label may have lines of its own: of each kind all are looked at."""
+        fields = FIELD.findall(superblock)
+        words = {name: {word for key, value in fields if key == name for word in value.split()} for name, _ in fields}
+        if external := next((name for name in ("Journal device", "Journal UUID") if name in words), None):
+            return f"an external journal ({external}): `tune2fs -O ^has_journal` on a copy, unmounted, takes it away"
+        if "journal_dev" in words.get("Filesystem features", {"journal_dev"}):
+            return "no file system, but the journal of others (journal_dev)"
+        default = words.get("Default mount options", set()) - USUAL_OPTIONS
+        if options := sorted(default | words.get("Mount options", set())):
+            return (
+                f"mount options of its own ({message.shown(' '.join(options))}): `tune2fs -E mount_opts= -o "
+                "^NAME` on a copy, unmounted, takes them away"
+            )
+        return None
 
     def mounted(self, device: str) -> None:
         """Have it read the bitmap of every block group, so that the allocator's choice repeats.

@@ -125,6 +125,17 @@ class Xfs(FileSystem, facts.Xfs):
         """As FileSystem.restoring: what `xfs_metadump` wrote."""
         return [["xfs_mdrestore", image, raw], ["xfs_repair", "-n", "-f", raw], ["xfs_admin", "-f", "-U", fs_uuid, raw]]
 
+    def superblock(self, raw: str) -> list[str]:
+        """As FileSystem.superblock."""
+        return ["xfs_db", "-r", "-f", "-c", "sb 0", "-c", "print logstart rblocks", raw]
+
+    def why_more_than_itself(self, superblock: str) -> str | None:
+        """As FileSystem.why_more_than_itself (xfs_db(8)); XFS keeps no mount options."""
+        found = dict(re.findall(r"^(logstart|rblocks) = (\d+)$", superblock, re.MULTILINE))
+        if found.get("logstart", "0") == "0":
+            return "an external log (logstart is 0), which is on another device"
+        return None if found.get("rblocks") == "0" else "a real-time section (rblocks), which is on another device"
+
     def settle(self, mount: Path) -> None:
         """Have it free what it keeps beyond the ends of files, and wait until it has freed what was deleted.
 

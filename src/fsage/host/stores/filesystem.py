@@ -92,6 +92,14 @@ class FileSystem(facts.FileSystem, ABC):
         """
         raise Failure(f"of {self.title} no metadata image is restored")
 
+    def superblock(self, raw: str) -> list[str]:
+        """What prints the superblock of one in a file. Raises Failure."""
+        raise Failure(f"of {self.title} no superblock is read")
+
+    def why_more_than_itself(self, superblock: str) -> str | None:
+        """What in that text has the kernel use another device, or mount it otherwise than it is told; None: nothing."""
+        raise Failure(f"of {self.title} no superblock is read")
+
     def mounted(self, device: str) -> None:
         """What is to be done when it was mounted."""
         return

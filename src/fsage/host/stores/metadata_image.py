@@ -1,7 +1,8 @@
 """Metadata images of other file systems (e2image -Q, xfs_metadump, btrfs-image): all but the contents of their files.
 
-Such an image is a stranger's. Its tool restores it into a sparse file as nobody, who owns nothing else; the file
-system's own fsck looks at it; it gets a UUID of ours. Only then is it written onto a device of fsage's own.
+Such an image is a stranger's. Its tool restores it into a sparse file as nobody, who owns nothing else; one that names
+another device or mount options in its superblock is refused; the file system's own fsck looks at it; it gets a UUID of
+ours. Only then is it written onto a device of fsage's own.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import os
 import pwd
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fsage.host.stores import filesystems
+from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import places
 from fsage.host.system.shell import run
 from fsage.model.errors import Failure
@@ -47,20 +49,38 @@ def restored(filesystem: str, image: Path, digest: str, folder: Path, fs_uuid: s
         raw.touch(0o600)
         for path in (folder, own, raw):
             os.chown(path, nobody.pw_uid, nobody.pw_gid)
-        ids = (f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", "--no-new-privs")
-        limit = ["prlimit", f"--fsize={most_bytes}", "--"]
-        # Nobody may not pass through where fsage keeps its notes: the names are those of the folder they run in.
-        for number, command in enumerate(filesystems.of(filesystem).restoring(own.name, raw.name, fs_uuid)):
-            try:
-                front = [*([] if number else limit), "setpriv", *ids, "--"]  # xfs_repair wants no limit of its own
-                run([*ALONE, filesystem, *front, *command], cwd=folder, timeout=TIMEOUT_S)
-            except Failure as why:
-                raise Failure(f"the metadata image {image.name} is not taken: {why}") from why
+        limit, made_of = ["prlimit", f"--fsize={most_bytes}", "--"], filesystems.of(filesystem)
+        restore, *checks = made_of.restoring(own.name, raw.name, fs_uuid)
+        try:
+            _as_nobody([*limit, *restore], filesystem, folder)
+            _refuse_more_than_itself(made_of, raw, folder)  # before fsck looks for what it names
+            for command in checks:  # xfs_repair wants no limit of its own
+                _as_nobody(command, filesystem, folder)
+            _refuse_more_than_itself(made_of, raw, folder)  # as the kernel will read it
+        except Failure as why:
+            raise Failure(f"the metadata image {image.name} is not taken: {why}") from why
         os.chown(folder, 0, 0)
         yield raw
     finally:
         os.chown(folder, 0, 0)
         shutil.rmtree(folder)
+
+
+def _as_nobody(command: Sequence[str], filesystem: str, folder: Path) -> str:
+    """Run a file system's own tool on what is in `folder`; what it prints. Raises Failure.
+
+    Nobody may not pass through where fsage keeps its notes: names are those of the folder that it runs in.
+    """
+    nobody = pwd.getpwnam(NOBODY)
+    ids = (f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", "--no-new-privs")
+    return run([*ALONE, filesystem, "setpriv", *ids, "--", *command], cwd=folder, timeout=TIMEOUT_S).stdout
+
+
+def _refuse_more_than_itself(filesystem: FileSystem, raw: Path, folder: Path) -> None:
+    """Failure where the superblock has the kernel use another device, or other mount options than fsage's."""
+    text = _as_nobody(filesystem.superblock(raw.name), filesystem.name, folder)
+    if why := filesystem.why_more_than_itself(text):
+        raise Failure(f"its superblock has {why}")
 
 
 def _copy(image: Path, digest: str, to: Path) -> None:
