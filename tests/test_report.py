@@ -284,7 +284,7 @@ def test_page_of_another_recipe_and_workload_is_generic(quickstart, tmp_path):
     text = words(page)
     assert "<svg" not in page
     assert "create, 1/s" in text and "903.0" in text
-    assert "At 80.00, creating files is as fast as at 10.00 within 3%" in text
+    assert "At 80.00, creating files shows no difference from the rate at 10.00 (within 3%)" in text
     assert "Fullness: at 80.00 creates reach 1.00x of 10.00" in text
     assert "published" not in text
 

@@ -208,10 +208,10 @@ def test_primary_comparisons_are_one_family():
 def test_what_could_be_chance_says_so():
     rows = [row | {"write_bw_mib_s": 300 + row["iteration"] + row["capacity_percent"] / 100} for row in taken()]
     for one in comparisons(table_of(rows), STUDY):
-        assert one.verdict == "none within 3% (adjusted p=1)"
+        assert one.verdict == "no difference (within 3%; adjusted p=1)"
     rows = [row | {"write_bw_mib_s": 300 + 9 * row["iteration"] + row["capacity_percent"] / 100} for row in taken()]
     for one in comparisons(table_of(rows), STUDY):
-        assert re.fullmatch(r"not known: a (loss|gain) of 0% could be chance \(adjusted p=1\)", one.verdict)
+        assert re.fullmatch(r"no difference found: a (loss|gain) of 0% could be chance \(adjusted p=1\)", one.verdict)
 
 
 @pytest.mark.parametrize(("iterations", "family"), [(3, 2), (5, 8)])

@@ -73,7 +73,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """'a loss of 29% (adjusted p=0.032)', 'none within 3% (...)', or 'not known: ...', and why."""
+        """'a loss of 29% (adjusted p=0.032)', 'no difference (within 3%), ...', or that none was found, and why."""
         loss = self.ratio.loss_percent or 0.0
         size = f"{'a loss' if loss >= 0 else 'a gain'} of {abs(loss):.0f}%"
         if self.p is None or not reachable(self.ratio.n, self.ratio.n_reference, self.family):
@@ -82,7 +82,9 @@ class Comparison:
         p = f"adjusted p={self.p:.2g}"
         if self.p <= ALPHA:
             return f"{size} ({p})"
-        return f"none within {MARGIN:.0%} ({p})" if self.ratio.alike else f"not known: {size} could be chance ({p})"
+        if self.ratio.alike:
+            return f"no difference (within {MARGIN:.0%}; {p})"
+        return f"no difference found: {size} could be chance ({p})"
 
 
 def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:

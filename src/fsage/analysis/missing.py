@@ -11,6 +11,7 @@ from fsage.plan.again import Commands
 
 SHORT_SAMPLE_S = 1.0
 SHOWN = 20
+REASONS = 2
 STATUSES = ("valid", "skipped", "failed", "unsupported", "unreadable")
 WITHOUT_GAP = ("valid", "skipped")
 
@@ -36,6 +37,17 @@ def extras(frame: pd.DataFrame) -> dict[str, int]:
     """Valid cells that are not planned ones, by kind."""
     valid = frame[(frame["status"] == "valid") & ~frame["kind"].isin(["planned", "unknown"])]
     return {str(kind): int(count) for kind, count in valid["kind"].value_counts(sort=False).items()}
+
+
+def failures(frame: pd.DataFrame) -> list[str]:
+    """A sentence on cells that failed and why; none where none did."""
+    failed = frame[(frame["status"] == "failed") & (frame["kind"] == "planned")]
+    if failed.empty:
+        return []
+    reasons = failed["why"].fillna("no reason is known").value_counts()
+    shown = "; ".join(f"{why} ({count})" for why, count in reasons.head(REASONS).items())
+    more = f"; and {len(reasons) - REASONS} more reasons" if len(reasons) > REASONS else ""
+    return [f"{len(failed)} planned cells failed: {shown}{more}."]
 
 
 def missing(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[PlannedCell]:

@@ -98,25 +98,27 @@ def _sentence(mine: Sequence[Comparison], named: Callable[[str], Named], rows: p
     found = [finding_of(one) for one in mine]
     sizes = rows["transfer_size_bytes"].dropna().unique()
     parts: list[str] = []
-    for one, it in zip(mine, found, strict=True):
-        what = doing(one.measure)
-        if one.several:
-            what += f" ({one.params})"
-        elif not parts and one.measure.endswith("_bw_mib_s") and len(sizes) == 1:
+    for comparison, finding in zip(mine, found, strict=True):
+        what = doing(comparison.measure)
+        if comparison.several:
+            what += f" ({comparison.params})"
+        elif not parts and comparison.measure.endswith("_bw_mib_s") and len(sizes) == 1:
             what += f" {round_size(sizes[0])} at a time"
-        parts.append(
-            f"{what} {it.brief()}" if parts and it.direction else f"{what} is {it.text('' if parts else against)}"
-        )
+        parts.append(finding.said(what, "" if parts else against))
     return f"{state[:1].upper()}{state[1:]}, {joined(parts)}{because(rows, mine[0].state, mine[0].against, found)}."
 
 
 def because(rows: pd.DataFrame, state: str, against: str, found: Sequence[Finding]) -> str:
-    """What the layout of the measured files says to it: ', because ...', ', although ...', or against expectation."""
+    """What the layout of the measured files says to it: ', because ...', ', although ...', or against expectation.
+
+    A reason is given for what is sure alone; beside a difference that may be chance the layout stands without one.
+    """
     here, there = (values(of_state(rows, name), "measured_extents") for name in (state, against))
     if not here or not there:
         return ""
     now, then = median(here), median(there)
     slower, faster = (any(one.sure and one.direction == way for one in found) for way in (-1, 1))
+    alike = all(one.alike for one in found)
     both = f"the measured file lies in {pieces(now)} instead of {then:,.4g}"
     if (slower and not faster and now > then) or (faster and not slower and now < then):
         # What is not known, or alike, needs no reason: then it is no `because` of the whole sentence.
@@ -125,7 +127,9 @@ def because(rows: pd.DataFrame, state: str, against: str, found: Sequence[Findin
         return f", against what its layout lets expect: {both}"
     if slower or faster:
         return f"; the layout does not say why: the measured file lies in {pieces(now)} in both" if now == then else ""
-    return f", although {both}" if now > then else ""
+    if now == then:
+        return ""
+    return f", although {both}" if alike and now > then else f"; {both}"
 
 
 def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Callable[[str], Named]) -> Lines | None:

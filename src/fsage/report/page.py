@@ -89,6 +89,7 @@ def contents(
         "reference": view.reference,
         "study": study,
         "target": target,
+        "doubts": _gaps(frame),
         "verdicts": [*view.published(data, compared), *_notes(frame)],
         "counts": missing.counts(frame, cells),
         "extras": missing.extras(frame),
@@ -122,7 +123,7 @@ def answer_lines(
     found = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)
     if samples(frame).empty:
         return found.sentences
-    return [*found.sentences, *_warnings(frame), f"Taken on: {stamp(frame)}."]
+    return [*found.sentences, *_gaps(frame), *_warnings(frame), f"Taken on: {stamp(frame)}."]
 
 
 def _data(
@@ -136,7 +137,13 @@ def _data(
 def _notes(frame: pd.DataFrame) -> list[str]:
     """Which states are not what they were to be, what the intervals are over, and which samples are kept apart."""
     mine = samples(frame)
-    return [] if mine.empty else [*_warnings(frame), basis(mine), *conditions(mine)]
+    return [] if mine.empty else [*_warnings(frame), basis(mine)]
+
+
+def _gaps(frame: pd.DataFrame) -> list[str]:
+    """What keeps samples out of the answer: cells that failed, and conditions that are not alike."""
+    mine = samples(frame)
+    return [*missing.failures(frame), *(conditions(mine) if len(mine) else ())]
 
 
 def _warnings(frame: pd.DataFrame) -> list[str]:

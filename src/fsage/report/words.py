@@ -75,31 +75,43 @@ class Finding:
             return f"{self.ratio.n} against {self.ratio.n_reference} samples, too few to rule out chance"
         return "which could be chance"
 
-    def text(self, than: str) -> str:
-        """'21% slower than THAN (17 to 23%)', 'as fast as THAN within 3%', or that it is not known.
+    @property
+    def alike(self) -> bool:
+        """Whether it is shown that no difference matters."""
+        return self.ratio.alike and not self.sure
 
-        `than`: '' where it is plain.
+    def said(self, subject: str, than: str = "") -> str:
+        """'SUBJECT is 21% slower than THAN (17 to 23%)', 'SUBJECT shows no difference (within 3%)', or like these.
+
+        `than`: with what it is compared, such as 'at 10% full'; '' where that is plain.
         """
-        held = self.ratio.interval
+        held, against = self.ratio.interval, f" against the rate {than}" * bool(than)
         if self.ratio.value is None or held is None:
-            return f"not known{f' against what it is {than}' * bool(than)} ({self.ratio.why})"
-        other = f" than {than}" * bool(than)
-        if not self.direction or (self.ratio.alike and not self.sure):
-            if self.ratio.alike:
-                return f"as fast{f' as {than}' * bool(than)} within {MARGIN:.0%}"
-            return f"not known to be slower or faster{other} ({_reach(held.low)} to {_reach(held.high)})"
+            return f"{subject} is not known{against} ({self.ratio.why})"
+        if self.alike:
+            return f"{subject} shows no difference{f' from the rate {than}' * bool(than)} (within {MARGIN:.0%})"
+        if not self.direction:
+            return f"{subject}: no difference found{against} ({self._reach})"
         size, ends = self._size()
-        return f"{size}{f' as {than}' * bool(than) if size.endswith('as fast') else other} ({ends})"
+        conjunction = "as" if size.endswith("as fast") else "than"
+        return f"{subject} is {size}{f' {conjunction} {than}' * bool(than)} ({ends})"
 
     def brief(self) -> str:
-        """The same where it is plain against what: '21% slower (17 to 23%)'."""
-        held = self.ratio.interval
-        if self.ratio.value is None or held is None:
+        """The same without a subject, where it is plain against what: '21% slower (17 to 23%)'."""
+        if self.ratio.value is None or self.ratio.interval is None:
             return f"not known ({self.ratio.why})"
-        if not self.direction or (self.ratio.alike and not self.sure):
-            known = f"as fast within {MARGIN:.0%}" if self.ratio.alike else "not known"
-            return f"{known} ({_reach(held.low)} to {_reach(held.high)})"
+        if self.alike:
+            return f"no difference (within {MARGIN:.0%})"
+        if not self.direction:
+            return f"no difference found ({self._reach})"
         return "{} ({})".format(*self._size())
+
+    @property
+    def _reach(self) -> str:
+        """'4.8% slower to 4.1% faster'."""
+        held = self.ratio.interval
+        assert held is not None
+        return f"{_reach(held.low)} to {_reach(held.high)}"
 
     def _size(self) -> tuple[str, str]:
         """'21% slower' and '17 to 23%', or '3.96 times as fast' and '3.87 to 3.97'; with the doubt, if there is one."""

@@ -193,7 +193,7 @@ class Visit:
             if wanted_bytes <= left_bytes:
                 return None
             return (
-                f"cell {cell['name']}: its files take {wanted_bytes} bytes, and state {self.now.state} has room for "
+                f"its files take {wanted_bytes} bytes, and state {self.now.state} has room for "
                 f"{left_bytes}; declare a smaller amount_mib for target {self.target.name}, or a larger target"
             )
         try:

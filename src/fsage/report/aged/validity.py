@@ -35,7 +35,7 @@ def validity(data: Data) -> Section | None:
 
 def _verdict(found: Ratio) -> str:
     """Alike is what is asked here: a difference that is sure and lies within the margin is none."""
-    return f"agree within {MARGIN:.0%}" if found.alike else Finding(found, tested=False).text("the original")
+    return f"agree within {MARGIN:.0%}" if found.alike else Finding(found, tested=False).brief()
 
 
 def agreed(data: Data) -> list[str]:

@@ -36,7 +36,7 @@ def answer(data: Data, study: Any) -> Answer | None:
             continue
         reference = str(mine["clean"].iloc[0])
         parts = [
-            f"{READ.get(row.cache, row.cache)}, the file is {Finding(row.to_clean, tested=False).text('before')}"
+            Finding(row.to_clean, tested=False).said(f"{READ.get(row.cache, row.cache)}, the file", "before")
             for row in mine.drop_duplicates("cache").itertuples()
         ]
         extents = extents_of(data, state), extents_of(data, reference)

@@ -59,7 +59,7 @@ def sizes_told(data: Data) -> str | None:
     for measure, rows in both.groupby("measure", sort=False):
         ratios = (rows["median"] / rows["median_there"]).tolist()
         found = Finding(_over_states(ratios), tested=False)
-        parts.append(f"{doing(str(measure))} is {found.text('' if parts else f'where they are of {other} files')}")
+        parts.append(found.said(doing(str(measure)), "" if parts else f"where they are of {other} files"))
     transfer = round_size(both["transfer_size_bytes"].iloc[0])
     states = len(both[STATE].drop_duplicates())
     return f"Over {states} states, {transfer} at a time, where holes are of {size} files {joined(parts)}."

@@ -50,7 +50,8 @@ def _both_together(data: Data, compared: Sequence[Comparison]) -> list[str]:
         found = [row for row in mine.itertuples() if row.to_clean is not None and row.to_clean.interval]
         if found:
             parts = joined([f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in found])
-            said.append(f"The published one is of both together: here {state} against {found[0].clean}, {parts}.")
+            both = f"here {state} against {found[0].clean}: {parts}"
+            said.append(f"The published loss combines fullness and fragmentation; {both}.")
     return said
 
 
@@ -74,7 +75,9 @@ def _measured(frame: pd.DataFrame) -> list[str]:
         return []
     ends = [f"{one:.2g}" for one in (shares.min(), shares.max())]
     here = ends[0] if ends[0] == ends[1] else " to ".join(ends)
-    return [f"Measured were {here}% of the capacity; {SHARE}% where it was published. Study amount shows what it does."]
+    return [
+        f"Each sample wrote {here}% of the capacity (published study: {SHARE}%). Study amount shows what that changes."
+    ]
 
 
 def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:

@@ -79,8 +79,9 @@ def _best(rows: pd.DataFrame, words: Mapping[str, str], than: str) -> str:
         for rest, row in found_of.items():
             found = Finding(row["to_clean"], tested=False)
             how = f" ({rest.removeprefix('distribution ')})" if rest else ""
-            text = found.brief().replace(" as fast", "") if said else f"is {found.text(than)}"
-            best.setdefault(str(row["state"]), []).append(f"{doing(str(measure))}{how} {text}")
+            what = f"{doing(str(measure))}{how}"
+            text = f"{what} {found.brief().replace(' as fast', '')}" if said else found.said(what, than)
+            best.setdefault(str(row["state"]), []).append(text)
             said += 1
     return "; ".join(
         f"{words[state]} ({state})" * (state in words) + state * (state not in words) + f": {', '.join(parts)}"
