@@ -1,0 +1,187 @@
+"""What the pages name is there: commands with their options, playbooks, variables, studies, files and messages."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import typer.main
+import yaml
+from markdown_it import MarkdownIt
+
+from fsage.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    path
+    for pattern in ("*.md", "docs/**/*.md", "roles/*/*.md", "*/README.md", "tests/*/README.md", ".github/*.md")
+    for path in sorted(ROOT.glob(pattern))
+    if not path.is_relative_to(ROOT / "results")
+]
+PARSE = MarkdownIt("commonmark").enable("table")
+PLACEHOLDER = re.compile(r"[A-Z_]{2,}[A-Z]*|my\w+|\.\.\.|…")
+"""A name that a reader replaces, such as STUDY or mysite."""
+SETTINGS = {
+    "target",
+    "only",
+    "until",
+    "budget",
+    "precision",
+    "lost",
+    "batch_states",
+    "studies",
+    "inventories",
+    "results",
+}
+EXTRA = {"fsage_request", "fsage_local_target_state"}
+
+
+class Command(NamedTuple):
+    page: str
+    text: str
+
+    @property
+    def words(self) -> list[str]:
+        """Its words without the variables before it, and without what follows in a pipe."""
+        words = shlex.split(re.split(r" (?:&&|\|) ", self.text)[0].split(" > ")[0], comments=True)
+        while words and re.match(r"\w+=", words[0]):
+            words = words[1:]
+        return words[1:] if words[0] == "./run" else words
+
+
+def commands() -> Iterator[Command]:
+    """Every command of ours in a code block, and in a sentence when it begins with ./run or fsage."""
+    for page in PAGES:
+        name = str(page.relative_to(ROOT))
+        for token in PARSE.parse(page.read_text(encoding="utf-8")):
+            if token.type == "fence" and token.info in ("sh", "console", ""):
+                for line in token.content.splitlines():
+                    text = line.removeprefix("$ ")
+                    if re.match(r"(\w+=\S+ )*(\./run|ansible-playbook) ", text):
+                        yield Command(name, text)
+            for child in token.children or ():
+                if child.type == "code_inline" and re.match(
+                    r"(\./run fsage|fsage|\./run|snakemake) [a-z-]", child.content
+                ):
+                    yield Command(name, child.content)
+
+
+COMMANDS = list(dict.fromkeys(commands()))
+
+
+def of(program: str) -> list[Command]:
+    found = [command for command in COMMANDS if command.words and command.words[0] == program]
+    assert found
+    return found
+
+
+def check_options(words: list[str]) -> str:
+    """Why a call of fsage cannot be parsed, or nothing. Nothing is run, and a word that is missing is no fault."""
+    group = typer.main.get_command(app)
+    context = group.make_context("fsage", [], resilient_parsing=True)
+    try:
+        _, rest, _ = group.make_parser(context).parse_args(list(words))
+        if not rest:
+            return ""
+        command = group.get_command(context, rest[0])
+        if command is None:
+            return f"there is no command {rest[0]}"
+        own = command.make_context(rest[0], [], parent=context, resilient_parsing=True)
+        own.resilient_parsing = False
+        command.make_parser(own).parse_args(rest[1:])
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def test_every_command_of_fsage_and_its_options_are_there() -> None:
+    assert [(command, why) for command in of("fsage") if (why := check_options(command.words[1:]))] == []
+    assert check_options(["advise", "x", "--nothing"]) and check_options(["nothing"])
+
+
+def test_every_study_and_setting_of_a_run_is_there() -> None:
+    studies = {path.stem for path in ROOT.glob("config/*.yaml")}
+    inventories = {path.name for path in ROOT.glob("inventories/*")} | {"ssu1", "ssu2", "ssu3", "ssu4", "seek1"}
+    wrong = []
+    for command in of("snakemake"):
+        words = [word for word in command.words[1:] if word != "--"]
+        if "--profile" in words:
+            profile = words.pop(words.index("--profile") + 1)
+            wrong += [command] if not (ROOT / "profiles" / profile).is_dir() else []
+        for word in words:
+            key, equals, value = word.partition("=")
+            if equals:
+                target = value.split(",")[0] if key == "target" else "local"
+                known = key in SETTINGS and (target in inventories or PLACEHOLDER.fullmatch(target))
+            elif word.startswith("-") or word.endswith(".html"):
+                known = True
+            else:
+                known = word in studies or PLACEHOLDER.fullmatch(word) or word == "<study>"
+            wrong += [] if known else [(command, word)]
+    assert wrong == []
+
+
+def test_every_playbook_and_variable_is_there() -> None:
+    variables = set(EXTRA)
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        variables |= set(yaml.safe_load(path.read_text())["argument_specs"]["main"]["options"])
+    wrong = []
+    for command in of("ansible-playbook"):
+        words = command.words[1:]
+        for option in ("-i", "-e"):
+            while option in words:
+                value = words.pop(words.index(option) + 1)
+                words.remove(option)
+                keys = yaml.safe_load(value) if value.startswith("{") else [value.partition("=")[0]]
+                wrong += [(command, key) for key in keys if option == "-e" and key not in variables]
+        for word in words:
+            path = ROOT / "playbooks" / f"{word.removeprefix('fsage.fsage.')}.yml" if "/" not in word else ROOT / word
+            if not word.startswith("--") and not path.exists() and not (ROOT / word).exists():
+                wrong.append((command, word))
+    assert wrong == []
+
+
+def test_every_other_program_and_file_is_there() -> None:
+    wrong = []
+    for command in COMMANDS:
+        if command.text.startswith("./run ") and not PLACEHOLDER.fullmatch(program := command.words[0]):
+            if not (shutil.which(program) or (ROOT / program).exists()):
+                wrong.append((command, program))
+            if program in ("python", "pytest"):
+                files = [word for word in command.words[1:] if word.endswith(".py") or word.startswith("tests/")]
+                wrong += [(command, file) for file in files if not (ROOT / file).exists()]
+    assert wrong == []
+
+
+def test_every_link_out_of_the_site_leads_somewhere() -> None:
+    """Links in docs/ are checked when the site is built; the pages of docs/generate.py are there only then."""
+    gone = []
+    for page in PAGES:
+        if not page.is_relative_to(ROOT / "docs"):
+            text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+            targets = [target for target in re.findall(r"\]\(([^)#\s]+)", text) if ":" not in target]
+            gone += [(str(page), target) for target in targets if not (page.parent / target).exists()]
+    assert gone == []
+
+
+def test_every_message_of_the_page_is_one_of_ours() -> None:
+    of_others = {"No space left on device"}
+    page = (ROOT / "docs/reference/messages.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE))
+    texts = []
+    for path in ROOT.glob("src/fsage/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    ours = "\n".join(texts)
+    assert len(named) > 20 and [text for text in named - of_others if text not in ours] == []
+
+
+def test_the_glossary_stays_short() -> None:
+    rows = re.findall(r"^\| (?!word )", (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert 0 < len(rows) <= 40
