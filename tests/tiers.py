@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
@@ -71,3 +72,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         rank = min(order.index(mark.name) for mark in item.iter_markers() if mark.name in TIERS)
         dearest[item.location[0]] = min(rank, dearest.get(item.location[0], rank))
     items.sort(key=lambda item: dearest[item.location[0]])
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded stays: no collection of garbage looks at it again (statsmodels has one at each call)."""
+    gc.collect()
+    gc.freeze()
