@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import yaml
 from local_targets import claimed, written
@@ -43,14 +44,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background so
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if capabilities.obstacles(capabilities.LOOP_TARGET):
-        return
-    namespace.unshare(namespace.MS_PRIVATE)
-    for mount in reversed(mounting.mounts()):
-        if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
-            mounting.unmount(Path(mount.point))
-    session.stash[OUTSIDE] = os.open("/proc/self/ns/mnt", os.O_RDONLY)
-    namespace.enter()
+    if not capabilities.obstacles(capabilities.LOOP_TARGET):
+        namespace.unshare(namespace.MS_PRIVATE)
+        for mount in reversed(mounting.mounts()):
+            if mount.source.startswith(("/dev/loop", "fsage-seekdisk-")):
+                mounting.unmount(Path(mount.point))
+        session.stash[OUTSIDE] = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+        namespace.enter()
+    preloaded.shims()  # which workers share
 
 
 @pytest.fixture

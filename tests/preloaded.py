@@ -32,20 +32,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+OURS = ("snakemake.cli", "snakemake.report", "fsage")
 PROGRAMS = {
-    "snakemake": ("snakemake.cli", "snakemake.report", "fsage"),
+    "snakemake": OURS,
     "ansible-playbook": (
         "ansible.cli.playbook",
         *("ansible.plugins.strategy.linear", "ansible.plugins.connection.local", "ansible.plugins.filter.core"),
         *("ansible.plugins.test.core", "ansible.plugins.inventory.yaml", "ansible.plugins.vars.host_group_vars"),
         *("ansible.plugins.callback.default", "ansible.plugins.shell.sh", "fsage.records.messages"),
     ),
-    "fsage": ("fsage.cli", "fsage"),
+    "fsage": ("fsage.cli", *OURS),
 }
-"""What each loads before a call comes: first what has the entry point, `main`; others may not be there."""
+"""What each loads before a call comes: first what has the entry point, `main`; others may not be there.
 
-READ_LATER = {"PATH", "PWD", "OLDPWD", "SHLVL", "_", "PYTEST_CURRENT_TEST", "COLUMNS", "LINES", "PYTHONUNBUFFERED"}
-"""Variables that no program reads while it is loaded; nor those of fsage but FSAGE_EXTENSIONS."""
+Programs of which one needs what the other has are loaded together.
+"""
+
+READ_LATER = {"PATH", "PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES", "PYTHONUNBUFFERED"}
+"""Variables that no program reads while it is loaded; nor those of fsage but FSAGE_EXTENSIONS, or of pytest."""
+SHARED = "FSAGE_TESTS_SHIMS"
 LOADED_AT_MOST = 8  # processes that have a program loaded; the one that waited longest goes
 CALL_BYTES = 1 << 20
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -112,14 +117,13 @@ class Call(NamedTuple):
     umask: int
     files: list[int]
 
-    def loaded_with(self) -> tuple[str, frozenset[tuple[bytes, bytes]]]:
-        """The program and what it may have read of its environment while it was loaded."""
-        read = {name: value for name, value in self.environment.items() if not _read_later(os.fsdecode(name))}
-        return self.program, frozenset(read.items())
+    def read_early(self) -> frozenset[tuple[bytes, bytes]]:
+        """What the program may have read of its environment while it was loaded."""
+        return frozenset(item for item in self.environment.items() if not _read_later(os.fsdecode(item[0])))
 
 
 def _read_later(name: str) -> bool:
-    return name in READ_LATER or (name.startswith("FSAGE_") and name != "FSAGE_EXTENSIONS")
+    return name in READ_LATER or (name.startswith(("FSAGE_", "PYTEST_")) and name != "FSAGE_EXTENSIONS")
 
 
 BIN = Path(sys.executable).parent
@@ -128,9 +132,15 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @functools.cache
 def shims() -> Path:
-    """The folder of the shims; their server starts with the first call of this and ends with this process."""
+    """The folder of the shims; their server starts with the first call of this and ends with this process.
+
+    Processes that it starts have the same.
+    """
+    if SHARED in os.environ:
+        return Path(os.environ[SHARED])
     folder, end = serve({str(BIN / name): modules for name, modules in PROGRAMS.items()})
     atexit.register(end)
+    os.environ[SHARED] = str(folder)
     return folder
 
 
@@ -243,13 +253,14 @@ def front(folder: Path, programs: dict[str, list[str]]) -> Callable[[], Any]:
         if not same:
             _answer(caller, "real", 0)
         else:
-            key = call.loaded_with()
+            together = {name: m for name, m in programs.items() if set(m) & set(programs[call.program])}
+            key = min(together), call.read_early()
             if key not in loaded:
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 if not _forked():
                     for other in (listening, ours, *loaded.values()):
                         other.close()
-                    return loader(call, programs[call.program], theirs, [caller.detach(), *files])
+                    return loader(call, together, theirs, [caller.detach(), *files])
                 theirs.close()
                 loaded[key] = ours
                 if len(loaded) > LOADED_AT_MOST:
@@ -272,8 +283,10 @@ def _of_python(environment: Any) -> dict[bytes, bytes]:
     }
 
 
-def loader(first: Call, modules: list[str], channel: socket.socket, files: list[int]) -> Callable[[], Any]:
-    """Load a program, then fork for each call. Returns in the forks, with what they are to run."""
+def loader(
+    first: Call, programs: dict[str, list[str]], channel: socket.socket, files: list[int]
+) -> Callable[[], Any]:
+    """Load programs, then fork for each call. Returns in the forks, with what they are to run."""
     for number in files:
         os.close(number)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -282,9 +295,8 @@ def loader(first: Call, modules: list[str], channel: socket.socket, files: list[
     _set_environment(first.environment)
     sys.path[0] = str(Path(first.program).parent)
     sys.argv = [first.program]
-    module, *others = modules
-    entry = importlib.import_module(module)
-    for name in _modules(others):
+    entries = {name: importlib.import_module(modules[0]) for name, modules in programs.items()}
+    for name in _modules([name for modules in programs.values() for name in modules]):
         with contextlib.suppress(ImportError):  # it is loaded when it is needed, if it is
             importlib.import_module(name)
     if first.program.endswith("ansible-playbook"):
@@ -308,7 +320,7 @@ def loader(first: Call, modules: list[str], channel: socket.socket, files: list[
             if not pid:
                 for known in (*running, channel.detach(), files[4]):
                     os.close(known)
-                return functools.partial(run, call, entry.main)
+                return functools.partial(run, call, entries[call.program].main)
             for received in call.files:
                 os.close(received)
             for known in (process := os.pidfd_open(pid), files[4]):
