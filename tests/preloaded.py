@@ -37,9 +37,13 @@ PROGRAMS = {
     "snakemake": OURS,
     "ansible-playbook": (
         "ansible.cli.playbook",
-        *("ansible.plugins.strategy.linear", "ansible.plugins.connection.local", "ansible.plugins.filter.core"),
-        *("ansible.plugins.test.core", "ansible.plugins.inventory.yaml", "ansible.plugins.vars.host_group_vars"),
-        *("ansible.plugins.callback.default", "ansible.plugins.shell.sh", "fsage.records.messages"),
+        *(f"ansible.plugins.inventory.{name}" for name in ("auto", "host_list", "ini", "script", "toml", "yaml")),
+        *(f"ansible.plugins.connection.{name}" for name in ("local", "paramiko_ssh", "psrp", "ssh", "winrm")),
+        *(f"ansible.plugins.callback.{name}" for name in ("default", "junit", "minimal", "oneline", "tree")),
+        *(f"ansible.plugins.shell.{name}" for name in ("cmd", "powershell", "sh")),
+        *("ansible.plugins.strategy.linear", "ansible.plugins.vars.host_group_vars", "ansible.plugins.cache.memory"),
+        *("ansible.plugins.filter.core", "ansible.plugins.test.core", "ansible.plugins.become.sudo"),
+        *("multiprocessing.popen_fork", "multiprocessing.synchronize", "fsage.records.messages", "fsage.seam"),
     ),
     "fsage": ("fsage.cli", *OURS),
 }
