@@ -70,7 +70,7 @@ def medians(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS).astype({"main": "bool"})  # an empty table knows no types
 
 
-def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, Any]]:
+def _rows(group: pd.DataFrame, names: list[str]) -> list[dict[str, object]]:
     """A row for each of the measures that the group has."""
     alike = group.iloc[0][[*AXES, "transfer_size_bytes", "condition", "main", "setting"]].to_dict()
     alike["real_fullness_percent"] = group["real_fullness_percent"].median()
@@ -111,7 +111,7 @@ def _flags(column: pd.Series, cells: pd.Series) -> list[str]:
     return [f"{cells[known.index[index]]}: {reason}" for index, reason in statistics.outliers(known.tolist())]
 
 
-def _clean(table: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _clean(table: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
     """The row that each REFERENCE is compared with, by `_key`; of several layouts of that state the commonest."""
     named = table[table["state"].isin(table["reference"].dropna())].sort_values("main", kind="stable")
     whole = table[(table["fragmentation_percent"] == 0) & table["reference"].isna()]
@@ -121,12 +121,12 @@ def _clean(table: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
     return found | {_key(row, None): row for row in whole.to_dict("records")}
 
 
-def _key(row: dict[str, Any], reference: str | None) -> tuple[Any, ...]:
+def _key(row: dict[str, object], reference: str | None) -> tuple[object, ...]:
     return (reference, *(None if pd.isna(row[name]) else row[name] for name in REFERENCE))
 
 
 def _compared(
-    row: dict[str, Any], clean: dict[tuple[Any, ...], dict[str, Any]]
+    row: dict[str, Any], clean: dict[tuple[object, ...], dict[str, Any]]
 ) -> tuple[str | None, statistics.Ratio | None, statistics.Test | None]:
     """Name of the clean state, and the row against it; nothing against itself."""
     named = row["reference"] if isinstance(row["reference"], str) else None
@@ -182,5 +182,5 @@ SIZES = ("transfer_size", "amount_percent")
 """Parameters by whose size sets of parameters are in order."""
 
 
-def _in_words(key: str, value: Any) -> str:
+def _in_words(key: str, value: object) -> str:
     return f"{value:g}% of the target" if key == "amount_percent" and value is not None else f"{key} {value}"

@@ -56,7 +56,7 @@ def missing(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[PlannedCell]:
     return [cell for cell in cells if cell[:2] not in there]
 
 
-def gaps(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[dict[str, Any]]:
+def gaps(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[dict[str, object]]:
     """What gave no number, by what became of it, state and reason."""
     columns = ["status", "state", "cell", "why"]
     rows = frame.loc[~frame["status"].isin(WITHOUT_GAP), columns].to_dict("records")

@@ -81,7 +81,7 @@ class Listed:
         numbered = self._numbers.setdefault(kind, {})
         return numbered.setdefault(name, f"{kind}{len(numbered) + 1}")
 
-    def value(self, value: Any, key: str = "") -> Any:
+    def value(self, value: object, key: str = "") -> Any:
         """What may leave of a value that stands below a key."""
         if isinstance(value, dict):
             return dict(self._pairs(value, key))
@@ -89,7 +89,7 @@ class Listed:
             return self.words(value) if key == "argv" else [self.value(one, key) for one in value]
         return self.text(value, key) if isinstance(value, str) else value
 
-    def _pairs(self, block: dict[str, Any], key: str) -> Iterator[tuple[str, Any]]:
+    def _pairs(self, block: dict[str, object], key: str) -> Iterator[tuple[str, object]]:
         for name, one in block.items():
             if key in HOSTS:
                 yield self.number("host", name), self.value(one, "phases")
@@ -168,7 +168,7 @@ def _study(listed: Listed, study: dict[str, Any]) -> dict[str, Any]:
     return {**listed.value({**study, "headline": headline}, "axes"), "title": study["name"], "question": WITHHELD}
 
 
-def _declaration(target: Target) -> dict[str, Any]:
+def _declaration(target: Target) -> dict[str, object]:
     """A target's declaration without places, hosts and users."""
     kept = {"name", "kind", "filesystem", "stores", "size_gib", "minimum_gib", "budget_gib", "scale", "allocator_reset"}
     kept |= {"amount_mib", "launcher", "device_model"}
@@ -180,6 +180,6 @@ def _declaration(target: Target) -> dict[str, Any]:
     return declared
 
 
-def _write_yaml(path: Path, content: Any) -> None:
+def _write_yaml(path: Path, content: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")

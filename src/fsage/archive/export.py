@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rocrate.model.contextentity import ContextEntity
 from rocrate.model.softwareapplication import SoftwareApplication
@@ -188,7 +187,7 @@ def _studies(plan: Plan, study_file: Path) -> list[Path]:
     return [study_file, study_file.with_stem(compare.study)] if compare else [study_file]
 
 
-def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Iterator[Any]:
+def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Iterator[object]:
     """What was asked for: the studies and the declaration of the target. Hosts and how to reach them stay private."""
     declaration = "group_vars/all/target.yml"
     places = {path: f"config/{path.name}" for path in _studies(plan, study_file)}
@@ -197,7 +196,7 @@ def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Ite
         yield crate.add_file(path, place, properties={"encodingFormat": "application/yaml"})
 
 
-def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[Any]:
+def _results(crate: ROCrate, plan: Plan, raw: bool) -> Iterator[object]:
     """What was measured, and in which states; of the study that this one is compared with, its records too."""
     root, target, study = plan.results.root, plan.target.name, plan.study.name
     kinds = {

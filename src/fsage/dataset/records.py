@@ -99,7 +99,7 @@ def _of_path(path: Path) -> dict[str, str]:
     return {"target": target, "study": study, "state": state, "cell": cell}
 
 
-def _row(record: dict[str, Any]) -> dict[str, Any]:
+def _row(record: dict[str, Any]) -> dict[str, object]:
     params, layout, conditions = record["params"], record["layout"], record["conditions"]
     nominal = record["nominal"]
     varied = {key: value for key, value in params.items() if key != "iteration"}
@@ -163,9 +163,9 @@ def _achieved(layout: dict[str, Any]) -> dict[str, float]:
 OF_EXTENTS = ("files", "extents", "bytes", "mean_position", "position_sd", "mean_extent_bytes", "layout_score")
 
 
-def _measured(phases: list[dict[str, Any]]) -> dict[str, Any]:
+def _measured(phases: list[dict[str, Any]]) -> dict[str, object]:
     """Extents of the cell's own files, as its first phase with a map left them."""
-    extents: dict[str, Any] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
+    extents: dict[str, object] = next((phase["extents"] for phase in phases if phase.get("extents")), {})
     of_size = {"measured_extents_of_size": _text(extents.get("extents_of_size"))}
     return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
 
@@ -178,7 +178,7 @@ def _metadata(phases: list[dict[str, Any]]) -> str | None:
     return "; ".join(sorted({phase["metadata"] for phase in phases if "metadata" in phase} - {WARM})) or None
 
 
-def _costs(model: dict[str, Any]) -> dict[str, Any] | None:
+def _costs(model: dict[str, object]) -> dict[str, Any] | None:
     """What a modelled device charges: the numbers among its parameters."""
     numbers = {key: value for key, value in model.items() if isinstance(value, (int, float)) and value is not True}
     return numbers or None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,7 +14,7 @@ Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(min_length=1, max_length=255)]
 Metric = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")]
 RATES = ("_bw_mib_s", "_per_s")
-Block = dict[str, Any]
+Block = dict[str, object]
 
 
 class _Part(BaseModel):
@@ -50,7 +50,7 @@ class Phase(Command):
 
 
 class Tunable(_Part):
-    now: Any
+    now: object
 
 
 class Conditions(_Part):

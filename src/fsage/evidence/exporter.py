@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from fsage import seam
 from fsage.evidence import metrics
@@ -65,7 +64,7 @@ def device_of(source: str) -> str:
     return printable(source) if stat.S_ISBLK(kind) else "file"
 
 
-def _read(source: str, limit_s: float, files: int) -> dict[str, Any]:
+def _read(source: str, limit_s: float, files: int) -> dict[str, object]:
     """The store's summary. Raises ValueError, one sentence."""
     try:
         with _limited(limit_s):
@@ -74,7 +73,7 @@ def _read(source: str, limit_s: float, files: int) -> dict[str, Any]:
         raise ValueError(f"{source}: not read within {limit_s:g} s (--time-limit)") from None
     if not store["free_extents"]:
         raise ValueError(f"{source}: how free space lies is not known: {store['absent']['free_extents']}")
-    found: dict[str, Any] = store
+    found: dict[str, object] = store
     return found
 
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ class Free:
 
     head: Head
     places: Places
-    store: dict[str, Any]
+    store: dict[str, object]
 
     def pairs(self) -> Iterator[tuple[int, int]]:
         """The same as numbers of Python's."""

@@ -116,7 +116,7 @@ class Windows:
         last = int(np.searchsorted(places[:, 0], end, side="left"))
         return [(max(begin, start), min(end, stop)) for start, stop in places[first:last].tolist()]
 
-    def _notes(self, chosen: Counts, seed: int) -> dict[str, Any]:
+    def _notes(self, chosen: Counts, seed: int) -> dict[str, object]:
         many = np.array([self.distances(self.drawn(len(chosen), [seed, DRAWS, one])) for one in range(DRAWS)])
         tail = (1 - LEVEL) / 2
         named = zip(("size", "share"), self.distances(chosen), many.T, strict=True)

@@ -77,7 +77,7 @@ LEFT_INCHES, RIGHT_INCHES = 0.73, 0.21
 TITLE_CHARACTERS, STAMP_CHARACTERS = 58, 92
 
 
-def style(size: Size, **more: Any) -> AbstractContextManager[None]:
+def style(size: Size, **more: object) -> AbstractContextManager[None]:
     """Matplotlib's settings for figures of a size, and `more` of them, while it is entered."""
     letters = {name: size.points(points) for name, points in POINTS.items()}
     sans = {"font.sans-serif": [*families(), *AS_WIDE]}

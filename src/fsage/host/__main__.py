@@ -34,10 +34,10 @@ from fsage.model.message import shown
 from fsage.model.request import Request
 from fsage.model.structure import Shard
 
-Verb = Callable[[dict[str, Any], Request, bool], dict[str, Any]]
+Verb = Callable[[dict[str, object], Request, bool], dict[str, object]]
 
 
-def hold(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Take the lease for the request's run, or give it back (`request["release"]`)."""
     home = home_of(complete(spec))
     if check:
@@ -114,13 +114,13 @@ QUESTION_BYTES = 128 * MIB
 ON_STEPS = ("begin_step", "work_on_step", "end_step")
 
 
-def of_one_host(spec: Mapping[str, Any]) -> bool:
+def of_one_host(spec: Mapping[str, object]) -> bool:
     """Whether a declared target is mounted where only fsage's are."""
     kind = kinds.get(spec.get("kind", DEFAULTS["kind"]))
     return kind is not None and kind.of_one_host
 
 
-def among_mounts(spec: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
+def among_mounts(spec: dict[str, object]) -> contextlib.AbstractContextManager[None]:
     """Where a target's file systems are mounted, if this process can mount; before there are threads."""
     if of_one_host(spec) and not capabilities.obstacles(capabilities.LOOP_TARGET):
         whole = complete(spec)

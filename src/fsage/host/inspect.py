@@ -8,7 +8,6 @@ import stat
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from fsage.host.device import loops
 from fsage.host.evidence import fiemap
@@ -34,7 +33,7 @@ LUSTRE_CLIENT = (
 )
 
 
-def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, Any]:
+def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, object]:
     """As fsage.model.local.Local.inspect."""
     began = time.monotonic()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fsage.model.evidence.counting import ONCE, Counting
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fsage.model.target import Spec
 
 
-def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, Any]:
+def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, object]:
     """As Local.inspect."""
     from fsage.host import inspect
 
@@ -29,7 +29,7 @@ def fragments(
     order: str,
     seek_ms: float | None,
     rate_mb_s: float | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """As Local.fragments."""
     from fsage.host.defragmentation import look
 
@@ -120,7 +120,7 @@ def look_in() -> None:
     namespace.look_in()
 
 
-def dead(holder: Mapping[str, Any]) -> bool:
+def dead(holder: Mapping[str, object]) -> bool:
     """As Local.dead."""
     from fsage.host.targets import lease
 

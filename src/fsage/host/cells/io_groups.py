@@ -51,7 +51,7 @@ def why_not(target: Target, phases: Sequence[Phase]) -> str | None:
     return None
 
 
-def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[str, Any]:
+def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[str, object]:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
     `check_alive` is called often; what it raises ends everything. Raises Failure for what cannot be set, ends or

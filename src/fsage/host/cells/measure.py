@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
 
 from fsage.host import containers
 from fsage.host.cells import outbox
@@ -18,7 +17,7 @@ from fsage.model.hosts import Inventory
 from fsage.model.request import Cell, Request
 
 
-def measure(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Measure the request's cells in order.
 
     Returns {"measured", "remaining", "lost", "stopped", "kinds", "undone"}: `lost` says why the target is not (or no

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tarfile
 from pathlib import Path
-from typing import Any
 
 from fsage.host.system import places
 from fsage.host.system.files import write_json
@@ -31,7 +30,7 @@ def keep(path: Path, observation: Observation) -> None:
     write_json(path, observation)
 
 
-def bundle(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def bundle(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Pack all that waits (of lost runs too) into `<home>/bundle.tar`."""
     home = home_of(complete(spec))
     box, path = home / "outbox", home / "bundle.tar"
@@ -50,7 +49,7 @@ def bundle(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any
     }
 
 
-def acknowledge(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def acknowledge(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Forget what the last bundle held, now that it was fetched."""
     home = home_of(complete(spec))
     path = home / "bundle.tar"

@@ -166,7 +166,7 @@ class Phases:
             dropped["method"] += ", then read the cache-eviction file"
         return {**dropped, "seconds": time.monotonic() - began}
 
-    def served(self, phase: Phase) -> dict[str, Any]:
+    def served(self, phase: Phase) -> dict[str, object]:
         """What a phase's command gave; with `jobs` on several clients. Whoever runs it can read its files."""
         try:
             if "jobs" in phase:
@@ -184,7 +184,7 @@ class Phases:
         """What makes srun start a step in the job on whose behalf we measure; else it would ask for nodes, and wait."""
         return {"SLURM_JOB_ID": self.slurm_job} if self.slurm_job and "srun" in argv else {}
 
-    def call(self, phase: Phase, inherited: Sequence[int] = ()) -> dict[str, Any]:
+    def call(self, phase: Phase, inherited: Sequence[int] = ()) -> dict[str, object]:
         """Run a phase's command, and those of its `beside` at the same time, in the device model's group.
 
         What the first gave, under `beside` what each of the others did, and the processor's time of all on this host.

@@ -30,7 +30,7 @@ FIO = ["--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0"
 DIRECT = ["--ioengine=psync", "--direct=1"]
 
 
-def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: float = math.inf) -> dict[str, Any]:
+def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: float = math.inf) -> dict[str, object]:
     """Sequential write and read rates of a raw device, or its image, with no file system on it: MiB/s, median of runs.
 
     Overwrites it: only before mkfs, on what is proved to be the target's own. Where the first run gives more than

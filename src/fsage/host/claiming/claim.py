@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import Any, cast
+from typing import cast
 
 from fsage.host import containers
 from fsage.host.claiming import calibrate
@@ -18,7 +18,7 @@ from fsage.model.target import Spec
 UNKNOWN_MIB_S = 500.0  # the first guess where a device cannot be measured bare
 
 
-def calibrated(target: Target, raw: dict[str, Any], guess_mib_s: float) -> None:
+def calibrated(target: Target, raw: dict[str, object], guess_mib_s: float) -> None:
     """Find what a task moves and how fast, and declare the target claimed; `raw`: of the device without all else."""
     found = calibrate.amount(target, guess_mib_s)
     found["calibration"] = {
@@ -32,7 +32,7 @@ def calibrated(target: Target, raw: dict[str, Any], guess_mib_s: float) -> None:
     target.save()
 
 
-def no_backing() -> dict[str, Any]:
+def no_backing() -> dict[str, object]:
     """What is known of a device that was not measured bare."""
     return {"backing_write_mib_s": None, "backing_read_mib_s": None, "commands": []}
 

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from fsage.host.system import places
 from fsage.host.system.files import read_json, write_json
@@ -21,7 +20,7 @@ PLACE = "database"
 OPTIONS = ("-dbtype", "nucl", "-blastdb_version", "4")
 
 
-def made(target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]) -> dict[str, Any]:
+def made(target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]) -> dict[str, object]:
     """Have so many volumes of `each` sequences in the target's home, made now or before.
 
     Returns what was asked, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called

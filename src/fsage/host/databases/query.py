@@ -46,7 +46,7 @@ class Asked:
 
     def __init__(self, process: subprocess.Popen[Any]) -> None:
         self.process, self.said = process, ""
-        self.answers: list[dict[str, Any]] = []
+        self.answers: list[dict[str, object]] = []
         if process.stdout:
             os.set_blocking(process.stdout.fileno(), False)
 
@@ -98,7 +98,7 @@ def _available(descriptor: int) -> str:
         return ""
 
 
-def ask(path: Path, seconds: float) -> list[dict[str, Any]]:
+def ask(path: Path, seconds: float) -> list[dict[str, object]]:
     """Ask until the queries took `seconds` together. Raises Failure, sqlite3.Error."""
     import sqlite3  # a Python may be built without; see why_not
 

@@ -58,7 +58,7 @@ def version_of(tool: Defragmenter) -> str:
     return said.strip().splitlines()[0] if said.strip() else "unknown"
 
 
-def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: float) -> dict[str, Any]:
+def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: float) -> dict[str, object]:
     """Defragment chosen files, or all below a directory (a mount: the whole file system), worst first.
 
     Returns filesystem, tool, version, time_limit_s, seconds (in all), `largest_free_bytes` (the longest free run before

@@ -9,7 +9,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.host.defragmentation.bound import STATEMENT, Device, Longest
 from fsage.host.evidence import fiemap
@@ -96,7 +96,7 @@ def fragments(
     order: str,
     seek_ms: float | None,
     rate_mb_s: float | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Look at files; a `summary`, with the device's two numbers as given or measured. Raises ValueError."""
     if order not in ORDERS:
         raise ValueError(f"--by {order}: no such order; there are {', '.join(ORDERS)}")
@@ -124,7 +124,7 @@ def _device(look: Look, seek_ms: float | None, rate_mb_s: float | None) -> Devic
     return device
 
 
-def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[str, Any]:
+def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[str, object]:
     """What was found, with a bound on what cold reading from beginning to end would gain.
 
     all: Fragmentation.summary; histogram: from_extents (to below twice that), files, extents, bytes; files_in_pieces:
@@ -156,7 +156,7 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> dict[st
     }
 
 
-def _commands(files: Sequence[Found], device: Device | None) -> list[dict[str, Any]]:
+def _commands(files: Sequence[Found], device: Device | None) -> list[dict[str, object]]:
     """What defragments these files: for each mount the command of its file system, where that has one."""
     by_mount: dict[Mount, list[Found]] = {}
     for one in files:

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
@@ -31,7 +30,7 @@ def hot(size: int, hot_bytes: int, every_bytes: int) -> list[Range]:
     return [(begin, min(begin + hot_bytes, size)) for begin in range(0, size, every_bytes)]
 
 
-def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_s: float) -> dict[str, Any]:
+def defragment(path: Path, filesystem: str, ranges: Sequence[Range], time_limit_s: float) -> dict[str, object]:
     """Put each range that lies in pieces into one.
 
     Returns the keys of fsage.host.defragmentation.defragment except `files`, and ranges, ranges_moved, range_bytes,

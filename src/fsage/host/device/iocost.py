@@ -35,11 +35,11 @@ class Iocost(Model, facts.Iocost):
     """The cost of each request on the loop device, charged to the target's control group."""
 
     @staticmethod
-    def why_not(declared: dict[str, Any]) -> str | None:
+    def why_not(declared: dict[str, object]) -> str | None:
         """See `possible`."""
         return possible(declared)
 
-    def put(self, devices: list[str]) -> dict[str, Any]:
+    def put(self, devices: list[str]) -> dict[str, object]:
         """See the function `put`."""
         return put(self.home, self.name, devices, self.claimed)
 
@@ -48,7 +48,7 @@ class Iocost(Model, facts.Iocost):
         return cgroups.inside(cgroups.path_of(self.name))
 
 
-def possible(declared: dict[str, Any]) -> str | None:
+def possible(declared: dict[str, object]) -> str | None:
     """Why no model can be laid over a device of this machine; None when one can."""
     if why := grantable(declared):
         return why
@@ -71,7 +71,7 @@ def grantable(declared: dict[str, Any]) -> str | None:
     return None
 
 
-def put(home: Path, name: str, devices: list[str], model: dict[str, Any]) -> dict[str, Any]:
+def put(home: Path, name: str, devices: list[str], model: dict[str, object]) -> dict[str, object]:
     """Lay the model over each device where it is not, and return what is read back. No devices: the group alone.
 
     `Refusal` where this machine cannot; `Failure` when what is read back differs.
@@ -129,7 +129,7 @@ def number_of(device: str) -> str:
     return f"{os.major(stat.st_rdev)}:{os.minor(stat.st_rdev)}"
 
 
-def _in_place(name: str, devices: list[str], model: dict[str, Any]) -> bool:
+def _in_place(name: str, devices: list[str], model: dict[str, object]) -> bool:
     root = cgroups.root()
     if root is None or not (root / f"{cgroups.PREFIX}{name}" / "io.stat").exists():
         return False
@@ -141,7 +141,7 @@ def _in_place(name: str, devices: list[str], model: dict[str, Any]) -> bool:
     )
 
 
-def _lines(model: dict[str, Any]) -> dict[str, str]:
+def _lines(model: dict[str, object]) -> dict[str, str]:
     """What is written to each file for a device. Reads and writes cost the same."""
     rates = " ".join(
         f"{way}bps={model['bytes_per_s']} {way}seqiops={model['sequential_iops']} {way}randiops={model['random_iops']}"

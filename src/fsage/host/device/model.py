@@ -20,7 +20,7 @@ class Model(facts.Model):
         self.home, self.name, self.claimed = home, name, claimed
 
     @staticmethod
-    def why_not(declared: dict[str, Any]) -> str | None:
+    def why_not(declared: dict[str, object]) -> str | None:
         """Why this machine cannot have it; None when it can."""
         return None
 
@@ -28,7 +28,7 @@ class Model(facts.Model):
         """The file that the store's loop device is attached to, made to be there: path, dev, ino and bytes."""
         return {**store["image_id"], "image": store["image"]}
 
-    def put(self, devices: list[str]) -> dict[str, Any] | None:
+    def put(self, devices: list[str]) -> dict[str, object] | None:
         """Have it in place on each loop device; its parameters and what was read back, or None without a model."""
         return None
 

@@ -22,7 +22,7 @@ def claimed(home: Path, name: str, claim: Claim) -> Model:
     return KINDS[parameters["kind"]](home, name, parameters)
 
 
-def choose(declared: dict[str, Any] | None, most_bytes_per_s: int) -> dict[str, Any]:
+def choose(declared: dict[str, Any] | None, most_bytes_per_s: int) -> dict[str, object]:
     """The model's parameters and label, fixed before anything is measured with it.
 
     `most_bytes_per_s`: what a store's device can give steadily.
@@ -42,7 +42,7 @@ def choose(declared: dict[str, Any] | None, most_bytes_per_s: int) -> dict[str, 
     return {**fixed, "label": kind.label(fixed)}
 
 
-def none(why: str) -> dict[str, Any]:
+def none(why: str) -> dict[str, object]:
     """What stands in a claim without a model."""
     return {"kind": Model.kind, "label": Model.label({}), "why_none": why}
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import below
@@ -18,8 +17,8 @@ OF_BFQ = "iosched/low_latency"
 
 
 def tune(
-    queues: list[Path], name: str, value: Any, before: list[str] | None, check: bool
-) -> tuple[dict[str, Any], bool, str]:
+    queues: list[Path], name: str, value: object, before: list[str] | None, check: bool
+) -> tuple[dict[str, object], bool, str]:
     """Set a tunable of every queue and read it back: what to note of it, whether anything was changed, and in words.
 
     `before`: what it was before fsage set it first, where that is noted.
@@ -66,7 +65,7 @@ def _value(knob: Path) -> str:
     return text.partition("[")[2].partition("]")[0] if "[" in text else text
 
 
-def set_knob(knob: Path, value: Any) -> None:
+def set_knob(knob: Path, value: object) -> None:
     """Write one. Raises Refusal where the kernel does not take the value."""
     try:
         knob.write_text(str(value))

@@ -17,7 +17,6 @@ import sys
 import time
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 import fsage
 from fsage.host.device import capabilities, loops, seekdisk
@@ -38,7 +37,7 @@ class Seek(Model, facts.Seek):
     """One disk with one arm for each store."""
 
     @staticmethod
-    def why_not(declared: dict[str, Any]) -> str | None:
+    def why_not(declared: dict[str, object]) -> str | None:
         """Needs FUSE."""
         why = capabilities.obstacle(capabilities.FUSE)
         return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another" if why else None
@@ -63,7 +62,7 @@ class Seek(Model, facts.Seek):
             raise Failure(f"the disk on {image['image']} ended well, but nothing is mounted at {point}")
         return _offered(there, image["bytes"])
 
-    def put(self, devices: list[str]) -> dict[str, Any]:
+    def put(self, devices: list[str]) -> dict[str, object]:
         """What the disk under each device charges, read back from the process that serves it."""
         read_back = {device: read(device) for device in devices}
         asked = self._costs()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.host.claiming import calibrate, claim
 from fsage.host.device import models
@@ -73,7 +73,7 @@ class Directory(Target, facts.Directory):
         return Offer(directories.budget_bytes(spec), Path(spec["directory"]))
 
     @staticmethod
-    def identity(place: Path) -> dict[str, Any]:
+    def identity(place: Path) -> dict[str, object]:
         """What tells a directory from others. Raises FileNotFoundError."""
         return directories.identity(place)
 

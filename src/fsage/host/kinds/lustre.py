@@ -68,7 +68,7 @@ class Lustre(Directory, facts.Lustre):
         return Offer(found.capacity_bytes, found.mount, found.alone, found.noted)
 
     @staticmethod
-    def identity(place: Path) -> dict[str, Any]:
+    def identity(place: Path) -> dict[str, object]:
         """As Directory.identity: its FID."""
         return dict(lustre.identity(place))
 
@@ -141,7 +141,7 @@ class Lustre(Directory, facts.Lustre):
         """As Target.why_no_extents."""
         return f"{super().why_no_extents(error)}; Lustre gives it for files of one stripe only"
 
-    def osts(self, answers: Sequence[Any]) -> list[dict[str, Any]]:
+    def osts(self, answers: Sequence[Any]) -> list[dict[str, object]]:
         """As Target.osts."""
         return osts.every(self, list(answers))
 
@@ -163,11 +163,11 @@ class Lustre(Directory, facts.Lustre):
             raise Failure(str(self.why_not_laid))
         return servers.free_space(self.lustre, ost, counting)
 
-    def fullness(self) -> dict[str, Any]:
+    def fullness(self) -> dict[str, object]:
         """As Target.fullness."""
         return {"osts": osts.fullness(self)}
 
-    def tune(self, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+    def tune(self, wanted: Mapping[str, object], noted: dict[str, object], check: bool) -> tuple[bool, list[str]]:
         """As Target.tune: the client's parameters."""
         return tunables.tune(self.lustre["fsname"], wanted, noted, check)
 
@@ -179,11 +179,11 @@ class Lustre(Directory, facts.Lustre):
         """As Target.spread."""
         stripes.set_on(folder, {"stripe_count": striping.ALL, "stripe_size_mib": 1, "first_ost": stripes.ANY})
 
-    def make_folders(self, notes: Mapping[str, dict[str, Any]]) -> None:
+    def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
         """As Target.make_folders."""
         placement.make_folders(self, notes)
 
-    def placement(self, files: list[Path], notes: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, object]:
         """As Target.placement."""
         return placement.of_striped(self, files, notes)
 

@@ -82,7 +82,7 @@ def mkfs_options(made: dict[str, str]) -> str:
     return " ".join([*words, *([f"-E {','.join(extended)}"] if extended else [])])
 
 
-def format_osts(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def format_osts(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """Format `request["osts"]`, [{"device", "mount"}], if `request["destroy"]` is the file system's name.
 
     Each keeps its number and stays mounted where it was. All devices are looked at before the first is touched.

@@ -25,7 +25,7 @@ NO_FILES = "files are asked for through a client: the last store"
 NOT_SEEN = "no host of the inventory's group `servers` serves it"
 
 
-def inspect(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def inspect(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """The verb `osts`: Store.summary, with `ost` and `host`, of each OST of the target that this host serves."""
     spec = complete(declared)
     if not (lustre := spec["lustre"]):
@@ -41,7 +41,7 @@ def inspect(declared: Mapping[str, Any], request: Request, check: bool) -> dict[
     return {"changed": False, "msg": f"{len(seen)} OSTs of {fsname}", "osts": seen}
 
 
-def every(target: Target, seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def every(target: Target, seen: list[dict[str, object]]) -> list[dict[str, Any]]:
     """What servers saw, by number, every OST of the claim among it: of one that none serves all is absent.
 
     Raises Refusal for what is of no OST of this file system.
@@ -60,7 +60,7 @@ def every(target: Target, seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(stores.values(), key=lambda one: one["store"])
 
 
-def is_one(fsname: str, name: Any) -> bool:
+def is_one(fsname: str, name: object) -> bool:
     """Whether a name is that of an OST of a file system."""
     return isinstance(name, str) and re.fullmatch(re.escape(fsname) + "-OST[0-9a-f]{4}", name) is not None
 

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.host.lustre import params
 from fsage.host.lustre.prealloc_ask import BLOCK_BYTES, Ask, table_of, table_words
@@ -28,7 +28,7 @@ INODE_TABLE = re.compile(r"^Inode blocks per group: +(\d+)$", re.MULTILINE)
 READ_BYTES = 4096
 OFF = "0"  # what is written for an empty table: preallocation is switched off
 
-Values = dict[str, Any]  # "prealloc_table": text; "mb_last_group": number, or why there is none
+Values = dict[str, object]  # "prealloc_table": text; "mb_last_group": number, or why there is none
 
 
 class Ost(NamedTuple):

@@ -34,12 +34,12 @@ class Ask(NamedTuple):
     group: int | None
 
 
-def given(asked: dict[str, Any]) -> dict[str, Any]:
+def given(asked: dict[str, object]) -> dict[str, object]:
     """Those of size, table and group that were given."""
     return {key: asked[key] for key in ("size", "table", "group") if asked.get(key) not in (None, "", [])}
 
 
-def read(asked: dict[str, Any]) -> Ask:
+def read(asked: dict[str, object]) -> Ask:
     """What `asked`, as `given` leaves it, means. `Refusal` names what is wrong, and what is allowed."""
     if {"size", "table"} <= set(asked):
         raise Refusal(f"tune_prealloc_size is {asked['size']}, and tune_prealloc_table {asked['table']}: give one")
@@ -72,7 +72,7 @@ def size_words(size_bytes: int) -> str:
     return f"{size_bytes // unit}{UNITS[unit]}"
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     match = SIZE.fullmatch(value) if isinstance(value, str) else None
     size_bytes = int(match[1]) * next(unit for unit, word in UNITS.items() if word[0] == match[2]) if match else 0
     if not 64 * KIB <= size_bytes <= GIB or size_bytes & (size_bytes - 1):
@@ -82,7 +82,7 @@ def _size(value: Any) -> int:
     return size_bytes
 
 
-def _table(value: Any) -> tuple[int, ...]:
+def _table(value: object) -> tuple[int, ...]:
     listed = value if isinstance(value, list) else [value]
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in listed)
     text = " ".join(map(str, listed)) if whole else value

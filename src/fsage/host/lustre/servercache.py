@@ -27,7 +27,7 @@ PROPERTY = "primarycache"
 class Servers(Protocol):
     """Who can ask every server (fsage.host.remote.others.Hosts)."""
 
-    def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
+    def ask_servers(self, **what: object) -> dict[str, dict[str, Any]]:
         """The answer of each."""
 
 
@@ -71,7 +71,7 @@ def held(hosts: Servers, phases: Sequence[Phase]) -> Iterator[dict[str, dict[str
 # On a server
 
 
-def serve(spec: Spec, setting: str | None) -> dict[str, Any]:
+def serve(spec: Spec, setting: str | None) -> dict[str, object]:
     """Which OSTs this server has, on what; `setting`: put it so, or back (kept). `now`: dataset -> value as read back.
 
     Raises Failure; what could not be put back stays noted.
@@ -106,7 +106,7 @@ def put_back(spec: Spec) -> list[str]:
     return proof
 
 
-def server_cache_back(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def server_cache_back(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """The verb that does so: for who was killed, and for the release."""
     spec = complete(declared)
     noted = files.read_json(_note_of(spec)) or {}

@@ -39,7 +39,7 @@ def stats(lustre: LustreSpec) -> Counted:
     return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
 
 
-def sync(fsname: str, hosts: Sequence[Mapping[str, Any]]) -> int | None:
+def sync(fsname: str, hosts: Sequence[Mapping[str, object]]) -> int | None:
     """Have every target on these servers commit now; how many objects the MDTs among them have still to destroy.
 
     None where no MDT can be asked. An MDT counts them only once it has committed the unlinks. Raises Failure.
@@ -123,7 +123,7 @@ class Watch:
         self.fullness = self._fullness()
         self.counted = self._stats()
 
-    def ended(self) -> dict[str, Any]:
+    def ended(self) -> dict[str, object]:
         """{"fullness": {"before", "after"} by OST, "brw_stats": what each counted in between, "absent": reasons}."""
         counted = {}
         for ost, after in self._stats().items():

@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.host.lustre import connections, mounts, params, servers, space, stripes
 from fsage.host.system import files, places, privilege
@@ -214,7 +214,7 @@ def _above_claim(osts: Sequence[Ost], claim: Claim) -> list[str]:
     return said
 
 
-def _declared(lustre: LustreSpec) -> dict[str, Any]:
+def _declared(lustre: LustreSpec) -> dict[str, object]:
     """What must stay as it was when the target was claimed."""
     return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
 

@@ -44,7 +44,7 @@ def put(fsname: str, name: str, wanted: Mapping[str, str], before: Values) -> No
     raise Failure(f"{name}: asked {asked}; {holds}{'; ' + why if why else ''}; put back to what was there")
 
 
-def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+def tune(fsname: str, wanted: Mapping[str, object], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
     """Set `wanted` (name -> whole number); `noted` gets asked, before and now, or unsupported.
 
     Returns whether anything changed (or would), and a sentence for each. In alphabetical order, by which
@@ -56,7 +56,7 @@ def tune(fsname: str, wanted: Mapping[str, Any], noted: dict[str, Any], check: b
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
         found = now(fsname, name) if name in OF_LUSTRE else {}
         if not found:
-            entry: dict[str, Any] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
+            entry: dict[str, object] = {"asked": value, "unsupported": f"neither osc nor llite of {fsname} has it"}
             said.append(f"{name}: unsupported, {entry['unsupported']}")
         else:
             other = {full: str(value) for full, holds in found.items() if holds != str(value)}

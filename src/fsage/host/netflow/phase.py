@@ -47,7 +47,7 @@ class Task(NamedTuple):
     there: Connection
     process: ForkProcess
 
-    def hear(self) -> Any:
+    def hear(self) -> object:
         """What it says. Raises Failure: its own, or that it has ended."""
         try:
             said = self.there.recv()
@@ -63,7 +63,7 @@ class Task(NamedTuple):
             self.there.send(number)
 
 
-def run(asked: Assignment, told: Told) -> dict[str, Any]:
+def run(asked: Assignment, told: Told) -> dict[str, object]:
     """Run the phase; what the tasks of this host did, from their first I/O to their last one. Raises Failure, Gone."""
     shares = _shares(asked)
     if len(shares) < asked.tasks:
@@ -98,7 +98,7 @@ def _shares(asked: Assignment) -> list[list[Any]]:
     return share.spans(asked.segments[-1].end_bytes, asked.transfer_bytes, asked)
 
 
-def _start(asked: Assignment, shares: Sequence[list[Any]]) -> list[Task]:
+def _start(asked: Assignment, shares: Sequence[list[object]]) -> list[Task]:
     """The tasks of this host, each ready for its first share."""
     tasks: list[Task] = []
     for _ in range(asked.tasks_here):
@@ -121,7 +121,7 @@ def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[di
         first = _number(told)
     for number, one in enumerate(tasks, first):
         one.give(number)
-    results, waiting = list[dict[str, Any]](), list[Task]()
+    results, waiting = list[dict[str, object]](), list[Task]()
     with selectors.DefaultSelector() as heard:
         for one in tasks:
             heard.register(one.there, selectors.EVENT_READ, one)
@@ -149,7 +149,7 @@ def _number(told: io.FileIO) -> int:
     return int(line)
 
 
-def _work(there: Connection, ours: Sequence[Connection], asked: Assignment, shares: Sequence[list[Any]]) -> None:
+def _work(there: Connection, ours: Sequence[Connection], asked: Assignment, shares: Sequence[list[object]]) -> None:
     """Be a task: say that it is ready, do the shares whose numbers come, and say what was done, or a Failure."""
     for one in ours:
         one.close()  # else the pipes would outlive the process that holds them, and the tasks wait there for ever

@@ -24,10 +24,10 @@ class Work(ABC):
         self.moved_bytes = self.records = self.checksum = 0
 
     @abstractmethod
-    def do(self, share: list[Any]) -> None:
+    def do(self, share: list[object]) -> None:
         """Do one share. Raises Failure."""
 
-    def end(self, number: int) -> dict[str, Any]:
+    def end(self, number: int) -> dict[str, object]:
         """What this task has done; `number`: its own, of all tasks."""
         return {"bytes": self.moved_bytes, "records": self.records, "checksum": self.checksum % CHECKSUMS}
 
@@ -55,7 +55,7 @@ class Generate(Work):
             self.file.write(offset, b"".join(map(self.maker.block, range(first, first + length // self.block_bytes))))
             self.moved_bytes += length
 
-    def end(self, number: int) -> dict[str, Any]:
+    def end(self, number: int) -> dict[str, object]:
         (self.records, self.checksum), (records, checksum) = self.maker.entries, self.maker.read
         return {**super().end(number), "read_records": records, "read_checksum": checksum % CHECKSUMS}
 
@@ -81,7 +81,7 @@ class Index(Work):
                 self.checksum += zlib.crc32(b"".join(found))
                 self.entries += found
 
-    def end(self, number: int) -> dict[str, Any]:
+    def end(self, number: int) -> dict[str, object]:
         index.write(index.part(self.asked.index, number), self.entries)
         return super().end(number)
 

@@ -40,9 +40,9 @@ class Trace:
     """
 
     def __init__(self) -> None:
-        self.noted: dict[str, Any] = {}
+        self.noted: dict[str, object] = {}
 
-    def take(self, source: str, device: str, requests: Iterable[Any], lost: int) -> None:
+    def take(self, source: str, device: str, requests: Iterable[object], lost: int) -> None:
         """Keep the requests of one device."""
         names = ("seconds", "offset_bytes", "bytes", "write")
         columns = dict(zip(names, map(list, zip(*requests)))) or {name: [] for name in names}

@@ -55,9 +55,9 @@ class Attendant:
             servercache.put_back(spec)  # what one that was killed left
         self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else alike.facts(spec)
 
-    def do(self, do: str, **given: Any) -> dict[str, Any]:
+    def do(self, do: str, **given: object) -> dict[str, object]:
         """Do one of the following."""
-        works: dict[str, Callable[..., dict[str, Any]]] = {
+        works: dict[str, Callable[..., dict[str, object]]] = {
             "drop": self.drop,
             "read": self.read,
             "server_cache": self.server_cache,
@@ -69,22 +69,22 @@ class Attendant:
         }
         return works[do](**given)
 
-    def drop(self, of_state: Sequence[str] = ()) -> dict[str, Any]:
+    def drop(self, of_state: Sequence[str] = ()) -> dict[str, object]:
         """Make this host's caches cold; caches.drop's answer. `of_state`: files of the state that are read too."""
         return dict(drop_of(self.target, map(Path, of_state))) if self.target else caches.drop_all()
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, object]:
         """Read the target's cache-eviction file."""
         assert self.target  # clients only
         eviction.read(self.target)
         return {}
 
-    def server_cache(self, setting: str | None = None) -> dict[str, Any]:
+    def server_cache(self, setting: str | None = None) -> dict[str, object]:
         """What fsage.host.lustre.servercache.serve gives."""
         assert self.spec  # servers only
         return servercache.serve(self.spec, setting)
 
-    def prealloc(self) -> dict[str, Any]:
+    def prealloc(self) -> dict[str, object]:
         """The preallocation table of each ldiskfs OST that this host serves, under `tables`."""
         assert self.spec  # servers only
         return {"tables": prealloc.tables_of(self.spec)}
@@ -95,18 +95,18 @@ class Attendant:
         if self.spec:
             servercache.put_back(self.spec)
 
-    def arm(self, argv: list[str], files: dict[str, str]) -> dict[str, Any]:
+    def arm(self, argv: list[str], files: dict[str, str]) -> dict[str, object]:
         """Have a command wait here for its job."""
         self.end()
         assert self.target  # clients only
         self.armed = Armed(argv, files, self.target)
         return {}
 
-    def clock(self) -> dict[str, Any]:
+    def clock(self) -> dict[str, object]:
         """What this host's clock says."""
         return {"time": time.time()}
 
-    def go(self, job: str, timeout_s: float, asks_next: bool) -> dict[str, Any]:
+    def go(self, job: str, timeout_s: float, asks_next: bool) -> dict[str, object]:
         """Tell it its job; what came of it. Raises Gone as soon as the launcher goes."""
         assert self.armed
         asked = (lambda: say(NEXT)) if asks_next else None
@@ -121,7 +121,7 @@ class Attendant:
                 raise Gone
         return True
 
-    def end(self) -> dict[str, Any]:
+    def end(self) -> dict[str, object]:
         """Stop it."""
         if self.armed:
             self.armed.end()

@@ -70,7 +70,7 @@ class Host:
         self.stdout = cast(BufferedReader, self.process.stdout)
         self.met, self.pending = False, b""
         self.told: list[str] = []  # and not answered yet
-        self.answers: list[dict[str, Any]] = []  # that nobody has taken yet
+        self.answers: list[dict[str, object]] = []  # that nobody has taken yet
         self.count: Iterator[int] | None = None  # of which its command may ask for the next number
 
     def give(self, content: bytes) -> None:
@@ -214,7 +214,7 @@ class Hosts:
             raise Refusal(
                 f"{why}; nothing was touched. {os.uname().nodename} launches, and reaches every host as `ssh HOST` does"
             ) from why
-        here: Mapping[str, Any] = (
+        here: Mapping[str, object] = (
             alike.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
         )
         self.seen = {hosts["clients"][0]["name"]: here, **{host.name: answers[host.name] for host in self.clients}}
@@ -265,11 +265,11 @@ class Hosts:
         eviction.read(target)
         answers_of(self.clients, READ_PATIENCE_S)
 
-    def ask_servers(self, **what: Any) -> dict[str, dict[str, Any]]:
+    def ask_servers(self, **what: object) -> dict[str, dict[str, object]]:
         """Tell every server, and return the answer of each."""
         return self._all(self.servers, lambda _: what)
 
-    def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> dict[str, Any]:
+    def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> dict[str, object]:
         """Run a phase's command on each client that has one of its `jobs`, this one among them; all begin at once.
 
         Returns a phase's result without output of its own: that of each host is under `by_host`, with its clock as

@@ -22,7 +22,7 @@ SSH_ANSWER_S = 30
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 
 
-def probe(declared: Mapping[str, Any], request: Mapping[str, Any], check: bool) -> dict[str, Any]:
+def probe(declared: Mapping[str, object], request: Mapping[str, Any], check: bool) -> dict[str, Any]:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(declared)
     missing = containers.missing(spec["containers"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from fsage.host.evidence import fiemap
 from fsage.host.structure import fillers
@@ -14,7 +13,7 @@ from fsage.model.evidence.files import FileLayouts
 from fsage.model.evidence.store import SCHEMA
 
 
-def layout(target: Target, osts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def layout(target: Target, osts: Sequence[dict[str, object]] = ()) -> dict[str, object]:
     """How free space and filler files lie on every store: {"schema", "seconds", "stores": [Store.summary]}.
 
     What cannot be told is absent, with the reason. The caller has synchronised the target. On Lustre `osts` are the

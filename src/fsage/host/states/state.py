@@ -33,7 +33,7 @@ from fsage.model.request import Request
 from fsage.model.structure import ALONE, Shard, Step
 from fsage.model.token import BUILDING, MEASURING, READY, Token
 
-Result = dict[str, Any]
+Result = dict[str, object]
 
 
 def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
@@ -149,7 +149,7 @@ def goes_on(now: Token, request: Request) -> Step | None:
     return now.step if rest and rest[0] == now.step else None
 
 
-def scrub(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
+def scrub(spec: Mapping[str, object], request: Request, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
     target = opened(spec, request)
     with held(target.home, request):
@@ -227,7 +227,7 @@ def _books(target: Target) -> dict[str, Any]:
     return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
 
 
-def begin(kind: str | None, spec: Mapping[str, Any], request: Request, check: bool) -> Result:
+def begin(kind: str | None, spec: Mapping[str, object], request: Request, check: bool) -> Result:
     """Announce the next step on the target, when it is of `kind`; {"due": False} when there is nothing to do."""
     target = opened(spec, request)
     with held(target.home, request):
@@ -242,7 +242,7 @@ def begin(kind: str | None, spec: Mapping[str, Any], request: Request, check: bo
         return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}
 
 
-def work(spec: Mapping[str, Any], request: Request, step: Step, shard: Shard = ALONE) -> Result:
+def work(spec: Mapping[str, object], request: Request, step: Step, shard: Shard = ALONE) -> Result:
     """Do one host's shard of the announced step. Raises Failure as soon as another run has taken the target over."""
     kind = step.kind
     target = opened(spec, request, anywhere=True)
@@ -272,7 +272,7 @@ def work(spec: Mapping[str, Any], request: Request, step: Step, shard: Shard = A
         return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
 
 
-def end(spec: Mapping[str, Any], request: Request, step: Step) -> Result:
+def end(spec: Mapping[str, object], request: Request, step: Step) -> Result:
     """Verify what the shards did and declare the target ready."""
     kind = step.kind
     target = opened(spec, request)
@@ -300,7 +300,7 @@ def end(spec: Mapping[str, Any], request: Request, step: Step) -> Result:
         }
 
 
-def diagnose(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
+def diagnose(spec: Mapping[str, object], request: Request, check: bool) -> Result:
     """What the target is and what the request's state still needs; changes nothing of its structure."""
     target = opened(spec, request)
     with held(target.home, request):
@@ -319,7 +319,7 @@ def diagnose(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
         }
 
 
-def evidence(spec: Mapping[str, Any], request: Request, check: bool) -> Result:
+def evidence(spec: Mapping[str, object], request: Request, check: bool) -> Result:
     """Evidence of the state that the target is in, its layout among it; Refusal when it is not the request's.
 
     On Lustre the request holds under `osts` what the servers saw (the verb `osts`).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fsage.host.structure import files, ground
 from fsage.host.structure.punched import Punched
@@ -64,7 +63,7 @@ def lay(
     return notes
 
 
-def agreement(wanted: Extents, found: Extents, room: Extents) -> dict[str, Any]:
+def agreement(wanted: Extents, found: Extents, room: Extents) -> dict[str, object]:
     """How much of what is free is where it should be.
 
     `agree_share`: bytes free in both over bytes free in either. `metadata_bytes` should be free and hold the target's
@@ -87,7 +86,7 @@ def agreement(wanted: Extents, found: Extents, room: Extents) -> dict[str, Any]:
     }
 
 
-def _summary(free: Extents, device_bytes: int) -> dict[str, Any]:
+def _summary(free: Extents, device_bytes: int) -> dict[str, object]:
     return {
         "device_bytes": device_bytes,
         "free_bytes": extents.size(free),

@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fsage.host.system import libc, privilege
 from fsage.model.errors import Failure
@@ -178,7 +178,7 @@ def give_up(path: Path) -> None:
         os.close(fd)
 
 
-def drop_all() -> dict[str, Any]:
+def drop_all() -> dict[str, object]:
     """Flush and drop all of a server's caches, whose files nobody here can name; the kernel's own count must say so.
 
     Returns {"seconds", "method"}. Raises Failure.

@@ -37,7 +37,7 @@ class Command:
         if of_stdout:
             self.line_s += [round(self.ended_s, 6)] * chunk.count(b"\n")
 
-    def result(self, note: str) -> dict[str, Any]:
+    def result(self, note: str) -> dict[str, object]:
         """What it gave; `note` is added to what it said."""
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe
@@ -56,7 +56,7 @@ def run(
     check_alive: Callable[[], None],
     timeout_s: float,
     front: Sequence[str] = (),
-    **how: Any,
+    **how: object,
 ) -> list[dict[str, Any]]:
     """Run all at once and wait for all; of each, in order: argv, rc, stdout, stderr, wall_s, line_s, timed_out.
 

@@ -17,7 +17,7 @@ from fsage.model.errors import Failure, Refusal
 PATIENCE_S = 60.0  # what is done under a lock of ours takes seconds
 
 
-def write_json(path: Path | str, obj: Any) -> None:
+def write_json(path: Path | str, obj: object) -> None:
     """Write `obj` to `path` atomically and durably: temporary file, fsync, rename, fsync of the directory."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

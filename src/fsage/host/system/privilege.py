@@ -15,7 +15,7 @@ import pkgutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from fsage.model import MIB, message
 from fsage.model.errors import Failure, Refusal
@@ -29,7 +29,7 @@ CODE = (
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""
 ANSWER_BYTES = 16 * MIB
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def privileged(verb: str) -> Callable[[Function], Function]:
@@ -39,7 +39,7 @@ def privileged(verb: str) -> Callable[[Function], Function]:
         signature = inspect.signature(function)
 
         @functools.wraps(function)
-        def call(*args: Any, **kw: Any) -> Any:
+        def call(*args: object, **kw: object) -> object:
             if os.geteuid() == 0:
                 return function(*args, **kw)
             return ask(verb, signature.bind(*args, **kw).arguments)
@@ -64,7 +64,7 @@ def version() -> str:
     return whole.hexdigest()
 
 
-def ask(verb: str, given: dict[str, Any]) -> Any:
+def ask(verb: str, given: dict[str, object]) -> object:
     """What the helper answers. Raises Refusal, also where there is no helper or no leave to call it, and Failure."""
     words = command(verb)
     try:
@@ -81,7 +81,7 @@ def command(verb: str) -> list[str]:
     return ["sudo", "-n", str(HELPER), verb]
 
 
-def value(text: str, errors: str, who: str) -> Any:
+def value(text: str, errors: str, who: str) -> object:
     """What is in an answer of the helper's. Raises Refusal, Failure."""
     try:
         answer = message.read(text, ANSWER_BYTES) if text else {"refused": _unheard(errors)}
