@@ -14,7 +14,6 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from fsage.host.lustre import granted
 from fsage.host.system import caches, privilege
@@ -26,7 +25,7 @@ LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024, resource.RLIMIT
     resource.RLIM_INFINITY,
 )
 """Of setrlimit(2): what the helper may use, whatever its caller may."""
-Given = dict[str, Any]
+Given = dict[str, object]
 """What the caller says: the arguments of a verb, as JSON."""
 
 
@@ -62,8 +61,8 @@ def lustre_counters(given: Given) -> str:
     return granted.counters(granted.check_fsname(given.get("fsname")))
 
 
-VERBS: dict[str, Callable[[Given], Any]] = {"hello": hello, "drop-caches": drop_caches}
-OF_LUSTRE: dict[str, Callable[[Given], Any]] = {
+VERBS: dict[str, Callable[[Given], object]] = {"hello": hello, "drop-caches": drop_caches}
+OF_LUSTRE: dict[str, Callable[[Given], object]] = {
     "lustre-locks": lustre_locks,
     "lustre-tune": lustre_tune,
     "lustre-sync": lustre_sync,

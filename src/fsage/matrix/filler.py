@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, NamedTuple, TypedDict
 
 from pydantic import AfterValidator, Field
 
@@ -56,7 +56,7 @@ class Filler(NamedTuple):
         """The fields of a step `populate` that say so."""
         return {"method": self.filler, "request_bytes": self.request_size, "files_at_once": self.files_at_once}
 
-    def nominal(self) -> dict[str, Any]:
+    def nominal(self) -> dict[str, object]:
         """What records keep of it, as numbers for figures."""
         return {
             "filler": self.filler,

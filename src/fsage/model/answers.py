@@ -73,7 +73,7 @@ class Ran(TypedDict):
     timed_out: bool
 
 
-ANSWERS: dict[str, Any] = {
+ANSWERS: dict[str, object] = {
     "hello": Hello,
     "drop": DroppedAll,
     "server_cache": Served,
@@ -83,7 +83,7 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-def checked(text: bytes, told: str, role: str) -> dict[str, Any]:
+def checked(text: bytes, told: str, role: str) -> dict[str, object]:
     """The answer of a client or server to what it was told to do. Raises Unacceptable."""
     answer = typed.read(typed.Json, read(text, ANSWER_BYTES))
     if "failed" in answer:

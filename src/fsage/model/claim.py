@@ -6,7 +6,7 @@ Both are written by fsage alone; fsage.host.targets.claims says when they are be
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from fsage.model.target import Launcher
 from fsage.model.typed import Check, Json, Name, Positive, Word, between
@@ -71,11 +71,11 @@ class ClaimedStore(_Mounted, total=False):
     image_id: ImageId
     hash_seed: str
     directory: str  # of the other kinds, with directory_id
-    directory_id: dict[str, Any]
+    directory_id: dict[str, object]
 
 
 class _LustreClaim(TypedDict):
-    declared: dict[str, Any]
+    declared: dict[str, object]
     version: str
     osts: dict[str, dict[str, float]]
 
@@ -100,7 +100,7 @@ class Calibration(_Calibration, total=False):
 
     backing_write_mib_s: float | None
     backing_read_mib_s: float | None
-    commands: list[Any]
+    commands: list[object]
 
 
 REDUCED = "reduced from"

@@ -43,7 +43,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def complete(spec: Mapping[str, Any]) -> Spec:
+def complete(spec: Mapping[str, object]) -> Spec:
     """`spec` with every key present. `Refusal` for an unknown key, a value not allowed, or an unsafe name."""
     known_keys("fsage_target", spec, DEFAULTS)
     full = {**DEFAULTS, **{key: value for key, value in spec.items() if value is not None}}
@@ -105,7 +105,7 @@ def tasks_of(spec: Spec) -> int:
     return max(1, int(spec["scale"]["tasks"]))
 
 
-def _device_model(given: dict[str, Any]) -> dict[str, Any]:
+def _device_model(given: dict[str, object]) -> dict[str, object]:
     """The key `device_model`, complete."""
     kind = given.get("kind", device.USUAL) if isinstance(given, dict) else given
     if not isinstance(given, dict) or kind not in device.declarable():
@@ -125,14 +125,14 @@ def _device_model(given: dict[str, Any]) -> dict[str, Any]:
     return model
 
 
-def known_keys(where: str, given: Mapping[str, Any], allowed: dict[str, Any]) -> None:
+def known_keys(where: str, given: Mapping[str, object], allowed: dict[str, object]) -> None:
     for key in given:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, 1, 0)
             raise Refusal(f"{where} has no key {key!r}; did you mean {near[0]!r}? Known: {', '.join(allowed)}")
 
 
-def path(key: str, value: Any) -> str:
+def path(key: str, value: object) -> str:
     """A declared path as it is used: from / on, nothing in it that could lead, or read, otherwise than it looks."""
     allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
     if not isinstance(value, str) or not value or len(value) > LONGEST_PATH or not value.isprintable():
@@ -144,11 +144,11 @@ def path(key: str, value: Any) -> str:
     return os.path.normpath("/" + whole.lstrip("/"))
 
 
-def _number(value: Any) -> bool:
+def _number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def positive(key: str, value: Any, whole: bool) -> None:
+def positive(key: str, value: object, whole: bool) -> None:
     kinds = (int,) if whole else (int, float)
     if not _number(value) or not isinstance(value, kinds) or value <= 0:
         raise Refusal(f"{key} is {value!r}: a positive {'whole ' if whole else ''}number is wanted")

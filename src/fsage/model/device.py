@@ -22,17 +22,17 @@ class Model:
     required = False  # whether a target that declares it is refused where it cannot be had
 
     @staticmethod
-    def why_wrong(declared: dict[str, Any]) -> str | None:
+    def why_wrong(declared: dict[str, object]) -> str | None:
         """What is wrong with its parameters beside their types and signs, beginning with the key; None: nothing."""
         return None
 
     @staticmethod
-    def label(parameters: dict[str, Any]) -> str:
+    def label(parameters: dict[str, object]) -> str:
         """What every figure says of numbers that were taken under it."""
         return "no device model"
 
     @staticmethod
-    def reach_s(parameters: dict[str, Any], span_bytes: int) -> float:
+    def reach_s(parameters: dict[str, object], span_bytes: int) -> float:
         """What it takes, on average, to reach another place within so many bytes of a store."""
         return 0.0
 
@@ -41,7 +41,7 @@ class Iocost(Model):
     """The kernel's I/O cost controller: the cost of each request, by rates."""
 
     kind = "iocost"
-    defaults: ClassVar[dict[str, Any]] = {
+    defaults: ClassVar[dict[str, object]] = {
         "bytes_per_s": 380_000_000,
         "sequential_iops": 20_000,
         "random_iops": 100,
@@ -67,7 +67,7 @@ class Seek(Model):
 
     kind = "seek"
     charges_all = True
-    defaults: ClassVar[dict[str, Any]] = {
+    defaults: ClassVar[dict[str, object]] = {
         "bytes_per_s": 300_000_000,
         "seek_s": 0.005,
         "outer_to_inner": 1.0,

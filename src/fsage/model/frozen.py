@@ -52,7 +52,7 @@ def decided(key: str) -> str:
     return DECIDED.get(key, CLAIMED)
 
 
-def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
+def flat(spec: Mapping[str, Any]) -> dict[str, object]:
     """A complete declaration, with `scale` and `lustre` as keys of the form scale.tasks."""
     found = {}
     for key, value in spec.items():
@@ -63,13 +63,13 @@ def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def declared(spec: Mapping[str, Any]) -> dict[str, Any]:
+def declared(spec: Mapping[str, object]) -> dict[str, object]:
     """What a claim keeps of a complete declaration, to tell later what was edited."""
     kept = {key: value for key, value in flat(spec).items() if decided(key) in (CLAIMED, MADE)}
     return {key: value for key, value in kept.items() if key not in kinds.of(spec["kind"]).meaningless}
 
 
-def refuse(claim: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+def refuse(claim: Mapping[str, Any], spec: Mapping[str, object]) -> None:
     """`Refusal` where the declaration differs from what was claimed in what cannot change without a new claim."""
     now = flat(spec)
     for key, value in claim.get("declared", {}).items():
@@ -91,10 +91,10 @@ def as_declared(claim: Claim, spec: Spec) -> Claim:
     return cast(Claim, {**claim, **now, "edits": [*claim.get("edits", []), *edits]}) if edits else claim
 
 
-def launch(claim: Mapping[str, Any]) -> dict[str, Any]:
+def launch(claim: Mapping[str, object]) -> dict[str, object]:
     """How tasks are started, for conditions."""
     return {key: claim.get(key) for key in ("launcher", "launcher_options", "tasks")}
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     return "nothing" if value is None else str(value)

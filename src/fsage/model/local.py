@@ -85,7 +85,7 @@ class Local(Protocol):
     def look_in(self) -> None:
         """Be where this machine's loop targets are mounted. Raises Refusal, Failure."""
 
-    def dead(self, holder: Mapping[str, Any]) -> bool:
+    def dead(self, holder: Mapping[str, object]) -> bool:
         """Whether the process that holds a target was one of this machine's and is gone."""
 
     def opened(self, place: Path | str, make: int | None = None, sticky: bool = False) -> AbstractContextManager[int]:

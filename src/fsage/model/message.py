@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 DEPTH = 32  # deeper than anything that fsage writes
 DIGITS = 20  # of a whole number: 2^64 has 20
@@ -23,7 +23,7 @@ class Unacceptable(ValueError):
     """What came is not to be used; the text says why, without its beginning: "{what came} {text}"."""
 
 
-def read(text: bytes | str, most_bytes: int) -> Any:
+def read(text: bytes | str, most_bytes: int) -> object:
     """The value of a JSON text. Raises Unacceptable: too large, too deep, not JSON, or with what JSON has not."""
     if len(text) > most_bytes:
         raise Unacceptable(f"has {len(text)} bytes, and at most {most_bytes} are taken")
@@ -39,11 +39,11 @@ def read(text: bytes | str, most_bytes: int) -> Any:
     return value
 
 
-def check(value: Any) -> None:
+def check(value: object) -> None:
     """Raise Unacceptable for what is nested too deep, for infinite numbers, and for text that has no bytes in UTF-8."""
     level = [value]
     for _ in range(DEPTH):
-        below: list[Any] = []
+        below: list[object] = []
         for one in level:
             if isinstance(one, dict):
                 below += one.keys()
@@ -60,7 +60,7 @@ def check(value: Any) -> None:
     raise Unacceptable(f"is nested deeper than {DEPTH} levels")
 
 
-def read_file(path: str | os.PathLike[str], most_bytes: int) -> Any:
+def read_file(path: str | os.PathLike[str], most_bytes: int) -> object:
     """`read` of a regular file. Raises Unacceptable, also for a file that is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a FIFO would wait for its writer
@@ -72,12 +72,12 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> Any:
         return read(file.read(most_bytes + 1), most_bytes)
 
 
-def is_name(value: Any) -> bool:
+def is_name(value: object) -> bool:
     """Whether a value is a name that a file may have."""
     return isinstance(value, str) and re.fullmatch(NAME, value) is not None
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value for a message: short, and with no character that a terminal obeys."""
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

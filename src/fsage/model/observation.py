@@ -6,7 +6,7 @@ Keys beside those declared are kept as they are: plain JSON. Who receives one re
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from fsage.model import typed
 from fsage.model.evidence.layout import StoresLayout
@@ -76,7 +76,7 @@ class Conditions(_Conditions, total=False):
     images: dict[Word, Word] | None  # path -> SHA-256
     uid: int | None
     amount_source: str
-    launch: Any
+    launch: object
     lustre: Json
 
 

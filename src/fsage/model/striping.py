@@ -71,7 +71,7 @@ class Layout(Step):
     largest_count: int
     segments: tuple[Nominal, ...]
 
-    def on(self, claim: Mapping[str, Any]) -> list[Segment]:
+    def on(self, claim: Mapping[str, object]) -> list[Segment]:
         """The segments on a claimed target; the file is what the claim's tasks move.
 
         Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.

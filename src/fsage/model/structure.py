@@ -71,14 +71,14 @@ class Step(ABC):
     def __init_subclass__(cls) -> None:
         cls.kind = re.sub(r"(?<=.)([A-Z])", r"_\1", cls.__name__).lower()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The step as it stands in a request, a token and a record."""
         written = {one.name: to_json(getattr(self, one.name)) for one in fields(self)}
         absent = {one.name for one in fields(self) if one.default is None and written[one.name] is None}
         return {"kind": self.kind, **{name: value for name, value in written.items() if name not in absent}}
 
     @classmethod
-    def from_json(cls, value: Any, where: str) -> Step:
+    def from_json(cls, value: object, where: str) -> Step:
         """The step of whatever kind `value` is. Raises Unacceptable."""
         return read(value, where)
 
@@ -156,7 +156,7 @@ def read(value: Any, where: str = "step") -> Step:
     return step
 
 
-def read_all(values: Any, where: str = "steps") -> list[Step]:
+def read_all(values: object, where: str = "steps") -> list[Step]:
     """Steps, in order. Raises Unacceptable."""
     if not isinstance(values, list):
         raise Unacceptable(f"{where} is {shown(values)}: a list is wanted")

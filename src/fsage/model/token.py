@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from fsage.model import typed
 from fsage.model.message import Unacceptable
@@ -50,7 +50,7 @@ class Token:
     free_bytes: int = 0
     osts: dict[str, int] | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The token as it is written, and as evidence has it."""
         return {"schema": SCHEMA, **{key: typed.to_json(value) for key, value in vars(self).items()}}
 

@@ -49,13 +49,13 @@ Attempt = Annotated[int, between(1, 10**6, "a whole number")]
 Json = dict[str, Any]
 
 
-def read(kind: type[T], value: Any, where: str = "") -> T:
+def read(kind: type[T], value: object, where: str = "") -> T:
     """`value`, out of JSON, as a `kind`. Raises Unacceptable: "{place} is {value}: {what} is wanted"."""
     found: T = _read(kind, value, where)
     return found
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> Any:
     """A dataclass, or what holds some, as it is written to JSON."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         if hasattr(value, "to_json"):
@@ -69,7 +69,7 @@ def to_json(value: Any) -> Any:
 
 
 @cache
-def hints(kind: type) -> dict[str, Any]:
+def hints(kind: type) -> dict[str, object]:
     """The fields of a dataclass or TypedDict and their types."""
     if dataclasses.is_dataclass(kind):
         written = [(field.name, field.type, _module_of(kind, field.name)) for field in dataclasses.fields(kind)]
@@ -92,7 +92,7 @@ class _Unions(ast.NodeTransformer):
         return ast.Subscript(ast.Name("Union", ast.Load()), names, ast.Load())
 
 
-def _resolved(hint: Any, module: str) -> Any:
+def _resolved(hint: object, module: str) -> object:
     """The type that an annotation names, in the words of the module where it stands."""
     if isinstance(hint, typing.ForwardRef):
         module, hint = getattr(hint, "__forward_module__", None) or module, hint.__forward_arg__
@@ -102,9 +102,9 @@ def _resolved(hint: Any, module: str) -> Any:
     return eval(compile(tree, module, "eval"), {**vars(sys.modules[module]), "Union": Union})
 
 
-def _read(kind: Any, value: Any, where: str) -> Any:
+def _read(kind: object, value: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
-    if kind in (Any, object):
+    if kind in (object, object):
         return value
     if origin is Annotated:
         plain, *checks = typing.get_args(kind)
@@ -141,7 +141,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     raise TypeError(f"{kind} is no type of a message")
 
 
-def _read_any(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+def _read_any(kinds: tuple[object, ...], value: object, where: str) -> object:
     """A value of one of some types; what the first that is not None says where it is none of them."""
     if value is None and type(None) in kinds:
         return None
@@ -155,7 +155,7 @@ def _read_any(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     raise why
 
 
-def _read_list(origin: Any, kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+def _read_list(origin: Any, kinds: tuple[object, ...], value: Any, where: str) -> Any:
     """A list; for a tuple of so many types, of so many values."""
     _must(isinstance(value, (list, tuple)), where, value, "a list")
     if origin is tuple and kinds[-1] is not Ellipsis:
@@ -181,16 +181,16 @@ def read_block(kind: Any, value: Any, where: str) -> Any:
         made: Any = kind
         return made(**found)
     _no_lack(sorted(kind.__required_keys__), value, where)
-    return {key: _read(known.get(key, Any), one, _below(where, key)) for key, one in value.items()}
+    return {key: _read(known.get(key, object), one, _below(where, key)) for key, one in value.items()}
 
 
-def _no_lack(needed: list[str], value: Mapping[str, Any], where: str) -> None:
+def _no_lack(needed: list[str], value: Mapping[str, object], where: str) -> None:
     for key in needed:
         if key not in value:
             raise Unacceptable(f"{_below(where, key)} is missing")
 
 
-def _has_default(field: dataclasses.Field[Any]) -> bool:
+def _has_default(field: dataclasses.Field[object]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
@@ -208,7 +208,7 @@ def _must(good: bool, where: str, value: Any, wanted: str) -> None:
         raise _refusal(where, value, wanted)
 
 
-def _refusal(where: str, value: Any, wanted: str) -> Unacceptable:
+def _refusal(where: str, value: object, wanted: str) -> Unacceptable:
     return Unacceptable(f"{where or 'all of it'} is {shown(value)}: {wanted} is wanted")
 
 
@@ -216,15 +216,15 @@ def _or(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _number(value: Any) -> bool:
+def _number(value: object) -> bool:
     return _whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
-PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
+PLAIN: dict[object, tuple[Callable[[object], bool], str]] = {
     bool: (lambda value: isinstance(value, bool), "true or false"),
     int: (_whole, "a whole number"),
     float: (_number, "a number"),

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 KINDS = {
     stat.S_ISDIR: "a folder",
@@ -59,7 +59,7 @@ def read_file(path: Path | str, most_bytes: int) -> bytes:
         return bounded(stream, most_bytes)
 
 
-def read_json(content: bytes | str) -> Any:
+def read_json(content: bytes | str) -> object:
     """The value of a JSON text. Raises NotTaken for what is not JSON, nested too deep, or has numbers that are none."""
     try:
         found = json.loads(content, parse_constant=_no_number, parse_float=_finite)
@@ -74,7 +74,7 @@ def read_json(content: bytes | str) -> Any:
     return found
 
 
-def _no_number(text: str) -> Any:
+def _no_number(text: str) -> object:
     raise NotTaken(f"it has {text} where a number should be")
 
 
@@ -85,7 +85,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def depth_of(value: Any) -> int:
+def depth_of(value: object) -> int:
     """How deep blocks and lists lie in each other, DEEPEST + 1 for whatever is deeper."""
     level, depth = [value], 0
     while level and depth <= DEEPEST:

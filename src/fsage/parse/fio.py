@@ -99,7 +99,7 @@ def _together(parts: Sequence[FioTransfer], seconds: float) -> FioTransfer | Non
     return FioTransfer(moved_bytes, seconds, moved_bytes / MIB / seconds, operations, latency_ms)
 
 
-def _split(stdout: str) -> tuple[str, dict[str, Any] | None, str]:
+def _split(stdout: str) -> tuple[str, dict[str, object] | None, str]:
     """Text before the first JSON document, that document, and what follows it."""
     start = re.search(r"^\{$", stdout, re.M)
     if not start:

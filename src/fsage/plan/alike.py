@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from fsage.plan.plan import Plan
 from fsage.study.study import StudyError
@@ -66,7 +65,7 @@ def _differing(what: str, found: dict[str, str]) -> Iterable[str]:
     return [f"{what.replace('_', ' ')}: " + ", ".join(f"{value} on {name}" for name, value in found.items())]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if hasattr(value, "model_dump"):
         value = value.model_dump()
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from fsage.plan.plan import Plan
 from fsage.study.study import Study, StudyError, means
@@ -35,7 +34,7 @@ def common_states(study: Study, states: Collection[str]) -> list[str]:
 def _bound(plans: Mapping[str, Plan], axis: str) -> Parts:
     """The axis' levels in turn."""
     first = next(iter(plans.values()))
-    of_state: dict[str, Any] = {name: state.axes[axis] for name, state in first.states.items()}
+    of_state: dict[str, object] = {name: state.axes[axis] for name, state in first.states.items()}
     levels = list(dict.fromkeys(of_state.values()))
     if len(levels) < len(plans):
         raise StudyError(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage import recipes, workloads
 from fsage.model.claim import Claim
@@ -25,7 +25,7 @@ from fsage.study.comparisons import Headline
 from fsage.study.study import Cell, Study, StudyError, load_study, means
 from fsage.text.numbers import duration
 
-WHOLE: Mapping[str, Any] = {}  # no study is narrowed
+WHOLE: Mapping[str, object] = {}  # no study is narrowed
 STATE_S = 12.0  # two calls of ansible-playbook with their checks, and building it (measured; a large one takes more)
 CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more
 CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
@@ -239,7 +239,7 @@ class Plan:
 
         `samples`: how many each side has, where that does not follow from the study; each target is one, perhaps.
         """
-        rates, short = dict[tuple[Any, ...], int](), []
+        rates, short = dict[tuple[object, ...], int](), []
         for pair in self.study.headline:
             here, there = (self._samples(pair, text) for text in (pair.state, pair.against))
             rates[pair.pair, str(pair.at), str(pair.measures)] = here.rates
@@ -298,7 +298,7 @@ class Plan:
         ]
 
 
-def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mapping[str, Any] = WHOLE) -> Plan:
+def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mapping[str, object] = WHOLE) -> Plan:
     """Read a study and a target and lay out the plan. Raises StudyError for whatever is wrong in either.
 
     `only` narrows studies, by name, for a run that is to do a part of them.

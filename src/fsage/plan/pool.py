@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from fsage.plan.again import Commands
 from fsage.plan.alike import refuse_same, unlike
@@ -131,7 +130,7 @@ def load_pool(
     study_file: Path,
     inventories: Sequence[Path],
     results_root: Path,
-    only: Mapping[str, Any] = WHOLE,
+    only: Mapping[str, object] = WHOLE,
     lost: Collection[str] = (),
     parts: Parts | None = None,
 ) -> Pool:
@@ -159,7 +158,7 @@ def load_pools(
     studies: Iterable[Path],
     inventories: Sequence[Path],
     results_root: Path,
-    only: Mapping[str, Any] = WHOLE,
+    only: Mapping[str, object] = WHOLE,
     lost: Collection[str] = (),
     parts: Mapping[str, Parts] | None = None,
 ) -> dict[str, Pool]:

@@ -135,7 +135,7 @@ def read(path: Path) -> Any:
         raise ValueError(f"{path}: {error}; move it away and give the same command again") from error
 
 
-def write(path: Path, value: Any) -> None:
+def write(path: Path, value: object) -> None:
     """Write JSON whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

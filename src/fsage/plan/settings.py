@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from fsage.statistics import MARGIN
 from fsage.study.study import StudyError
@@ -18,7 +17,7 @@ USUAL_PRECISION = MARGIN
 PRECISIONS = (0.001, 0.5)
 
 
-def check(config: Mapping[str, Any]) -> None:
+def check(config: Mapping[str, object]) -> None:
     """Raise StudyError for a key that is not known, or a `batch_states` that is no number of states."""
     for key in config:
         if key not in KEYS:
@@ -27,7 +26,7 @@ def check(config: Mapping[str, Any]) -> None:
         raise StudyError(f"batch_states is {given!r}; a job visits 1 state or more")
 
 
-def precision(config: Mapping[str, Any]) -> float | None:
+def precision(config: Mapping[str, object]) -> float | None:
     """How well a study within a budget is to know its rates: 0.03 for '3%'; None: it is measured whole.
 
     Raises StudyError.
@@ -45,7 +44,7 @@ def precision(config: Mapping[str, Any]) -> float | None:
     return found
 
 
-def places(config: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, str]:
+def places(config: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, str]:
     """The environment variables that say where things are: as configured, else as they are set, else by default."""
     names = {key: f"FSAGE_{key.upper()}" for key in PLACES}
     return {name: str(config.get(key, environment.get(name, PLACES[key]))) for key, name in names.items()}
@@ -66,7 +65,7 @@ def mentioned(words: Iterable[str], studies: Iterable[str]) -> list[str]:
     return [name for name in studies if any(name in word for word in words)] or studies
 
 
-def narrowed(config: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
+def narrowed(config: Mapping[str, object], asked: Sequence[str]) -> dict[str, object]:
     """Study -> the entry of `only` that narrows it. Raises StudyError where no study is asked for that it could."""
     if "only" not in config:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -75,7 +75,7 @@ class Target(Strict):
     amount_mib: Positive | None = None
     launcher: Launcher = "openmpi"
     launcher_options: list[str] = Field(default_factory=list)
-    device_model: dict[str, Any] | None = None  # as its kind has it: fsage.host.device.models
+    device_model: dict[str, object] | None = None  # as its kind has it: fsage.host.device.models
     lustre: Lustre | None = None
 
     @model_validator(mode="after")

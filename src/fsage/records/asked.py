@@ -17,7 +17,7 @@ from fsage.records.messages import same_as
 
 OF_REQUEST = ("claim", "nominal", "steps")
 OF_CELL = ("attempt", "kind", "order", "params")
-Asked = dict[str, Any]
+Asked = dict[str, object]
 
 
 def note(where: Results, request: Mapping[str, Any]) -> None:

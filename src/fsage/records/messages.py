@@ -32,7 +32,7 @@ def read_evidence(content: bytes) -> StateEvidence:
     return _declared(StateEvidence, read(content, EVIDENCE_BYTES))
 
 
-def saved(key: str, value: Any, target: Mapping[str, Any], request: Mapping[str, Any]) -> bytes:
+def saved(key: str, value: Any, target: Mapping[str, object], request: Mapping[str, object]) -> bytes:
     """What an answer holds under `key`, to be saved as JSON; raises Unacceptable when it is not what was asked for."""
     check(value)
     if key == "evidence":
@@ -51,7 +51,7 @@ def saved(key: str, value: Any, target: Mapping[str, Any], request: Mapping[str,
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
-def check_claim(value: Any) -> None:
+def check_claim(value: object) -> None:
     """Raise Unacceptable for what is no claim of a target that is claimed, as this release writes it."""
     _whole(_declared(Claim, value))
 
@@ -64,14 +64,14 @@ def _whole(claim: Claim) -> None:
         raise Unacceptable(f"is not as the agent writes it: kind is {claim['kind']}: one of {', '.join(kinds.names())}")
 
 
-def same_as(value: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+def same_as(value: Mapping[str, object], asked: Mapping[str, object]) -> None:
     """Raise Unacceptable where `value` has something else than was asked for."""
     for key, wanted in asked.items():
         if json.dumps(value.get(key), sort_keys=True) != json.dumps(wanted, sort_keys=True):  # 1 is not true
             raise Unacceptable(f"has {shown(value.get(key))} as {key}, and {shown(wanted)} was asked for")
 
 
-def _declared(kind: type[T], value: Any) -> T:
+def _declared(kind: type[T], value: object) -> T:
     try:
         return typed.read(kind, value)
     except Unacceptable as why:

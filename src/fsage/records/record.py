@@ -26,7 +26,7 @@ ENTRIES = 100_000  # of a bundle
 BULKY = ("stdout", "stderr", "line_s")  # kept in the raw observation only
 
 
-def make_judgement(observation: Mapping[str, Any]) -> dict[str, Any]:
+def make_judgement(observation: Mapping[str, Any]) -> dict[str, object]:
     """Whether one observation ran right, and its numbers."""
     layout = observation["layout"]
     outcome = _of_budget(layout) or workloads.load(observation["params"]["workload"]).read(observation)
@@ -40,7 +40,7 @@ def make_judgement(observation: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def make_record(observation: Mapping[str, Any], raw: Path, root: Path) -> dict[str, Any]:
+def make_record(observation: Mapping[str, object], raw: Path, root: Path) -> dict[str, object]:
     """Judge one observation: its record, with the raw file's place below `root` and its SHA-256."""
     return {
         **observation,
@@ -63,7 +63,7 @@ def _of_budget(layout: Mapping[str, Any]) -> workloads.Outcome | None:
     )
 
 
-def _lean(phase: Mapping[str, Any]) -> dict[str, Any]:
+def _lean(phase: Mapping[str, Any]) -> dict[str, object]:
     lean = {key: phase[key] for key in phase if key not in BULKY}
     said = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
     if launcher.launches(phase.get("argv", ())) and (warnings := launcher.harmless(said)):

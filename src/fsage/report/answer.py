@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -58,7 +58,7 @@ def plain(state: str) -> Named:
 
 def by_comparisons(
     data: Data,
-    study: Any,
+    study: object,
     named: Callable[[str], Named] = plain,
     codes: str = "",
     order: Callable[[list[Comparison]], list[Comparison]] = list,

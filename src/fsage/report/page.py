@@ -35,7 +35,7 @@ class Page:
     answer: Answer
     sections: list[Section]
     stamp: str
-    rest: Mapping[str, Any]
+    rest: Mapping[str, object]
 
     @property
     def figures(self) -> list[Figure]:
@@ -61,13 +61,13 @@ def build(page: Page, frame: pd.DataFrame, out_dir: Path) -> Path:
 
 
 def contents(
-    study: Any,
-    target: Any,
+    study: object,
+    target: object,
     frame: pd.DataFrame,
     *,
     plan_cells: Iterable[tuple[str, Any]],
     states: Mapping[str, Path],
-    claim: Mapping[str, Any] | None,
+    claim: Mapping[str, object] | None,
     comparison: pd.DataFrame | None = None,
     traced: Iterable[Path] = (),
     config: Path | None = None,
@@ -109,7 +109,7 @@ def contents(
     return Page(answer_of(data, study), _sections(study, data, known, traced), stamp(frame), rest)
 
 
-def answer_of(data: Data, study: Any) -> Answer:
+def answer_of(data: Data, study: object) -> Answer:
     """The study's answer, as its recipe's view gives it."""
     if samples(data.frame).empty:
         return Answer([NOTHING])
@@ -117,7 +117,7 @@ def answer_of(data: Data, study: Any) -> Answer:
 
 
 def answer_lines(
-    frame: pd.DataFrame, study: Any, planned: list[str], comparison: pd.DataFrame | None = None
+    frame: pd.DataFrame, study: object, planned: list[str], comparison: pd.DataFrame | None = None
 ) -> list[str]:
     """The same for the terminal: a line a sentence, and on what it was taken."""
     found = answer_of(_data(study, frame, summarise(frame), planned, comparison), study)

@@ -36,7 +36,7 @@ OF_THE_CLAIM = (
 
 
 def facts(
-    study: Any, target: Any, frame: pd.DataFrame, evidence: Evidence, claim: Mapping[str, Any] | None
+    study: Any, target: Any, frame: pd.DataFrame, evidence: Evidence, claim: Mapping[str, object] | None
 ) -> list[tuple[str, list[str]]]:
     """(what, values): each distinct value that the records hold, and what the claim says."""
     claim = claim or {}
@@ -103,7 +103,7 @@ def _distinct(column: pd.Series) -> list[str]:
     return words if len(words) < 2 else [f"{text} ({n} cells)" for text, n in zip(words, found, strict=True)]
 
 
-def _flat(value: Any, without: tuple[str, ...] = ()) -> str:
+def _flat(value: object, without: tuple[str, ...] = ()) -> str:
     """Nested values as words: {'fio': '3.33'} -> 'fio 3.33'."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_flat(one)}" for key, one in sorted(value.items()) if key not in without) or "none"

@@ -26,12 +26,12 @@ def template(name: str) -> jinja2.Template:
     return environment.get_template(name)
 
 
-def _number(value: Any, digits: int = 1) -> str:
+def _number(value: object, digits: int = 1) -> str:
     """Fixed digits, or a dash for what is not known."""
     return "\u2013" if known(value) is None else f"{value:,.{digits}f}".replace(",", "\u202f")
 
 
-def _percent(share: Any, digits: int = 1) -> str:
+def _percent(share: object, digits: int = 1) -> str:
     return "\u2013" if known(share) is None else f"{share:.{digits}%}"
 
 

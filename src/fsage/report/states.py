@@ -74,7 +74,7 @@ OF_RECORDS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("measured files", "layout score", "measured_layout_score", _number(4)),
     ("measured files", "mean position", "measured_mean_position", _number(4)),
 )
-OF_LAYOUTS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
+OF_LAYOUTS: tuple[tuple[str, str, str, Callable[[object], str]], ...] = (
     ("filler", "mean extent, MiB", "mean_extent_bytes", _number(3, MIB)),
     ("filler", "layout score", "layout_score", _number(4)),
     ("free extents", "count", "free_extents", _number(0)),
@@ -135,7 +135,7 @@ def level_text(name: str, level: Any) -> str:
     return round_size(level) if name.endswith("_bytes") else str(level)
 
 
-def _cells(values: list[Any], text: Callable[[Any], str]) -> list[str]:
+def _cells(values: list[object], text: Callable[[object], str]) -> list[str]:
     return [NONE if known(value) is None else text(value) for value in values]
 
 

@@ -13,7 +13,7 @@ from fsage.analysis.missing import PlannedCell, missing
 OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order_in_state", "attempt", "began", "why")
 
 
-def known(value: Any) -> Any:
+def known(value: object) -> object:
     """None for every kind of not known that a table has."""
     return None if value is None or pd.isna(value) else value
 
@@ -61,7 +61,7 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
     return blocks
 
 
-def outliers(table: pd.DataFrame) -> list[dict[str, Any]]:
+def outliers(table: pd.DataFrame) -> list[dict[str, object]]:
     """Samples that lie far off their group, and why; they stay in it."""
     return [
         {"state": row["state"], "measure": measure_label(row["measure"])[0], "flag": flag}
@@ -70,7 +70,7 @@ def outliers(table: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, Any]:
+def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, object]:
     """Every record, and every planned cell without one: the columns of OF_A_CELL and `rates`, one a measure.
 
     `commands`: what ran, each text once; `ran`: the place of a cell's there.

@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
@@ -27,7 +26,7 @@ class View:
 
     sections: tuple[Callable[[Data], Section | None], ...] = ()
     reference: str = "the state that its recipe names as reference"
-    answer: Callable[[Data, Any], Answer | None] = by_comparisons
+    answer: Callable[[Data, object], Answer | None] = by_comparisons
     published: Callable[[Data, Sequence[Comparison]], list[str]] = lambda data, compared: []
     headings: Mapping[str, str] = field(default_factory=dict)
 

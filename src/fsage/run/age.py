@@ -179,7 +179,7 @@ def _free_blocks(source: str) -> int | None:
     return os.statvfs(source).f_bfree if os.path.isdir(source) else None
 
 
-def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int, defragmented: bool) -> dict[str, Any]:
+def _study_of(shipped: object, study: str, names: Sequence[str], samples: int, defragmented: bool) -> dict[str, object]:
     """The shipped study with these layouts instead of its own."""
     if not isinstance(shipped, dict) or not all(isinstance(shipped.get(key), dict) for key in ("states", "cells")):
         raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
@@ -202,7 +202,7 @@ def _study_of(shipped: Any, study: str, names: Sequence[str], samples: int, defr
     }
 
 
-def _enough(cells: dict[str, Any], pairs: int) -> dict[str, Any]:
+def _enough(cells: dict[str, Any], pairs: int) -> dict[str, object]:
     """Cells with so many iterations that a difference can be told from chance among as many pairs of states."""
     family = pairs * len(cells["phases"])
     enough = (number for number in range(cells["iterations"], MOST_ITERATIONS) if reachable(number, number, family))

@@ -7,7 +7,7 @@ the first state is requested, and holds as long as the claim and the layouts do.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from fsage import recipes, workloads
 from fsage.model.claim import REDUCED, Claim
@@ -46,7 +46,7 @@ def fitting(plan: Plan, claim: Claim, seed: int) -> Claim:
     if any(noted.get(key) != value for key, value in about.items()):
         noted = {**about, "reduced": _reduced(plan, claim, layouts)}
         results.write(plan.results.amount, noted)
-    fitted: Any = {**claim, **noted["reduced"]}
+    fitted: object = {**claim, **noted["reduced"]}
     return cast(Claim, fitted)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from fsage.model.message import lines
 from fsage.plan import results, settings
@@ -93,7 +92,7 @@ def study_files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(Path(os.environ["FSAGE_STUDIES"]).glob("*.yaml"))}
 
 
-def begin(config: Mapping[str, Any], words: Sequence[str]) -> Invocation:
+def begin(config: Mapping[str, object], words: Sequence[str]) -> Invocation:
     """The run of a command line, `words`, with its `--config`, noted for its jobs. Raises StudyError, ValueError.
 
     What is missing is decided here, once: a job that parses the rules again must see the same DAG.
@@ -148,7 +147,7 @@ def _lay_out(run: runs.Run, names: Sequence[str], now: datetime) -> Invocation:
     return Invocation(run, pools, sharing.shared(inventories), now)
 
 
-def _until(config: Mapping[str, Any], now: datetime) -> datetime | None:
+def _until(config: Mapping[str, object], now: datetime) -> datetime | None:
     """When the run ends, by `until` or `budget`. Raises ValueError."""
     until = str(config.get("until", "")).strip()
     if "budget" in config:

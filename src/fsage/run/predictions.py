@@ -49,14 +49,14 @@ def _predicted(course: Course, beliefs: list[Belief], number: int) -> dict[str, 
     return found
 
 
-def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, Any] | None:
+def _stored(plan: Plan, state: str, cell: Cell) -> dict[str, object] | None:
     found = results.read(plan.results.pending(state, cell.name))
     if found is None and (done := results.read(plan.results.record(state, cell.name))):
         found = results.read(plan.results.root / done["raw"]["path"])
     return found
 
 
-def _of_state(plan: Plan, state: str, like: Mapping[str, Any]) -> dict[str, Any]:
+def _of_state(plan: Plan, state: str, like: Mapping[str, Any]) -> dict[str, object]:
     """An observation of a state that is said to be as planned: nobody looked."""
     steps = plan.states[state].steps(plan.target.scale.file_size, request.seed_of(plan))
     capacity = like["layout"]["capacity_bytes"]
@@ -73,7 +73,7 @@ def _of_state(plan: Plan, state: str, like: Mapping[str, Any]) -> dict[str, Any]
     return {**like, "state": state, "nominal": plan.states[state].nominal, "layout": layout}
 
 
-def _of_cell(cell: Cell) -> dict[str, Any]:
+def _of_cell(cell: Cell) -> dict[str, object]:
     now = datetime.now().astimezone().isoformat(timespec="seconds")
     return {
         "id": str(uuid.uuid4()),

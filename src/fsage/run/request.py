@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from fsage import workloads
 from fsage.model import structure, typed
@@ -37,7 +37,7 @@ def seed_of(plan: Plan) -> int:
     return noted["seed"]
 
 
-def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, Any]:
+def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
     """The request for a state with `cells` to measure in it (none: only bring the state about).
 
     What is asked for is noted (fsage.records.asked): only answers to that are taken. Raises StudyError when the state
@@ -73,12 +73,12 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, A
         "bundle": str(plan.results.bundle(state_name).absolute()),
         "evidence": str(plan.results.state(state_name).absolute()),
     }
-    made: dict[str, Any] = typed.to_json(request)
+    made: dict[str, object] = typed.to_json(request)
     asked.note(plan.results, made)
     return made
 
 
-def is_planned(plan: Plan, state: str, steps: Any) -> bool:
+def is_planned(plan: Plan, state: str, steps: object) -> bool:
     """Whether steps on record are those by which the plan reaches a state; layouts of replicas go by their names."""
     try:
         return _by_name(structure.read_all(steps)) == _by_name(_steps(plan, state))

@@ -45,7 +45,7 @@ class Run:
     """What is known of a run before anything is planned. `only`: study -> an entry of its `only`."""
 
     holder: Holder | None = None
-    only: dict[str, Any] = field(default_factory=dict)
+    only: dict[str, object] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
     parts: dict[str, Parts] = field(default_factory=dict)
     """Study -> target -> its states, where a run has several targets."""
@@ -117,7 +117,7 @@ def note(pools: Mapping[str, Pool], run: Run, folder: Path) -> Path:
     return path
 
 
-def _of_plans(pools: Mapping[str, Pool], found: Callable[[Plan], Any]) -> dict[str, dict[str, Any]]:
+def _of_plans(pools: Mapping[str, Pool], found: Callable[[Plan], object]) -> dict[str, dict[str, object]]:
     """By study and target."""
     return {study: {plan.target.name: found(plan) for plan in pool.plans} for study, pool in pools.items()}
 

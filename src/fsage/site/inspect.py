@@ -85,7 +85,7 @@ def _read(inventory: Path) -> dict[str, Any]:
     command = ["ansible-inventory", "-i", str(inventory), "--list"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     try:
-        found: dict[str, Any] = json.loads(ran.stdout)
+        found: dict[str, object] = json.loads(ran.stdout)
     except ValueError:
         said = " ".join(ran.stderr.split()) or "ansible-inventory said nothing"
         raise StudyError(f"inventory {inventory} cannot be read: {said}") from None

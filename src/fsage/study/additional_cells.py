@@ -41,7 +41,7 @@ class Also:
         return tuple(one._replace(name=f"{self.cells.workload}_{one.name}") for one in self.cells.combinations)
 
 
-def schema(name: str) -> dict[str, Any]:
+def schema(name: str) -> dict[str, object]:
     """Return the JSON schema of one entry, for one workload."""
     block, _ = cells_schema(name)
     states = {"type": "array", "items": {"type": "string"}}

@@ -56,8 +56,8 @@ class Combination(NamedTuple):
     """A planned cell before it has a place; `levels` are what `only` and `exclude` speak of."""
 
     name: str
-    levels: dict[str, Any]
-    params: dict[str, Any]
+    levels: dict[str, object]
+    params: dict[str, object]
 
 
 class Stop(Strict):
@@ -82,8 +82,8 @@ class CellAxes:
     model: type[BaseModel]
     iterations: int
     stop: Stop | None
-    fixed: dict[str, Any]
-    axes: dict[str, tuple[Any, ...]]
+    fixed: dict[str, object]
+    axes: dict[str, tuple[object, ...]]
 
     @classmethod
     def read(cls, block: Any) -> CellAxes:
@@ -129,7 +129,7 @@ class CellAxes:
         """Parameters that can be given."""
         return _keys(self.model)
 
-    def read_levels(self, key: str, value: Any) -> tuple[Any, ...]:
+    def read_levels(self, key: str, value: object) -> tuple[Any, ...]:
         """Return levels of a parameter as written elsewhere in the study; raises ValueError."""
         return _levels(self.model, key, value)
 
@@ -137,7 +137,7 @@ class CellAxes:
         """Return the levels of a parameter, whether given as a list or as a value; none if not given."""
         return self.axes.get(key) or ((self.fixed[key],) if key in self.fixed else ())
 
-    def params(self, levels: dict[str, Any], iteration: int = 1) -> dict[str, Any]:
+    def params(self, levels: dict[str, object], iteration: int = 1) -> dict[str, object]:
         """Return all parameters of a cell, the workload's defaults filled in; raises ValidationError."""
         return of_workload(self.workload, **{**self.fixed, **levels, "iteration": iteration})
 
@@ -163,14 +163,14 @@ class CellAxes:
             refuse(problems)
         return tuple(made)
 
-    def _at_level(self, found: Problem, levels: dict[str, Any]) -> Problem:
+    def _at_level(self, found: Problem, levels: dict[str, object]) -> Problem:
         key = found.loc[0] if found.loc else None
         if key not in self.axes:
             return found
         return Problem((key, self.axes[key].index(levels[key]), *found.loc[1:]), found.text)
 
 
-def of_workload(name: str, **given: Any) -> dict[str, Any]:
+def of_workload(name: str, **given: object) -> dict[str, object]:
     """Return all parameters of a cell of that workload, its defaults filled in; raises ValidationError."""
     return workloads.load(name).Params.model_validate({"workload": name, **given}, strict=True).model_dump(mode="json")
 
@@ -181,7 +181,7 @@ def check_number(count: int, how: str, most: int = MOST, what: str = "cells") ->
         raise ValueError(f"{how} make {count:,} {what}; allowed are {most:,} at most: give fewer levels")
 
 
-def _product(axes: dict[str, tuple[Any, ...]]) -> str:
+def _product(axes: dict[str, tuple[object, ...]]) -> str:
     return " x ".join(f"{len(levels)} of {key}" for key, levels in axes.items()) or "1 cell"
 
 
@@ -230,7 +230,7 @@ def schema(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**CLOSED, "properties": cells, "required": ["workload", *needed]}, one
 
 
-def _stop(block: Any, iterations: int) -> Stop | None:
+def _stop(block: object, iterations: int) -> Stop | None:
     if block is None:
         return None
     try:
@@ -247,7 +247,7 @@ def _keys(model: type[BaseModel]) -> list[str]:
     return [key for key in model.model_fields if key not in _ITS_OWN]
 
 
-def _levels(model: type[BaseModel], key: str, value: Any) -> tuple[Any, ...]:
+def _levels(model: type[BaseModel], key: str, value: object) -> tuple[object, ...]:
     if not _is_list(model, key):
         return read_levels(value, read_size if _is_size(key) else scalar_of)
     if not isinstance(value, list):
@@ -259,7 +259,7 @@ def _is_list(model: type[BaseModel], key: str) -> bool:
     return _origin(model, key) in (tuple, list)
 
 
-def _origin(model: type[BaseModel], key: str) -> Any:
+def _origin(model: type[BaseModel], key: str) -> object:
     return get_origin(model.model_fields[key].annotation)
 
 
@@ -267,11 +267,11 @@ def _is_size(key: str) -> bool:
     return key.endswith(("_size", "_bytes"))
 
 
-def _texts(key: str, levels: Iterable[Any]) -> str:
+def _texts(key: str, levels: Iterable[object]) -> str:
     return ", ".join(level_text(key, level) for level in levels)
 
 
-def _name(key: str, level: Any) -> str:
+def _name(key: str, level: object) -> str:
     text = level_text(key, level)
     if not _IN_A_NAME.fullmatch(text):
         refuse([Problem((key,), f"{show(level)} cannot be in a file's name: use letters, digits, '.', '+', '-'")])

@@ -23,14 +23,14 @@ class Headline(Strict):
     state: str = Field(description="the state in question")
     against: str = Field(description="the state that it is compared with")
     measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all there are")
-    at: dict[str, Any] = Field({}, description="levels of the cells' parameters; none: all there are")
+    at: dict[str, object] = Field({}, description="levels of the cells' parameters; none: all there are")
 
     @property
     def pair(self) -> frozenset[str]:
         """Both states: asked the other way round, it is the same test."""
         return frozenset((self.state, self.against))
 
-    def takes(self, params: Mapping[str, Any], measure: str) -> bool:
+    def takes(self, params: Mapping[str, object], measure: str) -> bool:
         """Whether a cell of these parameters is compared in this rate."""
         meant = all(params.get(key) == level for key, level in self.at.items())
         return meant and (not self.measures or measure in self.measures)
@@ -41,7 +41,7 @@ class Compare:
     """The study whose records stand beside ours, and the levels by which its states differ from ours."""
 
     study: str
-    levels: dict[str, Any]
+    levels: dict[str, object]
 
     @classmethod
     def read(cls, block: Any, states: BaseModel) -> Compare:

@@ -32,7 +32,7 @@ class ReferenceReads(Strict):
         0.5, description="where the range lies: 0 the device's beginning, 1 its end"
     )
 
-    def cell(self, which: int) -> tuple[str, str, dict[str, Any]]:
+    def cell(self, which: int) -> tuple[str, str, dict[str, object]]:
         """Return name, kind and parameters of the reference read before (1) or after (2) a state."""
         params = of_workload("device_range", position=self.position, iteration=which)
         return ("reference_before", "reference_after")[which - 1], "reference", params
@@ -43,10 +43,10 @@ class Sentinels:
     """Block `sentinels:`: one cell again and again: one first, one after each `every` planned cells."""
 
     every: int
-    params: dict[str, Any]
+    params: dict[str, object]
 
     @classmethod
-    def read(cls, block: Any, planned: CellAxes) -> Sentinels:
+    def read(cls, block: object, planned: CellAxes) -> Sentinels:
         """Return the sentinels of a block; raises ValidationError with everything that is wrong in it."""
         problems: list[Problem] = []
         every: Any = block_of(block).get("every")
@@ -55,7 +55,7 @@ class Sentinels:
         params = _one_cell(block, planned, "every", "sentinels", problems)
         return cls(every, params)
 
-    def cell(self, number: int) -> tuple[str, str, dict[str, Any]]:
+    def cell(self, number: int) -> tuple[str, str, dict[str, object]]:
         """Return name, kind and parameters of the sentinel of that number, from 1."""
         return f"sentinel_{number}", "sentinel", {**self.params, "iteration": number}
 
@@ -65,10 +65,10 @@ class Traces:
     """Block `traces:`: one more cell in each of `states`, whose device requests are noted one by one."""
 
     states: tuple[str, ...]
-    params: dict[str, Any]
+    params: dict[str, object]
 
     @classmethod
-    def read(cls, block: Any, planned: CellAxes) -> Traces:
+    def read(cls, block: object, planned: CellAxes) -> Traces:
         """Return the traces of a block; raises ValidationError with everything that is wrong in it."""
         problems: list[Problem] = []
         states: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Traces:
         params = _one_cell(block, planned, "states", "traced cells", problems)
         return cls(states, {**params, "iteration": 1})
 
-    def cell(self) -> tuple[str, str, dict[str, Any]]:
+    def cell(self) -> tuple[str, str, dict[str, object]]:
         """Return name, kind and parameters."""
         return "traced_1", "traced", self.params
 
@@ -93,7 +93,7 @@ class Extras:
     def among(self, combinations: Iterable[Combination], order_seed: int, state: str, traced: bool) -> list[Cell]:
         """Return the cells of a state in the order of measuring: planned ones shuffled by the seed, extras put in."""
         planned = shuffled(combinations, f"{order_seed}/{state}/")
-        cells: list[tuple[str, str, dict[str, Any]]] = []
+        cells: list[tuple[str, str, dict[str, object]]] = []
         for done in range(len(planned) + 1):
             if self.sentinels and planned and done % self.sentinels.every == 0:
                 cells.append(self.sentinels.cell(done // self.sentinels.every + 1))
@@ -105,7 +105,7 @@ class Extras:
         return [Cell(*cell, order) for order, cell in enumerate(cells, 1)]
 
 
-def schemas(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def schemas(one: dict[str, object]) -> dict[str, dict[str, object]]:
     """Return the JSON schemas of the blocks that name one cell, from the shape of each parameter's level."""
     states = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     return {
@@ -114,7 +114,7 @@ def schemas(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list[Problem]) -> dict[str, Any]:
+def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list[Problem]) -> dict[str, object]:
     """Return the parameters of one cell; what the block leaves out is as in the planned cells, if alike in all.
 
     `own` is the block's key that is no parameter. Raises ValidationError, with the problems found before.

@@ -21,7 +21,7 @@ from fsage.text.strict import (
     unknown_value,
 )
 
-Filter = dict[str, tuple[Any, ...]]
+Filter = dict[str, tuple[object, ...]]
 """Axis -> levels; a combination matches that has one of them on every axis named."""
 
 
@@ -53,7 +53,7 @@ class Axes:
             refuse(problems)
         return found
 
-    def _read(self, key: str, value: Any) -> tuple[Any, ...]:
+    def _read(self, key: str, value: object) -> tuple[object, ...]:
         if key == "iteration":
             return read_levels(value, count_of)
         # As the study has them: also those that nobody writes into it, such as what a recipe compares with.
@@ -67,7 +67,7 @@ class Axes:
             return self._cells.read_levels(key, value)
         return read_levels(value, scalar_of)  # an axis that the recipe makes of others, such as `holes`
 
-    def _unknown(self, key: str, level: Any) -> str:
+    def _unknown(self, key: str, level: object) -> str:
         texts = [level_text(key, known) for known in self.levels[key]]
         if not all(isinstance(known, int) for known in (level, *self.levels[key])):
             return unknown_value(level_text(key, level), texts)
@@ -80,14 +80,14 @@ class Axes:
 
 def levels_of_states(states: Any) -> dict[str, list[Any]]:
     """Return the levels on each axis of the states."""
-    levels: dict[str, dict[Any, None]] = {}
+    levels: dict[str, dict[object, None]] = {}
     for state in recipes.load(states.recipe).expand(states):
         for key, level in state.axes.items():
             levels.setdefault(key, {})[level] = None
     return {key: list(found) for key, found in levels.items()}
 
 
-def read_axis(states: type[BaseModel], key: str, value: Any) -> tuple[Any, ...]:
+def read_axis(states: type[BaseModel], key: str, value: object) -> tuple[object, ...]:
     """Return levels of a state's axis, written as the recipe's own model takes them."""
     field = states.model_fields[key]
     annotation: Any = Annotated[field.annotation, *field.metadata]

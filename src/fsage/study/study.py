@@ -47,7 +47,7 @@ class StudyError(ValueError):
     """A study, or what is asked of it, is not possible: one sentence a line, no traceback needed."""
 
 
-def _read_states(block: Any) -> BaseModel:
+def _read_states(block: object) -> BaseModel:
     model = recipes.load(choice_of(block_of(block), "recipe", recipes.names())).States
     try:
         states = model.model_validate(block)
@@ -66,7 +66,7 @@ else:
     _Tuning = dict[Literal[*(name for names in tuning.KNOWN.values() for name in names)], int | str]
 
 
-def _read_tuning(block: Any) -> dict[str, Any]:
+def _read_tuning(block: Any) -> dict[str, object]:
     problems = [
         Problem((str(name),), why)
         for name, value in block_of(block).items()
@@ -87,7 +87,7 @@ class Study(Strict):
         None,
         description="inventories/<target>, or several with commas, where the command names none; null: this machine's",
     )
-    targets: Annotated[Any, PlainValidator(read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)] = (
+    targets: Annotated[object, PlainValidator(read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)] = (
         Field(
             REPEAT,
             description="what several targets are for: share: each measures a part of the states, and all of them "
@@ -106,7 +106,7 @@ class Study(Strict):
     traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
     only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
     exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
-    tuning: Annotated[dict[str, Any], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
+    tuning: Annotated[dict[str, object], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
         {}, description="client tunables of the block queue or of Lustre, by name"
     )
     order_seed: int = Field(1, description="seed of the order of cells within a state")
@@ -121,7 +121,7 @@ class Study(Strict):
 
     @field_validator("sentinels", "traces", mode="plain")
     @classmethod
-    def _read_extra(cls, block: Any, info: ValidationInfo) -> Sentinels | Traces | None:
+    def _read_extra(cls, block: object, info: ValidationInfo) -> Sentinels | Traces | None:
         planned = info.data.get("cells")
         if not planned or block is None:
             return None
@@ -129,7 +129,7 @@ class Study(Strict):
 
     @field_validator("only", "exclude", mode="plain")
     @classmethod
-    def _read_filters(cls, block: Any, info: ValidationInfo) -> list[Filter]:
+    def _read_filters(cls, block: object, info: ValidationInfo) -> list[Filter]:
         if not isinstance(block, list):
             raise ValueError(f"{show(block)} is not a list, such as [{{capacity: 80}}]")
         if len(block) > MOST_ENTRIES:
@@ -148,7 +148,7 @@ class Study(Strict):
 
     @field_validator("compare", mode="plain")
     @classmethod
-    def _read_compare(cls, block: Any, info: ValidationInfo) -> Compare | None:
+    def _read_compare(cls, block: object, info: ValidationInfo) -> Compare | None:
         states = info.data.get("states")
         return Compare.read(block, states) if states and block is not None else None
 
@@ -217,7 +217,7 @@ class Study(Strict):
             and not any_matches(exclude, cell)
         )
 
-    def narrowed(self, entry: Any) -> Study:
+    def narrowed(self, entry: object) -> Study:
         """The same study with fewer levels: `entry` is one of `only`, such as {"capacity": 80}. Raises StudyError.
 
         Numbers may be text, as a command line gives them.
@@ -257,7 +257,7 @@ def load_study(path: Path | str) -> Study:
     return study
 
 
-def _typed(value: Any) -> Any:
+def _typed(value: object) -> object:
     """What text means in YAML, in blocks and lists too."""
     if isinstance(value, dict):
         return {key: _typed(one) for key, one in value.items()}
@@ -286,11 +286,11 @@ def explain(path: Path, error: ValidationError, model: type[BaseModel]) -> str:
     return "\n".join(f"{path}: {found}" for found in problems_of(error, model))
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """Return the JSON schema of a study file, with every recipe and workload there is."""
     whole = Study.model_json_schema()
     blocks = [cells_schema(name) for name in workloads.names()]
-    shapes: dict[str, dict[str, Any]] = {
+    shapes: dict[str, dict[str, object]] = {
         "states": {"anyOf": [_required(recipes.load(name).States, "recipe") for name in recipes.names()]},
         "cells": {"anyOf": [cells for cells, _ in blocks]},
         **{
@@ -309,7 +309,7 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
 
 
-def _required(model: type[BaseModel], key: str) -> dict[str, Any]:
+def _required(model: type[BaseModel], key: str) -> dict[str, object]:
     described = model.model_json_schema()
     return {**described, "required": [key, *described.get("required", ())]}
 
@@ -356,7 +356,7 @@ def read_yaml(path: Path) -> Any:
         raise StudyError(f"{path}: {yaml_text.explain(error)}") from None
 
 
-def _read_study(path: Path) -> Any:
+def _read_study(path: Path) -> object:
     try:
         return read_yaml(path)
     except FileNotFoundError:

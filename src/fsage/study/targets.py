@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -19,7 +18,7 @@ class Bind(Strict):
     bind: str = Field(description="an axis of the states, whose levels the targets are given in turn")
 
 
-def read_targets(block: Any) -> Any:
+def read_targets(block: object) -> object:
     """Return 'share', 'repeat' or a Bind; raises ValueError or ValidationError for anything else."""
     if block in (SHARE, REPEAT):
         return block

@@ -77,7 +77,7 @@ def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> l
     return [Problem(found["loc"], _sentence(found, model)) for found in error.errors(include_url=False)]
 
 
-def block_of(value: object) -> dict[str, Any]:
+def block_of(value: object) -> dict[str, object]:
     """Return `value` if it is a block of keys; raises ValueError if not."""
     if not isinstance(value, dict):
         raise ValueError(f"{show(value)} is not a block of keys")
@@ -91,7 +91,7 @@ def count_of(value: object) -> int:
     return value
 
 
-def scalar_of(value: object) -> Any:
+def scalar_of(value: object) -> object:
     """Return `value` if it is text, a number or a truth value; raises ValueError if not."""
     if not isinstance(value, str | int | float):
         raise ValueError(f"{show(value)} is not a single value")
@@ -187,14 +187,14 @@ def _keys_at(model: Any, loc: tuple[str | int, ...]) -> list[str]:
     return list(model.model_fields)
 
 
-def _models_in(annotation: Any) -> Any:
+def _models_in(annotation: object) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
         yield from _models_in(inner)
 
 
-def read_size(value: Any) -> int:
+def read_size(value: object) -> int:
     """Return the bytes of a size written as text; a bare number is refused: its unit would be a guess."""
     if not isinstance(value, str):
         raise ValueError(f"{show(value)} is not a size; write it with its unit, such as 64M")
@@ -211,7 +211,7 @@ class Levels:
 
     least: int = 1
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         item = get_args(source)[0]
         read, written = TypeAdapter(item).validate_python, handler.generate_schema(item)
         return core_schema.no_info_plain_validator_function(
@@ -220,7 +220,7 @@ class Levels:
         )
 
 
-def read_levels(value: Any, read: Callable[[Any], Any], least: int = 1) -> tuple[Any, ...]:
+def read_levels(value: object, read: Callable[[object], object], least: int = 1) -> tuple[object, ...]:
     """Return the levels of an axis, each through `read`; every bad or repeated one is reported."""
     if not isinstance(value, list):
         return (read(value),)
@@ -228,7 +228,7 @@ def read_levels(value: Any, read: Callable[[Any], Any], least: int = 1) -> tuple
         raise ValueError("an empty list; allowed: one value or a list of at least one")
     if len(value) > MOST_LEVELS:
         raise ValueError(f"a list of {len(value):,} levels; allowed are {MOST_LEVELS:,} at most")
-    found: list[Any] = []
+    found: list[object] = []
     problems: list[Problem] = []
     for index, level in enumerate(value):
         with noting(problems, index):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from fsage.host.system import files
 from fsage.host.targets import claims, kinds, lease
@@ -14,7 +14,7 @@ from fsage.model.errors import Refusal
 from fsage.model.hosts import Asker, servers_of
 
 
-def open_target(declared: Mapping[str, Any]) -> Target:
+def open_target(declared: Mapping[str, object]) -> Target:
     """The claimed target, its devices attached, mounted, and verified with the kernel by identity and UUID.
 
     What a killed command left is finished or undone first. Anything that is not exactly what was claimed is a
@@ -44,7 +44,7 @@ def open_target(declared: Mapping[str, Any]) -> Target:
     return target
 
 
-def opened(spec: Mapping[str, Any], request: Asker, anywhere: bool = False) -> Target:
+def opened(spec: Mapping[str, object], request: Asker, anywhere: bool = False) -> Target:
     """The target of the request, verified, for a command of its own. Raises Refusal.
 
     The lease comes first: to open mounts what is not mounted, and a run that holds the target may just mount it anew.
@@ -53,7 +53,7 @@ def opened(spec: Mapping[str, Any], request: Asker, anywhere: bool = False) -> T
     return verified(spec, request, anywhere)
 
 
-def verified(spec: Mapping[str, Any], request: Asker, anywhere: bool = False) -> Target:
+def verified(spec: Mapping[str, object], request: Asker, anywhere: bool = False) -> Target:
     """The target, verified, and claimed as the request's maker knew it. Raises Refusal.
 
     Only `anywhere` on hosts that know the claim from the target alone: the lease is where it was claimed.

@@ -118,7 +118,7 @@ class Target(Kind):
         bare = any(device in word for device in self.devices for word in argv)
         return [] if bare else self.as_user()
 
-    def model_in_place(self) -> dict[str, Any] | None:
+    def model_in_place(self) -> dict[str, object] | None:
         """The device model as read back, put in place before if it was not; or None."""
         return self.model.put(self.devices)
 
@@ -138,7 +138,7 @@ class Target(Kind):
     def format(self) -> None:
         """Make it empty. Raises Refusal, Failure."""
 
-    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, Any]:
+    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> dict[str, object]:
         """Put the file system of a metadata image in the place of its own; notes of that. Raises Failure."""
         raise Failure(f"target {self.name} is of kind {self.kind}: an image is restored onto one of kind loop alone")
 
@@ -197,15 +197,15 @@ class Target(Kind):
         """Why its file system does not say where its files lie."""
         return f"FIEMAP: {error.strerror}"
 
-    def osts(self, answers: Sequence[Any]) -> list[dict[str, Any]]:
+    def osts(self, answers: Sequence[object]) -> list[dict[str, object]]:
         """Its OSTs, as servers' `answers` have them (the verb `osts`): stores before those that are mounted."""
         return []
 
-    def fullness(self) -> dict[str, Any]:
+    def fullness(self) -> dict[str, object]:
         """What evidence says beside the layout: {"osts": how full each is}, where there are such."""
         return {}
 
-    def tune(self, wanted: Mapping[str, Any], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
+    def tune(self, wanted: Mapping[str, object], noted: dict[str, Any], check: bool) -> tuple[bool, list[str]]:
         """Set tunables and note them in `noted`; whether something changed, and a sentence for each."""
         changed, proof = False, []
         for name, value in sorted(wanted.items()):
@@ -229,11 +229,11 @@ class Target(Kind):
         """Have files that are made in a directory lie on all OSTs."""
         return
 
-    def make_folders(self, notes: Mapping[str, dict[str, Any]]) -> None:
+    def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
         """Make the directories that a cell's files need in a state, by its notes. Raises Failure."""
         return
 
-    def placement(self, files: list[Path], notes: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+    def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, Any] | None:
         """On which OSTs a cell's files were put (stripes.placement); None where there are none. Raises Failure."""
         return None
 

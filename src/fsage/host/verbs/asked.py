@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 from fsage.model import tuning, typed
 from fsage.model.errors import Refusal
@@ -18,7 +17,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 
 
-def checked(request: Any, hosts: Any) -> Request:
+def checked(request: object, hosts: object) -> Request:
     """The request with the inventory's hosts, if it can be worked with. Raises Refusal naming the key and its value."""
     if not isinstance(request, dict):
         raise Refusal(f"the request is {shown(request)} and no block of keys; nothing was touched")

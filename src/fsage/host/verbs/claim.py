@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import Mapping
-from typing import Any
 
 from fsage.host import containers
 from fsage.host.databases import blastdb
@@ -29,21 +28,21 @@ from fsage.model.request import Request
 from fsage.model.target import Spec
 
 
-def claim(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
+def claim(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Make the created target fsage's: file systems, mounts, device model, calibration. Idempotent."""
     spec = declaration.complete(declared)
     with _holding(spec, request, check):
         return _claim(spec, request, check)
 
 
-def release(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
+def release(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Remove what is ours from the target, un-claim it, undo what was changed outside, prove it."""
     spec = declaration.complete(declared)
     with _holding(spec, request, check):
         return give_back(spec, check)
 
 
-def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[Any]:
+def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[object]:
     """The target's lease, if there is anything to hold yet."""
     home = declaration.home_of(spec)
     return contextlib.nullcontext() if check or not home.is_dir() else lease.held(home, request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from fsage.host import containers
 from fsage.host.remote.others import meet
@@ -15,7 +14,7 @@ from fsage.model.request import Request
 from fsage.model.target import Spec
 
 
-def create(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
+def create(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Make what will be claimed: images, or a directory; idempotent."""
     spec = declaration.complete(declared)
     containers.check(spec["containers"])
@@ -26,7 +25,7 @@ def create(declared: Mapping[str, Any], request: Request, check: bool) -> Result
     return kind.create(spec, request, check)
 
 
-def remove(declared: Mapping[str, Any], request: Request, check: bool) -> Result:
+def remove(declared: Mapping[str, object], request: Request, check: bool) -> Result:
     """Release the target and delete what `create` made, and only that."""
     spec = declaration.complete(declared)
     home = declaration.home_of(spec)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fsage.host.lustre import servers
 from fsage.model.declaration import complete
@@ -13,7 +12,7 @@ from fsage.model.hosts import servers_of
 from fsage.model.request import Request
 
 
-def leave(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def leave(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """Close the connections that were kept to this target's servers, and remove the home when nothing is in it."""
     spec = complete(declared)
     if not (lustre := spec["lustre"]):

@@ -36,7 +36,7 @@ OF = {"prealloc_table": {"size", "table"}, "mb_last_group": {"group"}}  # what o
 OF_A_DIRECTORY = "nothing is known of the file system below a directory"
 
 
-def prealloc_osts(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """Set what `request["prealloc"]` asks for on the OSTs that this host serves, or put back what was there before.
 
     Where it asks for nothing, what was asked for last is set again: a table is lost with each umount of its OST.
@@ -86,21 +86,21 @@ def prealloc_osts(declared: Mapping[str, Any], request: Request, check: bool) ->
     }
 
 
-def prealloc(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def prealloc(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Set what `request["prealloc"]` asks for where the launcher can, and note it; `osts` are the servers' answers."""
     target = opened(spec, request)
     with contextlib.nullcontext() if check else lease.held(target.home, request):
         return _tune(target, request, check)
 
 
-def _tune(target: Target, request: Request, check: bool) -> dict[str, Any]:
+def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
     asked, path = request["prealloc"], target.home / "tunables.json"
     noted = files.read_json(path) or {}
     known, restore = noted.get(NOTE), asked["state"] == "restored"
     wanted = given(asked) or (known or {}).get("asked") or {}
     if not wanted and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
-    entry: dict[str, Any] = {"asked": wanted}
+    entry: dict[str, object] = {"asked": wanted}
     size_bytes, found = read(wanted).size_bytes, filesystems.get(target.filesystem)
     if lustre := target.spec["lustre"]:
         entry |= {} if restore else _of_servers(target, lustre["fsname"], request, known or {})
@@ -130,7 +130,7 @@ def _tune(target: Target, request: Request, check: bool) -> dict[str, Any]:
     }
 
 
-def _of_servers(target: Target, fsname: str, request: Request, known: dict[str, Any]) -> dict[str, Any]:
+def _of_servers(target: Target, fsname: str, request: Request, known: dict[str, Any]) -> dict[str, object]:
     osts = dict[str, Any]()
     for server in request.get("osts", []):
         if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):
@@ -143,7 +143,7 @@ def _of_servers(target: Target, fsname: str, request: Request, known: dict[str, 
     return {"before": {name: {**before[name], **first.get(name, {})} for name in before}, "now": now}
 
 
-def _of_one(value: Any) -> bool:
+def _of_one(value: object) -> bool:
     """Whether a server's answer about one OST is what `prealloc_osts` gives."""
     known = [value.get(key) for key in ("before", "now")] if isinstance(value, dict) else [None]
     return all(
@@ -152,7 +152,7 @@ def _of_one(value: Any) -> bool:
     )
 
 
-def _put(target: Target, settable: Preallocation, size_bytes: int, now: dict[str, Any]) -> None:
+def _put(target: Target, settable: Preallocation, size_bytes: int, now: dict[str, object]) -> None:
     """Give it to every directory, and mount with the option that goes with it."""
     try:
         settable.give(target.mounts[0], size_bytes)
@@ -174,5 +174,5 @@ def _words(entry: dict[str, Any] | None) -> str:
     return f"{asked} ({entry['unsupported']})" if "unsupported" in entry else asked
 
 
-def _step(before: Any, now: Any) -> str:
+def _step(before: object, now: object) -> str:
     return f"{before} (unchanged)" if before == now else f"{before} -> {now}"

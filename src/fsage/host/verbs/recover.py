@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fsage.host.device import loops, seek
 from fsage.host.outside import groups, of_cells
@@ -20,7 +19,7 @@ from fsage.model.claim import Image
 from fsage.model.request import Request
 
 
-def recover(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def recover(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """Put back all that the journal names: of a command that was killed, or of a device model that is in place.
 
     Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds

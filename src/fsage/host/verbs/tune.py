@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from fsage.host.lustre import tunables, tuned
 from fsage.host.system.files import read_json, write_json
@@ -16,7 +15,7 @@ from fsage.model.message import Unacceptable
 from fsage.model.request import Request
 
 
-def tune(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def tune(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Set the tunables in `request["tuning"]`: those of Lustre, or of the block queue of every store.
 
     What the target does not have (max_rpcs_in_flight on a block queue, say) is noted as unsupported.
@@ -44,7 +43,7 @@ def tune(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
         }
 
 
-def restore(spec: dict[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str, object]:
     """Put back the tunables of a claimed target as they were before `tune` first set them, and forget them."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
@@ -53,7 +52,7 @@ def restore(spec: dict[str, Any], request: Request, check: bool) -> dict[str, An
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 
 
-def untune(declared: Mapping[str, Any], request: Request, check: bool) -> dict[str, Any]:
+def untune(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """Put Lustre's tunables of this host back; those of loop devices go with the devices."""
     spec = complete(declared)
     lustre, path = spec["lustre"], home_of(spec) / "tunables.json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from fsage.model.evidence.store import NotThisText, Store, check_device, number_of
 
@@ -36,7 +35,7 @@ def of_text(lines: Iterable[bytes]) -> Store:
     if listed != extents:
         raise NotThisText(f"e2freefrag counts {extents} free extents and lists {listed} by size: it was cut short")
     free_bytes = free * block_bytes
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "device_bytes": blocks * block_bytes,
         "block_bytes": block_bytes,
         "used_bytes": (blocks - free) * block_bytes,

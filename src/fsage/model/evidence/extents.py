@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fsage.model.evidence.counting import ONCE, Counting
 from fsage.model.evidence.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
@@ -35,7 +35,7 @@ class Head(NamedTuple):
     group_bytes: int
     filesystem: str | None
     source: str
-    drawn: dict[str, Any] | None = None
+    drawn: dict[str, object] | None = None
 
 
 def written(head: Head, extents: Iterable[tuple[int, int]]) -> Iterator[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from fsage.model.evidence.fragmentation import Extent
 from fsage.model.evidence.store import NotThisText
@@ -63,7 +62,7 @@ class FileLayouts:
         if len(self._extents_per_file) >= MOST_NUMBERS and extents not in self._extents_per_file:
             raise NotThisText(f"it has files of more than {MOST_NUMBERS:,} different numbers of extents")
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """One entry of the key `files` of a store's summary.
 
         bytes: those that have a place on the device, None where they were not told. extents_per_file: number of extents

@@ -7,7 +7,6 @@ import operator
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from fsage.model.evidence.runs import parts, runs
 
@@ -78,7 +77,7 @@ class FreeSpace:
         if len(self._starts) >= BATCH:
             self._look()
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
 
         free_extents: by power of two, `from_bytes` included, twice that excluded. bitmap: share of each bin's bytes

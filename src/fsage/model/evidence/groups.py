@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
 
 # The buckets of the PaF study, which counts the block groups of a production target so: there 93 of 925 183 groups are
 # in none of its five, for those with none free have none. Here they have the first: (label, share from which on).
@@ -42,7 +41,7 @@ class Groups:
         for one in map(bucket, whole, free):
             buckets[one] += 1
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The key `groups` of a store's summary.
 
         group_bytes: the size of the largest. buckets: by the share of a group's bytes that is free, from_share
@@ -65,7 +64,7 @@ def bucket(whole: int, free: int) -> int:
     return 1 + bisect_right(STARTS, free / whole)
 
 
-def _table(groups: list[int]) -> list[dict[str, Any]]:
+def _table(groups: list[int]) -> list[dict[str, object]]:
     ends = (0.0, *STARTS, 1.0)
     return [
         {"label": label, "from_share": start, "to_share": end, "groups": number}

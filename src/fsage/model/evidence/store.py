@@ -57,7 +57,7 @@ class Store:
     found: dict[str, Any]
     absent: dict[str, str] = field(default_factory=dict)
 
-    def summary(self, number: int) -> dict[str, Any]:
+    def summary(self, number: int) -> dict[str, object]:
         """All KEYS, None where `absent` has the reason, with store (number), filesystem, source and absent.
 
         Shapes and units of the larger ones: FreeSpace.summary, Groups.summary, FileLayouts.summary; `files` holds one

@@ -6,7 +6,7 @@ A module has `KIND`, a class. What a host does with such a target is in the modu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fsage.model import plugins
 from fsage.model.claim import Claim
@@ -30,7 +30,7 @@ class Kind(ABC):
     """What is said to a host that does not know of the claim, beside how to claim it."""
 
     @classmethod
-    def complete(cls, spec: dict[str, Any]) -> None:
+    def complete(cls, spec: dict[str, object]) -> None:
         """Complete and check what a declaration has for this kind alone. Raises Refusal."""
         if spec["lustre"] is not None:
             raise Refusal(f"fsage_target.lustre is for kind lustre; kind is {spec['kind']!r}")
@@ -56,7 +56,7 @@ def names() -> list[str]:
     return plugins.names(__name__)
 
 
-def get(name: Any) -> type[Kind] | None:
+def get(name: object) -> type[Kind] | None:
     """The kind of this name; None where there is none."""
     if name not in names():
         return None
@@ -64,7 +64,7 @@ def get(name: Any) -> type[Kind] | None:
     return found
 
 
-def of(name: Any) -> type[Kind]:
+def of(name: object) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
     if not (found := get(name)):
         raise Refusal(f"no target is of kind {name!r:.100}: there are {', '.join(names())}")

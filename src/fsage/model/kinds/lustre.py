@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from fsage.model.claim import Claim
 from fsage.model.declaration import known_keys, positive
@@ -11,7 +10,7 @@ from fsage.model.errors import Refusal
 from fsage.model.kinds import Kind
 from fsage.model.target import Spec
 
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, object] = {
     "fsname": None,
     "mgs": None,
     "capacity_gib": None,
@@ -31,7 +30,7 @@ class Lustre(Kind):
     has_osts = True
 
     @classmethod
-    def complete(cls, spec: dict[str, Any]) -> None:
+    def complete(cls, spec: dict[str, object]) -> None:
         """As Kind.complete: the key `lustre`."""
         spec["lustre"] = _complete(spec)
 
@@ -66,7 +65,7 @@ def _name(spec: Spec) -> str:
     return f"{spec['lustre']['mgs']}:/{spec['lustre']['fsname']}"
 
 
-def _complete(full: dict[str, Any]) -> dict[str, Any]:
+def _complete(full: dict[str, object]) -> dict[str, object]:
     if not isinstance(full["lustre"], dict) or not full["directory"]:
         raise Refusal(
             "fsage_target of kind lustre needs lustre (fsname, mgs, capacity_gib) and directory, a folder of its own "
