@@ -104,7 +104,7 @@ def _resolved(hint: object, module: str) -> object:
 
 def _read(kind: object, value: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
-    if kind in (object, object):
+    if kind in (Any, object):
         return value
     if origin is Annotated:
         plain, *checks = typing.get_args(kind)

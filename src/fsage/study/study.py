@@ -87,12 +87,12 @@ class Study(Strict):
         None,
         description="inventories/<target>, or several with commas, where the command names none; null: this machine's",
     )
-    targets: Annotated[object, PlainValidator(read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)] = (
-        Field(
-            REPEAT,
-            description="what several targets are for: share: each measures a part of the states, and all of them "
-            "those that the headline compares; repeat: each measures all; bind: each measures levels of an axis",
-        )
+    targets: Annotated[
+        object, PlainValidator(read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)
+    ] = Field(
+        REPEAT,
+        description="what several targets are for: share: each measures a part of the states, and all of them "
+        "those that the headline compares; repeat: each measures all; bind: each measures levels of an axis",
     )
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")

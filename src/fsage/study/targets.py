@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from pydantic import Field, ValidationError
 
 from fsage.text.strict import Strict, problems_of, refuse, unknown_value

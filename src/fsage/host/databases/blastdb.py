@@ -20,7 +20,9 @@ PLACE = "database"
 OPTIONS = ("-dbtype", "nucl", "-blastdb_version", "4")
 
 
-def made(target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]) -> dict[str, object]:
+def made(
+    target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]
+) -> dict[str, object]:
     """Have so many volumes of `each` sequences in the target's home, made now or before.
 
     Returns what was asked, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from fsage.model import tuning, typed
 from fsage.model.errors import Refusal
 from fsage.model.message import Unacceptable, shown
