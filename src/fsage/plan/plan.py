@@ -21,8 +21,9 @@ from fsage.plan.results import Results
 from fsage.plan.settings import PLACES
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.statistics import reachable, smallest_p
+from fsage.study.cells import Cell
 from fsage.study.comparisons import Headline
-from fsage.study.study import Cell, Study, StudyError, load_study, means
+from fsage.study.study import Study, StudyError, load_study, means
 from fsage.text.numbers import duration
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed

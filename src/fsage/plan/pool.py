@@ -13,7 +13,8 @@ from fsage.plan.dealing import Parts, deal
 from fsage.plan.plan import WHOLE, Plan, check_name, load_plan
 from fsage.plan.results import Results
 from fsage.plan.target import Target
-from fsage.study.study import Cell, Study, StudyError
+from fsage.study.cells import Cell
+from fsage.study.study import Study, StudyError
 from fsage.study.targets import REPEAT, SHARE, Bind
 from fsage.text.numbers import duration
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from fsage.matrix import filler as laying
 from fsage.matrix.filler import Filler
+from fsage.model.filler import Method
 from fsage.model.steps.defrag import Defragment, FragmentedFile, FreeReservedRun
 from fsage.model.steps.paf import Populate
 from fsage.model.structure import Step
@@ -31,7 +32,7 @@ class States(Strict):
     capacity: Annotated[int, Field(ge=2, le=99)] = Field(95, description="how full the file system is, in percent")
     file_percent: Annotated[int, Field(ge=1, le=49)] = Field(4, description="the file's share of the capacity")
     file_size: Size = Field(description="nominal size of the other files; the target's scale applies")
-    filler: laying.Method = Field(laying.METHOD, description=laying.METHOD_HELP)
+    filler: Method = Field(laying.METHOD, description=laying.METHOD_HELP)
     request_size: laying.RequestSize = Field(laying.REQUEST_BYTES, description=laying.REQUEST_HELP)
     files_at_once: laying.FilesAtOnce = Field(laying.FILES_AT_ONCE, description=laying.AT_ONCE_HELP)
     time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for the tools that defragment")

@@ -12,6 +12,7 @@ from pydantic import Field, PlainValidator, model_validator
 from fsage.matrix import filler as laying
 from fsage.matrix.filler import Filler
 from fsage.matrix.notation import Generation, PaF, parse
+from fsage.model.filler import Method
 from fsage.model.steps.paf import Fragment, Populate
 from fsage.model.structure import Step
 from fsage.recipes import State
@@ -50,7 +51,7 @@ class States(Strict):
         "nested",
         description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",
     )
-    filler: Annotated[tuple[laying.Method, ...], Levels()] = Field((laying.METHOD,), description=laying.METHOD_HELP)
+    filler: Annotated[tuple[Method, ...], Levels()] = Field((laying.METHOD,), description=laying.METHOD_HELP)
     request_size: Annotated[tuple[laying.RequestSize, ...], Levels()] = Field(
         (laying.REQUEST_BYTES,), description=laying.REQUEST_HELP
     )

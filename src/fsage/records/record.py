@@ -19,7 +19,7 @@ from fsage.plan.plan import Plan
 from fsage.plan.results import Results
 from fsage.records.asked import match
 from fsage.records.messages import OBSERVATION_BYTES, read_observation
-from fsage.study.study import Cell
+from fsage.study.cells import Cell
 
 SCHEMA = 1
 ENTRIES = 100_000  # of a bundle

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fsage.model.evidence.layout import StoresLayout
+from fsage.model.message import Unacceptable
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
 
@@ -56,7 +57,7 @@ def _checked(state: str, content: bytes, digests: set[str]) -> StateEvidence:
     """The evidence, if it is of `state` and of the layout of its records. Raises ValueError with what is wrong."""
     try:
         known = messages.read_evidence(content)
-    except messages.Unacceptable as why:
+    except Unacceptable as why:
         raise ValueError(f"the evidence of {state} {why}; {AGAIN}") from None
     if known["state"] != state:
         raise ValueError(f"this is evidence of the state {known['state']}, not of {state}; it is not used")

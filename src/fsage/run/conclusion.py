@@ -15,7 +15,8 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.run import request
-from fsage.study.study import Cell, Study, StudyError
+from fsage.study.cells import Cell
+from fsage.study.study import Study, StudyError
 
 SHOWN = 10
 FIGURES = (".svg", ".pdf", ".csv")

@@ -23,7 +23,8 @@ from fsage.plan.plan import Plan
 from fsage.run import job, request, runs, stopping
 from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
-from fsage.study.study import Cell, StudyError, means
+from fsage.study.cells import Cell
+from fsage.study.study import StudyError, means
 
 STATE_AXES = ("capacity", "fragmentation", "file_size")
 OF_SIZE = ("file_size", "transfer_size")

@@ -14,7 +14,7 @@ from fsage.records import record
 from fsage.run import request, runs, stopping, window
 from fsage.run.play import PlayFailed, play
 from fsage.run.progress import Progress
-from fsage.study.study import Cell
+from fsage.study.cells import Cell
 
 SHOWN = 5
 

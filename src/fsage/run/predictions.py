@@ -15,7 +15,7 @@ from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import request
 from fsage.run.course import Course
-from fsage.study.study import Cell
+from fsage.study.cells import Cell
 
 
 def keep(course: Course, beliefs: list[Belief], why: str) -> None:

@@ -21,7 +21,8 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import asked
 from fsage.run import amount, inputs, runs
-from fsage.study.study import Cell, StudyError
+from fsage.study.cells import Cell
+from fsage.study.study import StudyError
 
 SCHEMA: Literal[1] = 1
 

@@ -13,7 +13,7 @@ from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import request
 from fsage.statistics import median_interval
-from fsage.study.study import Cell
+from fsage.study.cells import Cell
 
 
 def due(plan: Plan, state: str) -> list[Cell]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from fsage.host.lustre import space, stripes
 from fsage.host.targets.free import Ost
-from fsage.host.targets.limits import SLACK_BYTES, Limits
+from fsage.host.targets.limits import Limits
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
+from fsage.model.filler import SLACK_BYTES
 from fsage.model.target import LustreSpec
 
 OTHERS_SHARE = 0.01  # of each OST, for others who use it

@@ -18,6 +18,7 @@ from fsage.host.structure.room import Room
 from fsage.host.targets.target import Target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents
+from fsage.model.evidence.fragmentation import Extent
 from fsage.model.filler import path_of
 
 PARTS = 16
@@ -90,7 +91,7 @@ class Punched:
         ground.flush(self.target)
 
 
-def within(pieces: list[fiemap.Extent], free: Extents) -> list[tuple[int, int]]:
+def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
     """Offset and length in a file of what of its pieces, by their places on the device, is to be free."""
     found, at = [], 0
     for piece in pieces:
