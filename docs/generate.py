@@ -5,6 +5,7 @@ A link out of docs/ is checked: its file must be there. On the site it leads to 
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from fsage import workloads
 from fsage.cli import app
 from fsage.dataset import columns
 from fsage.study.study import schema
@@ -81,10 +83,13 @@ def pages() -> dict[str, str]:
 
 
 def commands() -> str:
-    """Every command with its arguments and options, as `--help` has them."""
-    command = typer.main.get_command(app)
-    context = command.make_context("fsage", [], resilient_parsing=True)
-    text = typer.cli.get_docs_for_click(obj=command, ctx=context, name="fsage", title="Commands")
+    """Every command with its arguments and options, as `--help` has them; in the list each with its first sentence."""
+    group = typer.main.get_group(app)
+    context = group.make_context("fsage", [], resilient_parsing=True)
+    text = typer.cli.get_docs_for_click(obj=group, ctx=context, name="fsage", title="Commands")
+    for name, command in group.commands.items():
+        about = " ".join((command.help or "").split("\n\n")[0].split())
+        text = re.sub(rf"^\* `{name}`: .*$", rf"* [`{name}`](#fsage-{name}): {about}", text, flags=re.MULTILINE)
     return text.replace("$ fsage", "$ ./run fsage")
 
 
@@ -117,7 +122,7 @@ def workload_keys() -> str:
     ]
     for shape in schema()["properties"]["cells"]["anyOf"]:
         name = shape["properties"]["workload"]["const"]
-        about = shape.get("description", "")
+        about = (inspect.getdoc(workloads.load(name)) or "").split("\n\n")[0]
         lines += [f"## `{name}` {{ #{name} }}", about, *_table(shape["properties"], set(shape["required"]), "workload")]
     return "\n\n".join(line for line in lines if line)
 
