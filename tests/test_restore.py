@@ -186,6 +186,18 @@ def test_an_image_that_names_another_device_is_refused(tmp_path):
     assert not folder.exists()
 
 
+def test_nothing_of_what_was_on_the_device_before_shines_through(tmp_path):
+    raw, device = tmp_path / "raw", tmp_path / "device"
+    with open(raw, "wb") as content:
+        for place in (0, 3 * MIB, 9 * MIB):
+            content.seek(place)
+            content.write(os.urandom(MIB // 2))
+        content.truncate(12 * MIB)
+    device.write_bytes(b"\xff" * 12 * MIB)
+    assert metadata_image.write(raw, str(device)) == 3 * MIB // 2
+    assert device.read_bytes() == raw.read_bytes()
+
+
 def left_as_it_was(spec: dict[str, Any]) -> None:
     """Nothing beside it, and the next state is reached as ever."""
     home = Path(spec["home"]) / spec["name"]

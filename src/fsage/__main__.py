@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from fsage import interrupt
+
 
 def main() -> None:
     """Run a command."""
+    interrupt.handle()
     if importlib.util.find_spec("typer"):
         from fsage.cli import main as whole
 

@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import fsage
+from fsage import interrupt
 from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import Where, say, target_names
 from fsage.model.errors import Failure, Refusal
@@ -68,5 +69,4 @@ def main() -> None:
     except OSError as error:
         _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
-        print("fsage: stopped; what was measured is kept and the same command goes on", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(interrupt.CODE)

@@ -9,8 +9,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from fsage import interrupt
 from fsage.plan.results import Results
 from fsage.run import allocation, failed_jobs, invocation, runs, sharing, terminal
+
+if workflow.is_main_process:
+    interrupt.handle()
 
 # The only place that reads the command line. A job that parses this again belongs to the run that wrote the note.
 try:

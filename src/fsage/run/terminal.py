@@ -7,6 +7,8 @@ import os
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from fsage import interrupt
+
 HANDLER = "DefaultStreamHandler"
 """As Snakemake calls the one that writes to the screen. Another, of a `--logger`, is left alone."""
 OWN = f"{os.sep}snakemake{os.sep}"
@@ -23,7 +25,9 @@ class ForPeople(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is for people."""
+        """Whether a record is for people. Who stopped a run knows why it ended."""
+        if interrupt.came():
+            return False
         if event := getattr(record, "event", None):
             return event in TELLS
         if record.levelno > logging.INFO:

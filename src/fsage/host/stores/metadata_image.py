@@ -103,25 +103,34 @@ def _copy(image: Path, digest: str, to: Path) -> None:
 
 
 def write(raw: Path, device: str) -> int:
-    """Write what a sparse file holds onto a device, its beginning last; the bytes that were written."""
+    """Write a sparse file onto a device, its beginning last; the bytes that it holds.
+
+    Its holes are written as zeros: what was on the device before, such as the log of another file system in the same
+    place, must not be taken for a part of this one.
+    """
     source, to = os.open(raw, os.O_RDONLY | os.O_NOFOLLOW), os.open(device, os.O_WRONLY | os.O_EXCL)
     try:
-        written = 0
-        for begin, end in (*_held(source, FIRST_BYTES), (0, FIRST_BYTES)):
-            if begin == 0:
-                os.fsync(to)
-            while begin < end:
-                block = os.pread(source, min(COPY_BYTES, end - begin), begin)
-                if not block:
-                    break
-                os.pwrite(to, block, begin)
-                begin += len(block)
-                written += len(block)
+        size = os.fstat(source).st_size
+        held = sum(end - begin for begin, end in _held(source, 0))
+        _copy_range(source, to, FIRST_BYTES, size)
         os.fsync(to)
-        return written
+        _copy_range(source, to, 0, min(FIRST_BYTES, size))
+        os.fsync(to)
+        return held
     finally:
         os.close(source)
         os.close(to)
+
+
+def _copy_range(source: int, to: int, begin: int, end: int) -> None:
+    while begin < end:
+        block = os.pread(source, min(COPY_BYTES, end - begin), begin)
+        if not block:
+            raise Failure("the restored file system ended before its size")
+        done = 0
+        while done < len(block):
+            done += os.pwrite(to, memoryview(block)[done:], begin + done)
+        begin += len(block)
 
 
 def _held(descriptor: int, begin: int) -> Iterator[tuple[int, int]]:
