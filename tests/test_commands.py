@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
+import subprocess
 import sys
 import time
 
@@ -22,6 +24,33 @@ def nothing() -> None:
 def children() -> set[str]:
     """Processes that this one started and that live."""
     return set(open(f"/proc/self/task/{os.getpid()}/children").read().split())
+
+
+def test_ctrl_c_is_said_once_however_often_and_what_ends_then_is_not_disturbed() -> None:
+    code = """
+from fsage import interrupt
+interrupt.handle()
+try:
+    print("ready", flush=True)
+    __import__("time").sleep(60)
+except KeyboardInterrupt:
+    print("ends", flush=True)
+    __import__("sys").stdin.read()
+    print("ended", interrupt.came())
+    raise
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    for told in (False, True):  # to a job its run tells it
+        environment = {**os.environ, **({"FSAGE_RUN": "note"} if told else {})}
+        with subprocess.Popen([sys.executable, "-c", code], text=True, env=environment, **pipes) as process:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "ends\n"
+            for _ in range(3):
+                process.send_signal(signal.SIGINT)
+            out, said = process.communicate("")
+        assert (out, process.returncode != 0) == ("ended True\n", True)
+        assert said == ("" if told else "fsage: stopped; what was measured is kept, and the same command resumes\n")
 
 
 def test_each_has_its_own_output_and_the_time_of_each_line() -> None:

@@ -17,6 +17,7 @@ from rich.text import Text
 from studies import blocks
 
 from fsage import cli, dataset, recipes
+from fsage.host.system import mounting
 from fsage.model import structure
 from fsage.model.message import Unacceptable, lines, printable
 from fsage.plan.plan import load_plan
@@ -82,6 +83,19 @@ def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tm
     refused(fsage("remeasure", "quickstart", "--state", "99.99"), "has no state '99.99'; it has 10.00@264M")
     refused(fsage("remeasure", "quickstart", "--cell", "transfer_size-64M_i9"), "did you mean 'transfer_size-64M_i")
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.root
+def test_a_full_disk_is_named_by_its_place(fsage, tmp_path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    mounting.mount_call("fsage-test", str(full), "tmpfs", 0, "size=64k,mode=0755")
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            (full / "filling").write_bytes(bytes(1 << 20))
+        refused(fsage("--results", str(full), "report", "quickstart"), f"{full}: No space left on device. Free some")
+    finally:
+        mounting.unmount(full)
 
 
 def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsage, capfd) -> None:

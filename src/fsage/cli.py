@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -17,6 +20,12 @@ from fsage.model.errors import Failure, Refusal
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 for part in (studies, targets, answers, layouts, jobs):
     app.add_typer(part.app)
+
+
+class _Places:
+    """Where this command writes: a full disk is named after it."""
+
+    results = Path("results")
 
 
 def _version(asked: bool) -> None:
@@ -52,12 +61,42 @@ def where(
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{option} {folder} is no folder")
     results.check(results_root)
+    _Places.results = results_root
     context.obj = Where(target, inventories, results_root, studies)
 
 
 def _complain(text: str) -> NoReturn:
-    say(text)
+    told = False
+    if interrupt.TOLD_BY_THE_RUN in os.environ:
+        from fsage.run import runs
+
+        told = runs.told_before(text)
+    if not told:
+        say(text)
     sys.exit(1)
+
+
+def _of_a_file(error: OSError) -> str:
+    """What failed, and where: of a full disk Python often does not name the file."""
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return str(error)
+    places = (str(_Places.results), os.getcwd(), tempfile.gettempdir())
+    full = [place for place in places if _is_full(place)]
+    return (
+        f"{' or '.join(full or places[:1])}: {error.strerror}. Free some space there and give the same command again; "
+        "what was measured is kept"
+    )
+
+
+def _is_full(place: str) -> bool:
+    """Whether less than 1 MiB can be written below a folder."""
+    try:
+        space = os.statvfs(place)
+    except OSError:
+        return False
+    return space.f_bavail * space.f_frsize < 1 << 20
 
 
 def main() -> None:
@@ -67,6 +106,6 @@ def main() -> None:
     except (Refusal, Failure, ValueError) as error:
         _complain(str(error))
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        _complain(_of_a_file(error))
     except KeyboardInterrupt:
         sys.exit(interrupt.CODE)

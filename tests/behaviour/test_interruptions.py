@@ -98,7 +98,8 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(project: Project) -> None
     os.killpg(run.pid, signal.SIGINT)
     assert run.wait(timeout=60) != 0
     wait_for(lambda: not processes_in(project.root), 15)
-    assert "Traceback" not in (project.root / "started.log").read_text()
+    said = (project.root / "started.log").read_text()
+    assert "Traceback" not in said and "Exception" not in said and said.count("the same command resumes") == 1
     kept = {path.name for path in (project.home / "outbox").rglob("*.json")}
     ran = project.measure()
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -20,10 +20,11 @@ if workflow.is_main_process:
 try:
     CALL = invocation.begin(config, sys.argv[1:]) if workflow.is_main_process else invocation.join()
 except (ValueError, runs.Superseded) as error:
-    raise WorkflowError(str(error)) from None
+    terminal.refuse(str(error))
 
 if workflow.is_main_process:
-    atexit.register(Path(os.environ[runs.NOTE]).unlink, missing_ok=True)
+    for note in (Path(os.environ[runs.NOTE]), runs.told_by(Path(os.environ[runs.NOTE]))):
+        atexit.register(note.unlink, missing_ok=True)
     logging.getLogger(failed_jobs.LOGGER).addHandler(failed_jobs.FailedJobs())
     if not workflow.output_settings.verbose:
         terminal.for_people(failed_jobs.LOGGER)

@@ -68,6 +68,28 @@ def current() -> Run:
     return Run(noted["holder"], noted["only"], tuple(noted["lost"]), noted["parts"], ends, noted["precision"])
 
 
+def told_before(text: str) -> bool:
+    """Whether another job of this run has said on this screen what the first line says; it is noted for the next one.
+
+    A state's job fails for the same reason as the one before: once is enough. What a scheduler runs has a log of its
+    own.
+    """
+    if NOTE not in os.environ or "SLURM_JOB_ID" in os.environ:
+        return False
+    path, line = told_by(Path(os.environ[NOTE])), text.partition("\n")[0]
+    with open(path, "a+", encoding="utf-8") as told:
+        told.seek(0)
+        if line in told.read().splitlines():
+            return True
+        told.write(f"{line}\n")
+    return False
+
+
+def told_by(note_of_run: Path) -> Path:
+    """Where the jobs of a run note what they have said."""
+    return note_of_run.with_suffix(".told")
+
+
 def studies() -> list[str]:
     """The studies that the run of this process has planned. Raises Superseded when it has lost its licence."""
     return list(_noted(Path(os.environ[NOTE]))["missing"])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import sys
+from typing import NoReturn
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from fsage import interrupt
+from fsage.model.message import lines
 
 HANDLER = "DefaultStreamHandler"
 """As Snakemake calls the one that writes to the screen. Another, of a `--logger`, is left alone."""
@@ -15,6 +19,21 @@ OWN = f"{os.sep}snakemake{os.sep}"
 """Snakemake itself; executors are packages of their own."""
 TELLS = {LogEvent.ERROR, LogEvent.DEBUG_DAG}
 STAYS = ("Nothing to be done", "Shutting down", "Report created", "Unlocking", "Unlocked", "Congratulations")
+
+
+SAID_BY_JOBS = re.compile(
+    r"Command 'set -euo pipefail;  fsage .*' returned non-zero exit status (1|130)\.|"
+    r"Exiting because a job execution failed|--keep-incomplete mode is set|"
+    r"At least one job did not complete successfully",
+    re.DOTALL,
+)
+"""What Snakemake adds where a job has ended in a sentence. How a job ended that could not say why stays."""
+
+
+def refuse(text: str) -> NoReturn:
+    """End Snakemake with a sentence, and nothing of its own."""
+    print(lines(f"fsage: {text}"), file=sys.stderr)
+    sys.exit(1)
 
 
 class ForPeople(logging.Filter):
@@ -26,7 +45,7 @@ class ForPeople(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is for people. Who stopped a run knows why it ended."""
-        if interrupt.came():
+        if interrupt.came() or SAID_BY_JOBS.search(record.getMessage()):
             return False
         if event := getattr(record, "event", None):
             return event in TELLS
