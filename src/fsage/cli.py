@@ -85,7 +85,7 @@ def _of_a_file(error: OSError) -> str:
     places = (str(_Places.results), os.getcwd(), tempfile.gettempdir())
     full = [place for place in places if _is_full(place)]
     return (
-        f"{' or '.join(full or places[:1])}: {error.strerror}. Free some space there and give the same command again; "
+        f"{' or '.join(full or places[:1])}: {os.strerror(error.errno)}. Free some space there and give the same command again; "
         "what was measured is kept"
     )
 
