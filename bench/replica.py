@@ -23,14 +23,15 @@ from fsage.evidence.free import read
 from fsage.evidence.windows import Windows
 from fsage.host.evidence import fiemap
 from fsage.host.states import state
-from fsage.host.structure import files, ground, punched, work
+from fsage.host.structure import files, work
 from fsage.host.structure.room import Room
 from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.filler import path_of
-from fsage.model.steps.replica import Replica
 from fsage.model.structure import ALONE
+from fsage.studies.replica.host import ground, punched
+from fsage.studies.replica.model import Replica
 
 COUNT, BLOCK, DEVICE_BYTES = 100_000, 4096, 16 << 30
 PUNCH = r"""

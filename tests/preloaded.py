@@ -287,9 +287,7 @@ def _of_python(environment: Any) -> dict[bytes, bytes]:
     }
 
 
-def loader(
-    first: Call, programs: dict[str, list[str]], channel: socket.socket, files: list[int]
-) -> Callable[[], Any]:
+def loader(first: Call, programs: dict[str, list[str]], channel: socket.socket, files: list[int]) -> Callable[[], Any]:
     """Load programs, then fork for each call. Returns in the forks, with what they are to run."""
     for number in files:
         os.close(number)

@@ -8,8 +8,8 @@ from fsage.host.states import state
 from fsage.model import structure
 from fsage.model.filler import Method
 from fsage.model.request import Request
-from fsage.model.steps.paf import Fragment, Populate
 from fsage.model.structure import Shard, Step
+from fsage.studies.paf.model import Fragment, Populate
 
 MIB = 1 << 20
 

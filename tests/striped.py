@@ -8,7 +8,7 @@ from local_targets import claimed
 
 from fsage import recipes, workloads
 from fsage.model.structure import Step
-from fsage.recipes.striping import States
+from fsage.studies.striping.recipe import States
 
 STORES = 4
 
@@ -35,7 +35,15 @@ def netflow_phases(place: str, hosts: list[str], tasks_here: int, **more: object
         **{"segment_bytes": 1 << 20, "segments": [[0, 16 << 20, 1, 16 << 20, 0]]},
         **{"paths": [f"{place}/object0"], "index": place, **more},
     }
-    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", "fsage.host.netflow.phase", "{files}/task.json"]
+    argv = [
+        "env",
+        "PYTHONPATH={agent}",
+        "{python}",
+        "-S",
+        "-m",
+        "fsage.studies.netflow.host.phase",
+        "{files}/task.json",
+    ]
     jobs = {name: f"{number * tasks_here}\n" for number, name in enumerate(hosts)}
     return [
         {"name": name, "argv": argv, "files": {"task.json": json.dumps({**task, "phase": name})}, "jobs": jobs}

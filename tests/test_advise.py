@@ -11,10 +11,11 @@ import pytest
 from recorded import taken
 from records import CONFIG, store
 
-from fsage.advise import distribution, striping
+from fsage.advise import distribution
 from fsage.cli import main
 from fsage.model.striping import Segment, pieces
 from fsage.statistics import ratio
+from fsage.studies.striping import advice as striping
 
 MIB = 1 << 20
 

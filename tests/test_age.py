@@ -16,7 +16,6 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from test_requests import claim_of
 
-from fsage.commands.layouts import percents
 from fsage.evidence import free, whatif
 from fsage.host.evidence import ext4
 from fsage.host.stores import free_space
@@ -25,7 +24,9 @@ from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.evidence.store import Geometry, of_extents
 from fsage.plan import results
-from fsage.run import age, request
+from fsage.run import request
+from fsage.studies.replica import age
+from fsage.studies.replica.command import percents
 from fsage.study.study import StudyError, load_study
 
 root = pytest.mark.root

@@ -16,16 +16,17 @@ from states import MIB, bring
 
 from fsage import recipes, workloads
 from fsage.host.cells import measure
-from fsage.host.databases import blastdb
 from fsage.host.structure import work
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.matrix import patterns
 from fsage.model import striping
 from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import ALONE, Step
-from fsage.parse import BadOutput, blastn
-from fsage.recipes.striping import States
+from fsage.parse import BadOutput
+from fsage.studies.blast import output as blastn
+from fsage.studies.striping import patterns
+from fsage.studies.striping.host import blastdb
+from fsage.studies.striping.recipe import States
 
 BLAST = workloads.load("blast")
 NAMES = [name for name in patterns.known().named() if name.startswith("blast.")]

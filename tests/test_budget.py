@@ -25,18 +25,21 @@ from states import bring, populate
 from tiers import first_of
 
 from fsage.host.cells import measure
-from fsage.host.databases import blastdb
 from fsage.host.lustre import limits, space, stripes
-from fsage.host.steps import contended_files, database
-from fsage.host.structure import eviction, files, laying, punched, whole_extents, work
+from fsage.host.structure import eviction, files, work
 from fsage.host.structure.room import Room
 from fsage.host.targets import kinds
 from fsage.host.targets.target import Target
-from fsage.model import sequences, striping, structure, typed, uses
+from fsage.model import striping, structure, typed
 from fsage.model.errors import Failure, Refusal
-from fsage.model.steps.replica import Replica
 from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
+from fsage.studies.aged.model import churn as uses
+from fsage.studies.iocontrol.host import contended_files
+from fsage.studies.replica.host import laying, punched, whole_extents
+from fsage.studies.replica.model import Replica
+from fsage.studies.striping.host import blastdb, database
+from fsage.studies.striping.model import sequences
 
 MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]

@@ -13,12 +13,12 @@ from tiers import first_of
 from fsage import workloads
 from fsage.host.cells import measure
 from fsage.host.states import state
-from fsage.host.steps import defragment
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
 from fsage.model.errors import Failure
 from fsage.model.filler import path_of
+from fsage.studies.defrag.host import defragment
 
 pytestmark = pytest.mark.root
 EXTENTS = 150

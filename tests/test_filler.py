@@ -8,10 +8,10 @@ import pytest
 from small_filesystems import MIB, small
 
 from fsage.host.evidence import fiemap
-from fsage.host.steps import populate
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
 from fsage.model import filesystems as known
+from fsage.studies.paf.host import populate
 
 pytestmark = pytest.mark.root
 COUNT, SIZE = 4, 16 * MIB

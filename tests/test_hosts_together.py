@@ -24,9 +24,10 @@ from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model import typed
-from fsage.model.steps.paf import Populate
 from fsage.records.record import make_record
-from fsage.workloads import metadata, netflow, sequential
+from fsage.studies.netflow.workloads import netflow
+from fsage.studies.paf.model import Populate
+from fsage.workloads import metadata, sequential
 
 pytestmark = pytest.mark.root
 NAMES = ["n1", "n2", "n3"]

@@ -16,8 +16,8 @@ from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
 from fsage.model.filler import path_of
-from fsage.model.steps import prealloc
 from fsage.model.structure import Step
+from fsage.studies.prealloc import model as prealloc
 
 FILES = 5
 

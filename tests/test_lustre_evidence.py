@@ -12,7 +12,7 @@ from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host.lustre import osts
 from fsage.model import typed
-from fsage.model.steps.paf import Populate
+from fsage.studies.paf.model import Populate
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "tests" / "data" / "evidence"

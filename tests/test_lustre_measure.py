@@ -17,7 +17,7 @@ from fsage.host.verbs import claim
 from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.errors import Failure, Refusal
-from fsage.model.steps.paf import Populate
+from fsage.studies.paf.model import Populate
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -13,15 +13,16 @@ from fsage.host.__main__ import hold
 from fsage.host.lustre import servers
 from fsage.host.remote import probe
 from fsage.host.states import state
-from fsage.host.structure import fillers, ground
+from fsage.host.structure import fillers
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.host.verbs.leave import leave
 from fsage.model import structure
 from fsage.model.errors import Failure, Refusal
-from fsage.model.steps.paf import Populate
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
+from fsage.studies.paf.model import Populate
+from fsage.studies.replica.host import ground
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

@@ -22,8 +22,8 @@ from fsage.host.system import caches
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.model.errors import Refusal
-from fsage.model.steps.paf import Populate
 from fsage.records.record import make_record
+from fsage.studies.paf.model import Populate
 from fsage.workloads import Unsupported, device_range, metadata, sequential
 
 MIB = 1 << 20

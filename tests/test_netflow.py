@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 from states import MIB
 
 from fsage import workloads
-from fsage.host.netflow import blocks, share
-from fsage.host.netflow.generate import Maker
-from fsage.host.netflow.striped import StripedFile
 from fsage.host.system.library import PACKAGE
 from fsage.model import striping, typed
-from fsage.model.netflow import Assignment
-from fsage.parse import netflow
+from fsage.studies.netflow import output as netflow
+from fsage.studies.netflow.host import blocks, share
+from fsage.studies.netflow.host.generate import Maker
+from fsage.studies.netflow.host.striped import StripedFile
+from fsage.studies.netflow.model import Assignment
 
 NETFLOW = workloads.load("netflow")
 BLOCK = 65536
@@ -139,7 +139,7 @@ def command(task: dict) -> list[str]:
     path = Path(task["index"]) / "task.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(task))
-    return [sys.executable, "-S", "-m", "fsage.host.netflow.phase", str(path)]
+    return [sys.executable, "-S", "-m", "fsage.studies.netflow.host.phase", str(path)]
 
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PACKAGE.parent)}

@@ -80,7 +80,7 @@ LUSTRE = {
 def test_tasks_on_several_clients_share_the_work():
     params = NETFLOW.Params.model_validate({"workload": "netflow", "iteration": 1})
     todo = NETFLOW.commands(params, LUSTRE, [step("netflow.6")])
-    program = "env PYTHONPATH={agent} {python} -S -m fsage.host.netflow.phase {files}/task.json"
+    program = "env PYTHONPATH={agent} {python} -S -m fsage.studies.netflow.host.phase {files}/task.json"
     assert {" ".join(phase["argv"]) for phase in todo} == {program}
     assert all(phase["jobs"] == {"c1": "0\n", "c2": "8\n"} and phase["asks_next"] for phase in todo)
     task = json.loads(todo[1]["files"]["task.json"])

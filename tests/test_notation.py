@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fsage.matrix.notation import Generation, NotationError, PaF, parse
+from fsage.studies.paf.notation import Generation, NotationError, PaF, parse
 from fsage.text.sizes import LARGEST_BYTES, format_size
 
 MIB = 1 << 20

@@ -15,10 +15,10 @@ from small_filesystems import MIB, fragmented, small
 
 from fsage.host.defragmentation import ranges
 from fsage.host.evidence import fiemap
-from fsage.host.steps.defragment import checksum
 from fsage.host.system import mounting
 from fsage.model.errors import Refusal
 from fsage.model.evidence import fragmentation
+from fsage.studies.defrag.host.defragment import checksum
 
 pytestmark = pytest.mark.root
 PIECE = 1 << 12

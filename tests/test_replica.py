@@ -32,15 +32,15 @@ from tiers import first_of
 from fsage.evidence import free
 from fsage.evidence.windows import Windows
 from fsage.host.structure import files
-from fsage.host.structure.whole_extents import in_turns
 from fsage.host.system import caches, mounting
 from fsage.host.targets.opening import open_target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents, texts
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
-from fsage.model.steps.replica import Replica
 from fsage.run import inputs as inputs_of
+from fsage.studies.replica.host.whole_extents import in_turns
+from fsage.studies.replica.model import Replica
 from fsage.study.study import StudyError, load_study
 
 root = pytest.mark.root

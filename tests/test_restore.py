@@ -26,8 +26,9 @@ from fsage.host.system import mounting
 from fsage.host.system.shell import run
 from fsage.host.targets.opening import open_target
 from fsage.model.errors import Failure
-from fsage.model.steps.aged import KeepFreeSpace, Restore
 from fsage.recipes import expand
+from fsage.studies.aged.model import Restore
+from fsage.studies.replica.model import KeepFreeSpace
 from fsage.study.study import load_study
 from fsage.workloads import sequential
 

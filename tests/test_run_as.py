@@ -25,10 +25,11 @@ from fsage.host.system import commands
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.model.errors import Refusal
-from fsage.model.steps.paf import Populate
 from fsage.model.structure import Step
-from fsage.workloads import metadata, netflow, sequential
-from fsage.workloads._shared import mpirun
+from fsage.studies.netflow.workloads import netflow
+from fsage.studies.paf.model import Populate
+from fsage.workloads import metadata, sequential
+from fsage.workloads.shared import mpirun
 
 SOMEBODY = pwd.getpwnam("nobody")
 BOOT = "#!{python}\nimport os, pwd, sys\n{lie}\nexec(sys.argv[-1])\n"

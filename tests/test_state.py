@@ -20,7 +20,7 @@ from fsage.host.targets.target import Target
 from fsage.model import filler, structure
 from fsage.model.errors import Failure, Refusal
 from fsage.model.filler import path_of
-from fsage.model.steps.paf import doomed
+from fsage.studies.paf.model import doomed
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

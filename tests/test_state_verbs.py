@@ -17,9 +17,9 @@ from fsage.host.targets.opening import open_target
 from fsage.model import structure
 from fsage.model.errors import Refusal
 from fsage.model.request import Request
-from fsage.model.steps.prealloc import TOGETHER, Interleave
 from fsage.model.structure import Shard, Step
 from fsage.model.token import BUILDING, MEASURING, READY, Token
+from fsage.studies.prealloc.model import TOGETHER, Interleave
 
 SMALL = populate(1, sizes=(MIB,))
 FILES = 10  # that 1% of the directory's 1 GiB holds

@@ -14,9 +14,9 @@ from fsage import recipes, workloads
 from fsage.host.cells import measure
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
-from fsage.matrix import patterns
 from fsage.model import striping
 from fsage.model.errors import Refusal
+from fsage.studies.striping import patterns
 from fsage.study.study import StudyError, load_study
 
 CONFIG = Path(__file__).parents[1] / "config"

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fsage.matrix import patterns
 from fsage.model import striping
 from fsage.model.errors import Refusal
-from fsage.model.steps.striping import Stripe
-from fsage.recipes import striping as recipe
+from fsage.studies.striping import patterns, recipe
+from fsage.studies.striping.model import Stripe
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -19,13 +19,13 @@ from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool
 from fsage.plan.target import load_target
 from fsage.report.section import Data
-from fsage.report.striping.layouts import layouts
-from fsage.report.striping.results import results as results_section
-from fsage.report.striping.server_cache import server_cache
-from fsage.report.striping.times import phase_times, scaling
 from fsage.run import conclusion
 from fsage.site import page
 from fsage.site.inspect import Host, Site
+from fsage.studies.striping.report.layouts import layouts
+from fsage.studies.striping.report.results import results as results_section
+from fsage.studies.striping.report.server_cache import server_cache
+from fsage.studies.striping.report.times import phase_times, scaling
 from fsage.study.study import load_study
 
 

@@ -13,8 +13,8 @@ from fsage.host.structure import verify, work
 from fsage.host.targets.limits import Limits
 from fsage.model import structure
 from fsage.model.filler import fate, path_of
-from fsage.model.steps import paf
 from fsage.model.structure import Shard
+from fsage.studies.paf import model as paf
 
 MIB = 1 << 20
 sizes = st.lists(st.integers(1, 512).map(lambda n: n * MIB), min_size=1, max_size=4, unique=True).map(tuple)

@@ -9,8 +9,8 @@ from studies import MIB, blocks, generations, state_named
 
 from fsage import recipes
 from fsage.model import structure
-from fsage.model.steps.paf import Populate
-from fsage.recipes import paf
+from fsage.studies.paf import recipe as paf
+from fsage.studies.paf.model import Populate
 
 
 def test_steps_are_scaled_and_seeded(load):

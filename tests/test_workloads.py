@@ -15,7 +15,7 @@ from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 from fsage import workloads
 from fsage.model import tools
 from fsage.parse import MIB, BadOutput
-from fsage.workloads import _shared, metadata, sequential
+from fsage.workloads import metadata, sequential, shared
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 
@@ -133,7 +133,7 @@ def test_ior_and_mdtest_are_launched_on_all_clients(claim, launched):
         launched
     ] * 3
     nodes, each = len(claim.get("hosts", ["here"])), claim["tasks"]
-    assert _shared.launched(read.split()) == (int(launched.replace("=", " ").split()[-1]), nodes, each)
+    assert shared.launched(read.split()) == (int(launched.replace("=", " ").split()[-1]), nodes, each)
 
 
 def test_each_client_runs_a_fio_of_its_own_which_is_told_its_job():
@@ -346,9 +346,9 @@ def test_another_fio_or_blastn_than_the_claims(observed):
         assert outcome.status == status and str(outcome.why).startswith(str(why))
     first = {"argv": ["blastn"], "stdout": "# BLASTN 2.12.0+\n"}
     other = {"argv": ["mpirun", "-np", "1", "blastn"], "stdout": "# BLASTN 2.9.0+\n"}
-    _shared.check_version(first, {"blastn": "2.12.0+"})
+    shared.check_version(first, {"blastn": "2.12.0+"})
     with pytest.raises(BadOutput, match=r"blastn 2\.9\.0\+ ran, and the target was claimed with blastn 2\.12\.0\+"):
-        _shared.check_version({**first, "beside": [other]}, {"blastn": "2.12.0+"})
+        shared.check_version({**first, "beside": [other]}, {"blastn": "2.12.0+"})
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 if str(SOURCE) not in sys.path:  # a collection that was installed brings the package along
     sys.path.insert(0, str(SOURCE))
 
-import fsage  # noqa: E402
 from fsage import seam  # noqa: E402
-from fsage.model import MIB, message  # noqa: E402
+from fsage.model import MIB, message, plugins  # noqa: E402
 from fsage.model.errors import Refusal  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
@@ -174,7 +173,7 @@ class ActionModule(ActionBase):
         local = self._connection.transport == "local"
         if local:
             die_with_parent()
-        if local and len(fsage.__path__) == 1:
+        if local and not plugins.EXTENSIONS:
             start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
         else:
             boot, code = seam.here().boot()

@@ -15,10 +15,12 @@ import fsage
 from fsage import interrupt
 from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import Where, say, target_names
+from fsage.model import plugins
 from fsage.model.errors import Failure, Refusal
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
-for part in (studies, targets, answers, layouts, jobs):
+of_studies = [plugins.of_study(study, "command") for study in plugins.having("command")]
+for part in (studies, targets, answers, layouts, *of_studies, jobs):
     app.add_typer(part.app)
 
 

@@ -1,67 +1,64 @@
-"""A folder of file systems, steps, recipes, workloads, tools and sections of reports beside fsage's own.
+"""A study's folder of one's own: `FSAGE_EXTENSIONS` names it, and it is found as those of `fsage.studies` are.
 
-`FSAGE_EXTENSIONS` names it. Laid out as `src/fsage` is, it holds modules for the packages in EXTENSIBLE, which are then
-found by their names as fsage's own are; its `model/` and `host/` go to the hosts with the agent. It is code that runs
-as whoever starts fsage, and as root where the agent is root: it must be his or root's, and nobody else's to change. No
-study, host or archive can name it.
+It is laid out as they are (MODULES, FOLDERS), and its recipe has the folder's name. Its `model`, `kinds` and `host` go
+to the hosts with the agent. It is code that runs as whoever starts fsage, and as root where the agent is root. So it
+must belong to that user or to root, and nobody else may change it. No study, host or archive can name it.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import stat
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-import fsage
 from fsage import seam
+from fsage.model import plugins
 from fsage.model.errors import Refusal
 
-# Of those that hosts have first: the others import what looks for names in these.
-EXTENSIBLE = (
-    *(f"model/{name}" for name in ("filesystems", "kinds", "steps", "tools")),
-    *(f"host/{name}" for name in ("filesystems", "kinds", "steps")),
-    "recipes",
-    "workloads",
-    "report",
-)
+MODULES = ("__init__", "model", "recipe", "report", "advice", "inputs", "command")
+FOLDERS = ("model", "kinds", "host", "workloads", "report")
 
 
 def extend(folder: str) -> None:
-    """Have the modules of a folder found. Raises SystemExit, one sentence."""
+    """Have the study in a folder found. Raises SystemExit, one sentence."""
     try:
         top = Path(folder)
         if not top.is_absolute():
             raise Refusal(f"{folder} is no absolute path")
-        modules = sorted(path.relative_to(top) for path in _files(top))
-        for module in modules:
+        for module in sorted(path.relative_to(top) for path in _files(top)):
             _judge(top, module)
-        for package in EXTENSIBLE:
-            if (top / package).is_dir():
-                importlib.import_module(f"fsage.{package.replace('/', '.')}").__path__.append(str(top / package))
-        fsage.__path__.append(str(top))
+        if not top.name.isidentifier() or top.name in plugins.studies():
+            raise Refusal(f"a study is named after its folder, and {top.name!r} is no name, or one of fsage's own")
+        name = f"{plugins.STUDIES}.{top.name}"
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(top)]
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        plugins.EXTENSIONS[top.name] = str(top)
+        plugins.studies.cache_clear()
     except (Refusal, OSError) as why:
-        raise SystemExit(f"fsage: FSAGE_EXTENSIONS: {why}; unset it to go on without") from None
+        raise SystemExit(f"fsage: FSAGE_EXTENSIONS: {why}; unset it to work without") from None
 
 
 def _files(top: Path) -> list[Path]:
     """All files of the folder but Python's own; directories are judged as targets' are (fsage.host.system.places)."""
-    found = []
+    files: list[Path] = []
     for place, folders, names in os.walk(top, onerror=_raise):
         with seam.here().opened(place):
             folders[:] = [name for name in folders if name != "__pycache__"]
-            found += [Path(place, name) for name in names]
-    return found
+            files += [Path(place, name) for name in names]
+    return files
 
 
 def _judge(top: Path, module: Path) -> None:
-    """`Refusal` for what is no module of an extensible package, has the name of one of fsage's, or may be changed."""
+    """`Refusal` for what is no part of a study, or may be changed by others."""
     path, seen = top / module, os.lstat(top / module)
-    if module.suffix != ".py" or str(module.parent) not in EXTENSIBLE or not module.stem.isidentifier():
-        allowed = ", ".join(f"{package}/NAME.py" for package in EXTENSIBLE)
-        raise Refusal(f"{path} is nothing that fsage looks for; allowed are {allowed}")
-    if (Path(fsage.__path__[0]) / module).exists() or (Path(fsage.__path__[0]) / module.with_suffix("")).is_dir():
-        raise Refusal(f"{path} has the name of fsage's own {module}: give it another")
+    named = module.stem in MODULES if len(module.parts) == 1 else module.parts[0] in FOLDERS
+    if module.suffix != ".py" or not named or not all(part.isidentifier() for part in module.with_suffix("").parts):
+        allowed = [f"{name}.py" for name in MODULES] + [f"{name}/NAME.py" for name in FOLDERS]
+        raise Refusal(f"{path} is nothing that fsage looks for; allowed are {', '.join(allowed)}")
     if not stat.S_ISREG(seen.st_mode) or seen.st_uid not in (0, os.geteuid()) or seen.st_mode & 0o22:
         raise Refusal(f"{path} is a link, or others than user {os.geteuid()} and root can change it")
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from project import ROOT, Project
 
-EXTENSION = ROOT / "tests/extension"
+EXTENSION = ROOT / "tests/extension/cut"
 STUDY = {
     "name": "cut",
     "title": "A study of nothing but what was added",
@@ -34,7 +34,7 @@ def extended(folder: Path) -> Path:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tmp_path: Path) -> None:
-    project.env["FSAGE_EXTENSIONS"] = str(extended(tmp_path / "extension"))
+    project.env["FSAGE_EXTENSIONS"] = str(extended(tmp_path / "cut"))
     project.write_target(filesystem="ext2")
     (project.root / "config/cut.yaml").write_text(yaml.safe_dump(STUDY, sort_keys=False))
     ran = project.run("snakemake", "cut", timeout=500)
@@ -57,46 +57,45 @@ def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tm
 
 
 def shadows(folder: Path) -> Path:
-    (folder / "recipes/paf.py").touch(0o644)
-    return folder
+    return folder.rename(folder.with_name("paf"))
 
 
 def misplaced(folder: Path) -> Path:
-    (folder / "host/files.py").touch(0o644)
+    (folder / "files.py").touch(0o644)
     return folder
 
 
 def open_to_all(folder: Path) -> Path:
-    os.chmod(folder / "recipes/cut.py", 0o666)
+    os.chmod(folder / "recipe.py", 0o666)
     return folder
 
 
 def in_an_open_folder(folder: Path) -> Path:
-    os.chmod(folder / "recipes", 0o777)
+    os.chmod(folder / "host", 0o777)
     return folder
 
 
 def linked(folder: Path) -> Path:
-    (folder / "recipes/other.py").symlink_to("cut.py")
+    (folder / "workloads/other.py").symlink_to("stream.py")
     return folder
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (shadows, "recipes/paf.py has the name of fsage's own"),
-        (misplaced, "host/files.py is nothing that fsage looks for"),
-        (open_to_all, "recipes/cut.py is a link, or others than user"),
-        (in_an_open_folder, "recipes"),
-        (linked, "recipes/other.py is a link"),
+        (shadows, "'paf' is no name, or one of fsage's own"),
+        (misplaced, "files.py is nothing that fsage looks for"),
+        (open_to_all, "recipe.py is a link, or others than user"),
+        (in_an_open_folder, "host"),
+        (linked, "workloads/other.py is a link"),
         (lambda folder: folder / "nowhere", "No such file"),
-        (lambda folder: Path("extension"), "extension is no absolute path"),
+        (lambda folder: Path("cut"), "cut is no absolute path"),
     ],
 )
 def test_a_folder_that_is_not_as_it_must_be_is_refused(
     tmp_path: Path, change: Callable[[Path], Path], said: str
 ) -> None:
-    folder = change(extended(tmp_path / "extension"))
+    folder = change(extended(tmp_path / "cut"))
     ran = subprocess.run(
         [sys.executable, "-m", "fsage.cli", "--version"],
         env={**os.environ, "FSAGE_EXTENSIONS": str(folder)},
@@ -110,8 +109,9 @@ def test_a_folder_that_is_not_as_it_must_be_is_refused(
 
 def test_an_isolated_python_has_no_extension(tmp_path: Path) -> None:
     """So it is with agents and with root's helper: a user's environment names nothing that root runs."""
-    look = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); import fsage; print(len(fsage.__path__))"
-    env = {**os.environ, "FSAGE_EXTENSIONS": str(extended(tmp_path / "extension"))}
-    for words, count in (([], "2"), (["-I"], "1")):
+    find = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})"
+    look = f"{find}; from fsage.model import plugins; print(len(plugins.EXTENSIONS))"
+    env = {**os.environ, "FSAGE_EXTENSIONS": str(extended(tmp_path / "cut"))}
+    for words, count in (([], "1"), (["-I"], "0")):
         ran = subprocess.run([sys.executable, *words, "-c", look], env=env, capture_output=True, text=True, check=True)
         assert ran.stdout.strip() == count

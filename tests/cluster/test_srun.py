@@ -17,7 +17,7 @@ from project import MEASURE, kill_group, make_project
 from testbed import Testbed, wait_for
 
 from fsage.plan.plan import load_claim
-from fsage.workloads import _shared
+from fsage.workloads import shared
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 CLIENTS = ["n1", "n2", "n3"]
@@ -63,7 +63,7 @@ def measured_by(run: subprocess.Popen, by_srun: ClusterProject, bed: Testbed) ->
     claim = load_claim(by_srun.root / "results/targets/testbed.json")
     assert claim
     step = [
-        *_shared.mpirun({**claim, "launcher_options": ["--mpi=none"]}),
+        *shared.mpirun({**claim, "launcher_options": ["--mpi=none"]}),
         "sh",
         "-c",
         "echo $SLURM_JOB_ID $(hostname)",

@@ -26,10 +26,9 @@ from fsage.archive import export
 from fsage.evidence import page, tables
 from fsage.host import inspect
 from fsage.host.lustre import brw, mounts, params, space, stripes
-from fsage.matrix import notation, patterns
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import Unacceptable
-from fsage.parse import BadOutput, blastn, fio, ior, mdtest, netflow
+from fsage.parse import BadOutput, fio, ior, mdtest
 from fsage.plan import results
 from fsage.plan.plan import load_plan
 from fsage.plan.target import load_target
@@ -37,6 +36,10 @@ from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
 from fsage.run import play
+from fsage.studies.blast import output as blastn
+from fsage.studies.netflow import output as netflow
+from fsage.studies.paf import notation
+from fsage.studies.striping import patterns
 from fsage.study.study import StudyError, load_study
 from fsage.text import sizes, yaml_text
 from hostile import bend, messages

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.advise import defrag, prealloc, replica, striping
 from fsage.advise.choices import Options
 from fsage.advise.decide import Decision, decide
 from fsage.advise.distribution import Distribution, alone
@@ -20,10 +19,9 @@ from fsage.analysis.drift import drifts
 from fsage.analysis.groups import samples
 from fsage.analysis.headline import stamp
 from fsage.analysis.missing import PlannedCell, gaps
+from fsage.model import plugins
 from fsage.statistics import ALPHA, trend
 from fsage.study.study import Study
-
-RECIPES = ("striping", "prealloc", "defrag", "replica")
 
 
 @dataclass(frozen=True)
@@ -68,13 +66,14 @@ class Advice:
 def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], asked: Asked) -> Advice:
     """What follows from the records of a study. Raises ValueError where they, or what was asked, allow no answer."""
     recipe = study.states.recipe
-    if recipe not in RECIPES:
-        raise ValueError(f"study {study.name} has recipe {recipe}: there is advice for {', '.join(RECIPES)}")
-    if asked.cold_reads is not None and recipe != "defrag":
+    if recipe not in (advised := plugins.having("advice")):
+        raise ValueError(f"study {study.name} has recipe {recipe}: there is advice for {', '.join(advised)}")
+    of_recipe = plugins.of_study(recipe, "advice")
+    if asked.cold_reads is not None and not getattr(of_recipe, "COLD_READS", False):
         raise ValueError(f"--cold-reads is of studies of defragmentation; study {study.name} has recipe {recipe}")
     try:
         evidence = gather(records, asked.at or {}, asked.mix or {})
-        options = _options(study, evidence, asked)
+        options = of_recipe.options(evidence, study.states, asked)
     except ValueError as error:
         raise ValueError(f"study {study.name}: {error}") from error
     files = asked.files or alone(options.file_bytes)
@@ -94,18 +93,6 @@ def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], asked:
         _doubts(evidence),
         stamp(evidence.rows),
     )
-
-
-def _options(study: Study, evidence: Evidence, asked: Asked) -> Options:
-    match study.states.recipe:
-        case "striping":
-            return striping.options(evidence, study.states, asked.margin)
-        case "prealloc":
-            return prealloc.options(evidence, asked.files)
-        case "replica":
-            return replica.options(evidence)
-        case _:
-            return defrag.options(evidence, asked.cold_reads)
 
 
 def _doubts(evidence: Evidence) -> list[str]:

@@ -1,19 +1,75 @@
-"""What is added by a module in a folder: each is found by its name, and there is no list of them."""
+"""How modules are found by their names: those of a study lie in its folder, `fsage.studies.<study>`.
+
+There is no list of them. An extension (fsage.extensions) is a study's folder that lies elsewhere.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
+from typing import TypeVar
+
+T = TypeVar("T")
+STUDIES = "fsage.studies"
+OF_HOSTS = ("host", "model", "kinds")
+"""Parts of a study that hosts have too."""
+EXTENSIONS: dict[str, str] = {}
+"""Study -> path of its folder, of those that lie elsewhere."""
 
 
 @cache
-def names(package: str) -> list[str]:
-    """Names of the modules in a package of fsage's, and in the same folder of an extension (fsage.extensions)."""
-    return sorted(found.name for found in pkgutil.iter_modules(importlib.import_module(package).__path__))
+def studies() -> list[str]:
+    """Names of the studies' folders."""
+    return sorted({*_names(STUDIES), *EXTENSIONS})
 
 
-def module(package: str, name: str) -> ModuleType:
+@cache
+def having(part: str) -> list[str]:
+    """Studies that have a module or package of this name: recipe, model, host, workloads, report, advice ..."""
+    return [study for study in studies() if find_spec(f"{STUDIES}.{study}.{part}")]
+
+
+def of_study(study: str, part: str) -> ModuleType:
+    """That module; `study` is one of `having(part)`."""
+    return importlib.import_module(f"{STUDIES}.{study}.{part}")
+
+
+def declared(base: type[T], core: str | None = None) -> list[type[T]]:
+    """Subclasses of `base` that are declared in fsage's module `core` and in each study's `model`."""
+    modules = [of_study(study, "model") for study in having("model")]
+    modules += [importlib.import_module(core)] if core else []
+    return [
+        cls
+        for module in modules
+        for cls in vars(module).values()
+        if isinstance(cls, type) and issubclass(cls, base) and cls.__module__ == module.__name__ and cls is not base
+    ]
+
+
+@cache
+def _places(core: str, part: str) -> dict[str, str]:
+    """Name -> package, of the modules in fsage's own package `core` and in the folder `part` of each study."""
+    packages = [f"{STUDIES}.{study}.{part}" for study in having(part)] + [core]
+    return {name: package for package in packages for name in _names(package)}
+
+
+def names(core: str, part: str) -> list[str]:
+    """Names of the modules of one kind: in `core`, and in the folder `part` of each study."""
+    return sorted(_places(core, part))
+
+
+def module(core: str, part: str, name: str) -> ModuleType:
     """The module of this name, one of `names`."""
-    return importlib.import_module(f"{package}.{name}")
+    return importlib.import_module(f"{_places(core, part)[name]}.{name}")
+
+
+def _names(package: str) -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+
+
+def beside(step: object, part: str) -> ModuleType:
+    """The module `part` in the folder of the study whose model declares what `step` is."""
+    return of_study(type(step).__module__.split(".")[2], part)

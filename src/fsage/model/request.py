@@ -14,7 +14,7 @@ from fsage.model.typed import Attempt, Json, Name, Printable
 
 
 class Query(TypedDict):
-    """A query that is asked until it has taken `seconds` (fsage.host.databases.query)."""
+    """A query that is asked until it has taken `seconds` (fsage.host.cells.query)."""
 
     path: str
     seconds: float

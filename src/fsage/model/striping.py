@@ -20,6 +20,8 @@ from fsage.model.structure import Notes, Step
 ALL = -1  # a stripe count: as many as there are OSTs
 SEGMENTS, PFL = "segments", "pfl"
 Realisation = Literal["segments", "pfl"]
+EVICTION_FILES = 16
+"""Parts of the file that is read to evict caches: so many that they spread over a target's stores."""
 
 
 class Nominal(NamedTuple):

@@ -1,8 +1,8 @@
 """What a state is made of: the steps that lead to it, and which files must then be there.
 
 Everything follows from the steps, their seeds and the capacity, so any host can work on its shard alone and anyone can
-compute afterwards what must be there. A kind of step is a class in a module of fsage.model.steps, and a module of
-fsage.host.steps that has its name and does it.
+compute afterwards what must be there. A kind of step is a class in the `model` of a study's folder, and a module in
+its `host` that has the kind's name and does it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Achieved(TypedDict):
 
 @dataclass(frozen=True)
 class Step(ABC):
-    """One of them; a kind is a subclass in a module of fsage.model.steps, called as the kind is: DeleteFiles.
+    """One of them; a kind is a subclass in a study's `model`, called as the kind is: DeleteFiles.
 
     Fields are numbers, texts and lists, as they stand in a request, with units in their names. `generation` numbers the
     files that belong together, from 1. A seed is None only until a request is made (`on_target`).
@@ -87,12 +87,26 @@ class Step(ABC):
         without = getattr(self, "seed", seed) is None
         return replace(self, **{"seed": seed}) if without else self
 
+    @property
+    def needs_input(self) -> bool:
+        """Whether a request has more for it than its fields say: what a field `input` names by its digest."""
+        return hasattr(self, "input")
+
+    def with_input(self, digest: str) -> Step:
+        """The step with the digest of what it needs."""
+        more: dict[str, Any] = {"input": digest}
+        return replace(self, **more)
+
     @abstractmethod
     def describe(self) -> str:
         """The step in words, as an order."""
 
     def unavailable_because(self, capacity_bytes: int) -> str | None:
         """Why no target of this capacity can have it; None where one can."""
+        return None
+
+    def server_preallocation_bytes(self) -> int | None:
+        """What Lustre's servers must preallocate, where the step leaves to them how its files lie; else None."""
         return None
 
     def continues(self, last: Step) -> bool:
@@ -120,19 +134,10 @@ class Step(ABC):
         return
 
 
-PACKAGE = "fsage.model.steps"
-
-
 @cache
 def _kinds() -> dict[str, type[Step]]:
-    """The kinds of step there are, by their names: the classes in the modules of fsage.model.steps."""
-    modules = [plugins.module(PACKAGE, name) for name in plugins.names(PACKAGE)]
-    return {
-        found.kind: found
-        for module in modules
-        for found in vars(module).values()
-        if isinstance(found, type) and issubclass(found, Step) and found.__module__ == module.__name__
-    }
+    """The kinds of step there are, by their names."""
+    return {cls.kind: cls for cls in plugins.declared(Step)}  # type: ignore[type-abstract]
 
 
 def kinds() -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from fsage.plan.settings import PLACES
 
 PREPARED = re.compile(r"age_[0-9a-f]{12}")
-"""Names of the studies that `fsage age` makes, each in a folder of its own (fsage.run.age)."""
+"""Names of the studies that `fsage age` makes, each in a folder of its own (fsage.studies.replica.age)."""
 
 
 @dataclass(frozen=True)

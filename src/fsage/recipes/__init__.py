@@ -1,6 +1,6 @@
-"""What a state is made of. One module a recipe, found by its name: `fsage.recipes.<name>`.
+"""What a state is made of. A recipe is the module `recipe` of a study's folder, and has the folder's name.
 
-A recipe module offers
+It offers
 - `States`: typed model of a study's block `states:`, with `recipe: Literal[<name>]`, `seed` and `reuse`;
 - `expand(states) -> list[State]`: the states in the order in which they are brought about;
 - `built(steps, capacity_bytes) -> str`: canonical notation of what was really built, seed and capacity in it.
@@ -8,13 +8,11 @@ A recipe module offers
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Sized
-from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
+from fsage.model import plugins
 from fsage.model.structure import Step
 
 BLOCK_BYTES = 4096
@@ -50,18 +48,16 @@ class State(NamedTuple):
         return [part.on_target(scale_file_size, seed) for part in self.parts]
 
 
-@cache
 def names() -> list[str]:
     """Return the names of the recipes there are."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return plugins.having("recipe")
 
 
-@cache
 def load(name: str) -> ModuleType:
     """Return the module of one recipe; `ValueError` with the available names if there is none of that name."""
     if name not in names():
         raise ValueError(f"unknown recipe {name!r}: available are {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}")
+    return plugins.of_study(name, "recipe")
 
 
 class Study(Protocol):

@@ -1,16 +1,14 @@
-"""How the report of a recipe is told: what is particular to it. Each recipe may have a package here of its name."""
+"""How the report of a recipe is told: what is particular to it. It is the module `report` of a study's folder."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
-from fsage import recipes
 from fsage.analysis.headline import Comparison
+from fsage.model import plugins
 from fsage.report.answer import Answer, by_comparisons
 from fsage.report.section import Data, Section
 
@@ -32,10 +30,9 @@ class View:
 
 
 def view_of(frame: pd.DataFrame) -> View:
-    """VIEW of the package of the records' recipe; a recipe without one has the tables only."""
+    """VIEW of the report of the records' recipe; a recipe without one has the tables only."""
     recipe = next(iter(frame["recipe"].dropna()), None)
-    # The name is a record's: no other module is taken by it.
-    if recipe not in recipes.names() or importlib.util.find_spec(f"fsage.report.{recipe}") is None:
+    if recipe not in plugins.having("report"):  # the name is a record's: no other module is taken by it
         return View()
-    view: View = importlib.import_module(f"fsage.report.{recipe}").VIEW
+    view: View = plugins.of_study(recipe, "report").VIEW
     return view

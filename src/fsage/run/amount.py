@@ -6,16 +6,15 @@ the first state is requested, and holds as long as the claim and the layouts do.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple, cast
 
 from fsage import recipes, workloads
+from fsage.model import plugins
 from fsage.model.claim import REDUCED, Claim
 from fsage.model.declaration import MIB
-from fsage.model.steps.replica import Replica
+from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
-from fsage.run import inputs
 from fsage.study.study import StudyError
 
 STEP_MIB = 64
@@ -50,13 +49,13 @@ def fitting(plan: Plan, claim: Claim, seed: int) -> Claim:
     return cast(Claim, fitted)
 
 
-def _reduced(plan: Plan, claim: Claim, layouts: dict[Replica, str]) -> dict[str, int | str]:
+def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, int | str]:
     """`amount_mib` and `amount_source` in place of the claim's, where the fullest state leaves less; else nothing."""
     kept_bytes = sum(
         store["f_frsize"] * (store["f_bfree"] - store["f_bavail"]) for store in claim.get("statfs_empty", ())
     )
     rooms = [
-        Room(state, int(inputs.free_bytes(plan, step) * (1 - MAPS_SHARE)) - kept_bytes)
+        Room(state, int(plugins.beside(step, "inputs").free_bytes(plan, step) * (1 - MAPS_SHARE)) - kept_bytes)
         for step, state in layouts.items()
     ]
     fullest = min(rooms, key=lambda room: room.left_bytes)
@@ -82,13 +81,13 @@ def _reduced(plan: Plan, claim: Claim, layouts: dict[Replica, str]) -> dict[str,
     }
 
 
-def _layouts(plan: Plan, seed: int) -> dict[Replica, str]:
+def _layouts(plan: Plan, seed: int) -> dict[Step, str]:
     """The layouts that states copy, each with one of these: how much is free there is known before it is built."""
     return {
-        replace(step, joined=False): state.name
+        plugins.beside(step, "inputs").layout_of(step): state.name
         for state in recipes.expand(plan.study)
         for step in state.steps(plan.target.scale.file_size, seed)
-        if isinstance(step, Replica)
+        if step.needs_input and hasattr(plugins.beside(step, "inputs"), "free_bytes")
     }
 
 

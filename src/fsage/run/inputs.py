@@ -1,95 +1,25 @@
-"""What steps need beside what they say: a layout that is to be copied, as a list of its free extents; or an image."""
+"""What steps need beside what they say, such as a layout that is to be copied: a request has it by its digest."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import os
-import zlib
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from fsage.model import kinds
-from fsage.model.evidence import extents
-from fsage.model.evidence.extents import Extents, Head
-from fsage.model.steps.aged import Restore
-from fsage.model.steps.replica import Replica
+from fsage.model import plugins
 from fsage.model.structure import Step
 from fsage.plan.plan import Plan
-from fsage.study.study import StudyError
-
-if TYPE_CHECKING:
-    from fsage.evidence.free import Free
 
 PLACE = "layouts"
-"""The folder beside the studies where saved layouts lie."""
-MOST_EXTENTS = 4_000_000
-"""Of a layout as large as its target."""
+"""The folder beside the studies where saved layouts and images lie."""
 
 
 def given(plan: Plan, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
-    """The steps with the names of what they need, and that by its name. Raises StudyError."""
-    found: list[Step] = []
+    """The steps with the names of what they need, and that by its name. Raises StudyError.
+
+    Where a step needs something, the module `inputs` of its study says what: `needed(plan, step)`.
+    """
+    named: list[Step] = []
     inputs: dict[str, str] = {}
     for step in steps:
-        if isinstance(step, Replica):
-            text = _text(plan, step)
-            name = hashlib.sha256(text).hexdigest()
-            inputs[name] = base64.b64encode(zlib.compress(text)).decode()
-            step = replace(step, input=name)
-        elif isinstance(step, Restore):
-            image = plan.studies / PLACE / step.image
-            step = replace(step, input=_digest(plan, image))
-            inputs[str(step.input)] = str(image.absolute())
-        found.append(step)
-    return found, inputs
-
-
-def _digest(plan: Plan, image: Path) -> str:
-    try:
-        with open(image, "rb") as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()
-    except OSError as error:
-        raise StudyError(f"study {plan.study.name}: image {image}: {error.strerror}") from error
-
-
-def free_bytes(plan: Plan, step: Replica) -> int:
-    """How much is free in the layout that a step copies. Raises StudyError."""
-    return extents.size(_layout(plan, step)[1])
-
-
-def _text(plan: Plan, step: Replica) -> bytes:
-    return b"".join(extents.written(*_layout(plan, step)))
-
-
-def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
-    device_bytes = kinds.of(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
-    if not device_bytes:
-        raise StudyError(
-            f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop), "
-            "or onto one OST of a Lustre that is all fsage's (docs/background/replica.md)"
-        )
-    from fsage.evidence.free import read  # numpy, scipy and what else a plan does without
-
-    where = f"study {plan.study.name}: layout {step.layout}"
-    try:
-        head, places = of_size(read(os.fspath(plan.studies / PLACE / step.layout)), device_bytes, step)
-    except ValueError as error:
-        raise StudyError(f"{where}: {error}") from error
-    if not places:
-        raise StudyError(f"{where}: nothing is free in it, so nothing could be written to its replica")
-    if extents.size(places) == head.device_bytes:
-        raise StudyError(f"{where}: all of it is free: it tells of no file system that anything was written to")
-    return head, places
-
-
-def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:
-    """The free extents for a device of that size: all, or a sample of windows of a larger one. Raises ValueError."""
-    if free.head.device_bytes > device_bytes:
-        from fsage.evidence.windows import Windows
-
-        return Windows(free, step.window_groups).sample(device_bytes, step.seed or 0, step.draw)
-    if len(free.places) > MOST_EXTENTS:
-        raise ValueError(f"it has {len(free.places):,} free extents; a replica has at most {MOST_EXTENTS:,}")
-    return free.head, list(free.pairs())
+        if step.needs_input:
+            name, inputs[name] = plugins.beside(step, "inputs").needed(plan, step)
+            step = step.with_input(name)
+        named.append(step)
+    return named, inputs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Literal
 
 from fsage import workloads
@@ -14,8 +13,6 @@ from fsage.model.claim import Claim
 from fsage.model.message import Unacceptable
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request
-from fsage.model.steps.aged import Restore
-from fsage.model.steps.replica import Replica
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
@@ -105,7 +102,7 @@ def _steps(plan: Plan, state: str) -> list[Step]:
 
 
 def _by_name(steps: list[Step]) -> list[Step]:
-    return [replace(step, input="") if isinstance(step, (Replica, Restore)) else step for step in steps]
+    return [step.with_input("") if step.needs_input else step for step in steps]
 
 
 def _first_instance(plan: Plan, state: str) -> str | None:

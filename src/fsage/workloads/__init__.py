@@ -1,4 +1,4 @@
-"""What a cell runs. One module a workload, found by its name: `fsage.workloads.<name>`.
+"""What a cell runs. One module a workload, found by its name: here, or in the folder `workloads` of a study.
 
 A workload module offers
 - `Params`: pydantic model of a cell's parameters, which all that follows takes (`params_of` reads them, once);
@@ -12,19 +12,19 @@ A workload module offers
   bytes than its files hold offers `makes_bytes(params, claim)` too: what they hold. One whose cells take much longer
   than a few seconds names `CELL_S`, what one took on its study's usual target: the estimate before there is a claim.
 - `PROGRAMS`, where it needs others than fio: the commands that `fsage doctor` looks for.
-Modules with a leading underscore are what they share.
+`shared` is what they share.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
 from typing import Any, Literal
+
+from fsage.model import plugins
 
 
 class Unsupported(Exception):
@@ -40,10 +40,13 @@ class Outcome:
     metrics: dict[str, float | int] = field(default_factory=dict)
 
 
+SHARED = "shared"
+
+
 @cache
 def names() -> list[str]:
     """Names of the workloads there are."""
-    return sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
+    return [name for name in plugins.names(__name__, "workloads") if name != SHARED]
 
 
 def params_of(given: Mapping[str, Any]) -> Any:
@@ -58,4 +61,4 @@ def load(name: str) -> ModuleType:
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown workload {name!r}: available are {', '.join(names())}{hint}")
-    return importlib.import_module(f"{__name__}.{name}")
+    return plugins.module(__name__, "workloads", name)

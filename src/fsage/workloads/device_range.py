@@ -17,7 +17,7 @@ from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput
-from fsage.workloads import Outcome, Unsupported, _shared
+from fsage.workloads import Outcome, Unsupported, shared
 
 ALIGN_BYTES = 16 * MIB
 
@@ -42,7 +42,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
     argv = [
         *tools.start(claim, "fio"),
-        *_shared.FIO,
+        *shared.FIO,
         "--readonly",
         "--name=pass",
         "--filename={device}",
@@ -79,11 +79,11 @@ def rates(params: Params) -> list[str]:
 
 def read(observation: Mapping[str, Any]) -> Outcome:
     """`read_bw_mib_s`, `read_seconds` (by fio's own clock), `read_bytes`; or why not."""
-    return _shared.judge(observation, Params, lambda _: ["read"], _judge)
+    return shared.judge(observation, Params, lambda _: ["read"], _judge)
 
 
-def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
-    run, asked = _shared.read_fio(phase), _shared.asked_of(phase)
+def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+    run, asked = shared.read_fio(phase), shared.asked_of(phase)
     if run.read is None or run.write:
         raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
     asked_bytes = int(asked["size"]) * int(asked.get("loops", 1))
@@ -93,5 +93,5 @@ def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
         "read_bw_mib_s": run.read.bw_mib_s,
         "read_seconds": run.read.seconds,
         "read_bytes": run.read.moved_bytes,
-        **_shared.latencies("read", run.read),
+        **shared.latencies("read", run.read),
     }

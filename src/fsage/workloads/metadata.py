@@ -19,7 +19,7 @@ from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.parse import BadOutput, mdtest
-from fsage.workloads import Outcome, _shared
+from fsage.workloads import Outcome, shared
 
 # operation: fio's engine, mdtest's option, mdtest's row
 OPERATIONS = {
@@ -58,18 +58,18 @@ class Params(BaseModel):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell on a claimed target; `ValueError` if they cannot run on it."""
-    files, free = params.files_per_task * _shared.tasks(claim), claim.get("free_inodes_empty")
+    files, free = params.files_per_task * shared.tasks(claim), claim.get("free_inodes_empty")
     if free and files > free:
         raise ValueError(
-            f"files_per_task: {params.files_per_task} for {_shared.tasks(claim)} tasks are {files} files, "
+            f"files_per_task: {params.files_per_task} for {shared.tasks(claim)} tasks are {files} files, "
             f"the empty target has room for {free}"
         )
-    tool = _shared.choose_tool(params.tool, "mdtest", claim)
+    tool = shared.choose_tool(params.tool, "mdtest", claim)
     make = _mdtest if tool == "mdtest" else _fio
     phases = []
     for operation in params.operations:
         phase = make(params, claim, operation)
-        phase["reads"], phase["folders"] = operation == "stat", _shared.places_of(claim, BELOW)
+        phase["reads"], phase["folders"] = operation == "stat", shared.places_of(claim, BELOW)
         if tool == "fio" and operation != "create":
             phase["metadata"] = LOOKED_UP
         phases.append(phase)
@@ -83,7 +83,7 @@ def bytes_written(params: Params, claim: Claim) -> int:
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Rough estimate of what one cell takes."""
-    done = params.files_per_task * _shared.tasks(claim) * len(params.operations)
+    done = params.files_per_task * shared.tasks(claim) * len(params.operations)
     return claim["calibration"]["cell_overhead_s"] + done / ASSUMED_PER_S
 
 
@@ -94,11 +94,11 @@ def rates(params: Params) -> list[str]:
 
 def read(observation: Mapping[str, Any]) -> Outcome:
     """`<operation>_per_s` of all tasks together, `<operation>_seconds`, `<operation>_files`; or why not."""
-    return _shared.judge(observation, Params, lambda params: params.operations, _judge)
+    return shared.judge(observation, Params, lambda params: params.operations, _judge)
 
 
 def _fio(params: Params, claim: Claim, operation: str) -> Phase:
-    return _shared.fio_phase(
+    return shared.fio_phase(
         claim,
         operation,
         f"--ioengine={OPERATIONS[operation][0]}",
@@ -112,34 +112,34 @@ def _fio(params: Params, claim: Claim, operation: str) -> Phase:
 
 
 def _mdtest(params: Params, claim: Claim, operation: str) -> Phase:
-    places = _shared.directories(claim, "@", BELOW)
+    places = shared.directories(claim, "@", BELOW)
     options = ["-n", str(params.files_per_task), "-F", "-u", OPERATIONS[operation][1]]
-    argv = [*_shared.mpirun(claim), *tools.start(claim, "mdtest"), *options, "-d", places]
+    argv = [*shared.mpirun(claim), *tools.start(claim, "mdtest"), *options, "-d", places]
     return {"name": operation, "argv": argv}
 
 
-def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     name = phase["name"]
-    files, taken_s, tasks, more = (_judge_fio if _shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
+    files, taken_s, tasks, more = (_judge_fio if shared.is_fio(phase["argv"]) else _judge_mdtest)(phase)
     expected = tasks * params.files_per_task
     if files != expected:
         raise BadOutput(f"{files} files, with {expected} asked for, {params.files_per_task} by each task")
     return {f"{name}_per_s": files / taken_s, f"{name}_seconds": taken_s, f"{name}_files": files, **more}
 
 
-def _judge_fio(phase: PhaseResult) -> tuple[int, float, int, _shared.Metrics]:
+def _judge_fio(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
     """Files, seconds, tasks, and what else is known."""
-    run, asked = _shared.read_fio(phase), _shared.asked_of(phase)
+    run, asked = shared.read_fio(phase), shared.asked_of(phase)
     if not run.read or run.write or asked["ioengine"] != OPERATIONS[phase["name"]][0]:
         raise BadOutput(f"fio ran {asked['ioengine']} and moved data, or did nothing")
-    return run.read.operations, run.read.seconds, _shared.fio_tasks(phase), _shared.start_spread(phase, run)
+    return run.read.operations, run.read.seconds, shared.fio_tasks(phase), shared.start_spread(phase, run)
 
 
-def _judge_mdtest(phase: PhaseResult) -> tuple[int, float, int, _shared.Metrics]:
+def _judge_mdtest(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
     run = mdtest.parse(phase["stdout"], phase["stderr"], phase["rc"])
     argv, row = phase["argv"], OPERATIONS[phase["name"]][2]
     if run.iterations != 1 or set(run.per_s) != {row}:
         raise BadOutput(f"mdtest did {', '.join(run.per_s)} {run.iterations} times, not {row} once")
-    _shared.check_command("mdtest", argv, "-d", run.command)
-    _shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
+    shared.check_command("mdtest", argv, "-d", run.command)
+    shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
     return run.files, run.files / run.per_s[row], run.tasks, {}

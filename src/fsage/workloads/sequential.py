@@ -19,7 +19,7 @@ from fsage.model.observation import CommandResult, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.parse import MIB, BadOutput, Transfer, ior
-from fsage.workloads import Outcome, _shared
+from fsage.workloads import Outcome, shared
 
 
 class Params(BaseModel):
@@ -68,7 +68,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """
     block_bytes, passes = _block_bytes(params, claim), _passes(params, claim)
     asked = "fio" if params.tool == "auto" and passes > 1 else params.tool  # IOR goes over a file once
-    tool = _shared.choose_tool(asked, "ior", claim)
+    tool = shared.choose_tool(asked, "ior", claim)
     if tool == "ior" and passes > 1:
         raise ValueError(
             f"passes: {passes} needs fio, for IOR goes over a file once: set tool: fio or auto, "
@@ -91,7 +91,7 @@ def bytes_written(params: Params, claim: Claim) -> int:
 
 def makes_bytes(params: Params, claim: Claim) -> int:
     """Bytes that the files of one cell hold."""
-    return _block_bytes(params, claim) * _shared.tasks(claim)
+    return _block_bytes(params, claim) * shared.tasks(claim)
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
@@ -110,9 +110,9 @@ def rates(params: Params) -> list[str]:
 def read(observation: Mapping[str, Any]) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not.
 
-    Of fio its percentiles of latency too (`_shared.latencies`).
+    Of fio its percentiles of latency too (`shared.latencies`).
     """
-    return _shared.judge(observation, Params, _steps, _judge)
+    return shared.judge(observation, Params, _steps, _judge)
 
 
 def _steps(params: Params) -> list[str]:
@@ -126,7 +126,7 @@ def _passes(params: Params, claim: Claim) -> int:
 
 def _block_bytes(params: Params, claim: Claim) -> int:
     if params.amount_percent:
-        share = claim["capacity_bytes"] * params.amount_percent / 100 / _shared.tasks(claim)
+        share = claim["capacity_bytes"] * params.amount_percent / 100 / shared.tasks(claim)
         if not (block_bytes := int(share) // params.transfer_size * params.transfer_size):
             raise ValueError(
                 f"amount_percent: {params.amount_percent}% of the target are {share:.0f} bytes a task, less than one "
@@ -159,11 +159,11 @@ def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int)
         options.append("--allow_file_create=0")  # fio would make a missing file, and then read that
     elif not params.direct:
         options.append("--end_fsync=1")
-    return _shared.fio_phase(claim, name, *options)
+    return shared.fio_phase(claim, name, *options)
 
 
 def _ior(params: Params, claim: Claim, block_bytes: int, reading: bool) -> list[str]:
-    path = _shared.directories(claim, "@").replace("@", "/f@") + "/f"
+    path = shared.directories(claim, "@").replace("@", "/f@") + "/f"
     sizes = (params.transfer_size, block_bytes)
     return ior_command(claim, sizes, params.direct, reading, path, "-F")
 
@@ -176,13 +176,13 @@ def ior_command(claim: Claim, sizes: tuple[int, int], direct: bool, reading: boo
     action = ["-r"] if reading else ["-w"] if direct else ["-w", "-e"]
     moves = ["-t", str(sizes[0]), "-b", str(sizes[1])]
     options = ["-v", *files, *moves, *action, "-k", *past_cache, "-o", path]
-    return [*_shared.mpirun(claim), *tools.start(claim, "ior"), *options]
+    return [*shared.mpirun(claim), *tools.start(claim, "ior"), *options]
 
 
-def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
+def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     name = phase["name"]
-    more: _shared.Metrics = {}
-    if _shared.is_fio(phase["argv"]):
+    more: shared.Metrics = {}
+    if shared.is_fio(phase["argv"]):
         moved, more = _judge_fio(params, phase)
     else:
         moved = judge_ior(params.transfer_size, name, phase)
@@ -196,14 +196,14 @@ def _judge(params: Params, phase: PhaseResult) -> _shared.Metrics:
     }
 
 
-def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, _shared.Metrics]:
-    run, asked = _shared.read_fio(phase), _shared.asked_of(phase)
+def _judge_fio(params: Params, phase: PhaseResult) -> tuple[Transfer, shared.Metrics]:
+    run, asked = shared.read_fio(phase), shared.asked_of(phase)
     done, other = (run.read, run.write) if phase["name"] == "read" else (run.write, run.read)
     if done is None or other:
         raise BadOutput(f"fio did not {asked['rw']} and nothing else: wrote {run.write}, read {run.read}")
-    asked_bytes = int(asked["size"]) * _shared.fio_tasks(phase) * int(asked.get("loops", 1))
+    asked_bytes = int(asked["size"]) * shared.fio_tasks(phase) * int(asked.get("loops", 1))
     _check(params.transfer_size, int(asked["bs"]), done, asked_bytes)
-    return done, {**_shared.start_spread(phase, run), **_shared.latencies(phase["name"], done)}
+    return done, {**shared.start_spread(phase, run), **shared.latencies(phase["name"], done)}
 
 
 def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:
@@ -211,8 +211,8 @@ def judge_ior(transfer_size: int, name: str, phase: CommandResult) -> Transfer:
     run, argv = ior.parse(phase["stdout"], phase["stderr"], phase["rc"]), phase["argv"]
     asked_bytes = int(argv[argv.index("-b") + 1])
     # The echo is the only sign of O_DIRECT. The paths come last and are left out: an echo may be cut there.
-    _shared.check_command("ior", argv, "-o", run.command)
-    _shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
+    shared.check_command("ior", argv, "-o", run.command)
+    shared.check_placement(argv, run.tasks, run.nodes, run.tasks_on_first)
     if run.block_bytes != asked_bytes:
         raise BadOutput(f"each task has {run.block_bytes} bytes, asked for were {asked_bytes}")
     done, other = (run.read, run.write) if name == "read" else (run.write, run.read)

@@ -2,7 +2,7 @@
 
 A phase that has `shares` is run so. Its keys: queue (the scheduler), cgroup (v1, v2), cost (IOCost's model; none: it is
 off), settle_s, seconds, and groups, each with name, weight, and argv (a reader that never ends) or query (what
-fsage.host.databases.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
+fsage.host.cells.query takes; one group at most). The readers run for `settle_s` and are then counted over the same
 `seconds`, in which all of them run, or for as long as the query takes (at most the phase's `timeout_s`); then they are
 stopped. Scheduler, cost model and groups of cgroup v1 are put back after each cell; the groups of v2, and a controller
 that was moved there, at the end of the run, at the release, or by `recover`.
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fsage.host.databases import query
+from fsage.host.cells import query
 from fsage.host.device import cgroups, iocost
 from fsage.host.outside import groups, of_cells, scheduler
 from fsage.host.outside.groups import Counted

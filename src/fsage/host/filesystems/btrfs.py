@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
 from fsage.host.system.mounting import Mount
-from fsage.model.filesystems import btrfs as facts
+from fsage.model import filesystems as facts
 
 if TYPE_CHECKING:
     from fsage.model.evidence.counting import Counting

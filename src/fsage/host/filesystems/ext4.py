@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.host.stores.filesystem import FileSystem, Mover, Range
+from fsage.model import filesystems as facts
 from fsage.model import message
-from fsage.model.filesystems import ext4 as facts
 
 if TYPE_CHECKING:
     from fsage.model.evidence.counting import Counting

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from fsage.host.stores.filesystem import FileSystem, Mover, Preallocation, Range
 from fsage.host.system import mounting
+from fsage.model import filesystems as facts
 from fsage.model.errors import Failure
-from fsage.model.filesystems import xfs as facts
 
 if TYPE_CHECKING:
     from fsage.model.evidence.counting import Counting

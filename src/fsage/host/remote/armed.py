@@ -1,7 +1,7 @@
 """A command on one of several hosts: started, and at work once it is told its job, so that all begin together.
 
-It reads its job from standard input (`fio -`, fsage.host.netflow). What it takes to load (a container, a program that
-cold caches have dropped) is over when it has begun to read; a line that it ignores shows when that is. One that shares
+It reads its job from standard input (`fio -`, netflow). What it takes to load (a container, a program that cold caches
+have dropped) is over when it has begun to read; a line that it ignores shows when that is. One that shares
 work with the other hosts asks for it meanwhile: a line NEXT is answered by the next number of a count that all share.
 Nothing listens on any port.
 """

@@ -17,11 +17,10 @@ from fsage.model.structure import Step
 def verify_step(target: Target, request: Request, step: Step) -> None:
     """`Refusal` unless the servers' preallocation is what a step that leaves the pieces to them asks for."""
     from fsage.host.remote.others import Hosts, of  # whose agents import this module's users
-    from fsage.model.steps.prealloc import TOGETHER, Interleave
 
-    if not target.has_osts or not isinstance(step, Interleave) or step.method != TOGETHER:
+    wanted = step.server_preallocation_bytes()
+    if not target.has_osts or wanted is None:
         return
-    wanted = step.granularity_bytes
     noted = (files.read_json(target.home / "tunables.json") or {}).get(NOTE)
     size = read(noted["asked"]).size_bytes if noted else None
     if not noted or (size != wanted and "table" not in noted["asked"]):

@@ -35,7 +35,7 @@ def get(name: str | None) -> FileSystem | None:
 
 def of(name: str) -> FileSystem:
     """The file system of this name. Raises Refusal where there is none."""
-    found: FileSystem = plugins.module(PACKAGE, model.of(name).name).FILESYSTEM
+    found: FileSystem = plugins.module(PACKAGE, "host", model.of(name).name).FILESYSTEM
     return found
 
 

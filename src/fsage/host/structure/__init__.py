@@ -1,8 +1,8 @@
 """Doing the steps of a state (fsage.model.structure) on a target, and seeing that all files are there that must be.
 
-A kind of step is done by the module of fsage.host.steps that has its name. Its function `work` does one shard of a
-step, after the steps `done`, and calls `check_lease` before each file; what that raises ends the step. A function
-`verify`, where there is one, looks at what names and sizes do not tell of what was made. Both raise Failure.
+A kind of step is done by the module in its study's folder `host` that has its name. Its function `work` does one
+shard of a step, after the steps `done`, and calls `check_lease` before each file; what that raises ends the step. A
+function `verify`, where there is one, looks at what names and sizes do not tell of what was made. Both raise Failure.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from fsage.model import plugins
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from fsage.host.targets.target import Target
 
 UNWANTED = -1
-PACKAGE = "fsage.host.steps"
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,17 @@ class Work:
 
 def work(step: Step, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Do one shard of a step. Raises Failure."""
-    found: Work = plugins.module(PACKAGE, step.kind).work(step, target, done, shard, check_lease)
+    found: Work = _module(step).work(step, target, done, shard, check_lease)
     return found
+
+
+def _module(step: Step) -> ModuleType:
+    return plugins.beside(step, f"host.{step.kind}")
 
 
 def verify_made(step: Step, target: Target) -> None:
     """Look at what a step made, where its kind has a way to. Raises Failure."""
-    module = plugins.module(PACKAGE, step.kind)
+    module = _module(step)
     if hasattr(module, "verify"):
         module.verify(step, target)
 

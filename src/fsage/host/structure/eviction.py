@@ -18,7 +18,7 @@ from fsage.model import striping
 from fsage.model.declaration import MIB
 from fsage.model.errors import Failure
 from fsage.model.filler import path_of
-from fsage.model.steps.striping import EVICTION_FILES
+from fsage.model.striping import EVICTION_FILES
 
 MEMORY = "memory"
 GENERATION = 1

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import fsage
+from fsage.model import plugins
 
 PACKAGE = Path(__file__).absolute().parents[2]  # not resolved: a file without a name has no other path than this
 # It lies in memory, in a file without a name: there is nothing on disk that others could have put there. Its path is by
@@ -73,8 +73,20 @@ def packed() -> bytes:
         return whole.read_bytes()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo("fsage/__init__.py"), (PACKAGE / "__init__.py").read_bytes())
-        for top in map(Path, fsage.__path__):  # its own, and an extension's (fsage.extensions)
-            for path in sorted(path for part in ("host", "model") for path in (top / part).rglob("*.py")):
-                archive.writestr(zipfile.ZipInfo(f"fsage/{path.relative_to(top)}"), path.read_bytes())
+        for name, path in sorted(_files().items()):
+            archive.writestr(zipfile.ZipInfo(name), path.read_bytes())
     return buffer.getvalue()
+
+
+def _files() -> dict[str, Path]:
+    """Name in the zip -> file: what hosts run of fsage itself, of its studies, and of an extension."""
+    places = {"fsage": PACKAGE, "fsage/studies": PACKAGE / "studies"}
+    files = {f"{name}/__init__.py": folder / "__init__.py" for name, folder in places.items()}
+    for part in ("host", "model"):
+        files |= {f"fsage/{path.relative_to(PACKAGE)}": path for path in (PACKAGE / part).rglob("*.py")}
+    for study in plugins.studies():
+        folder = Path(plugins.EXTENSIONS.get(study, PACKAGE / "studies" / study))
+        parts = [folder / "__init__.py", folder / "model.py"]
+        parts += [path for part in plugins.OF_HOSTS for path in (folder / part).rglob("*.py")]
+        files |= {f"fsage/studies/{study}/{path.relative_to(folder)}": path for path in parts if path.exists()}
+    return files

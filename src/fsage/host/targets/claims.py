@@ -20,6 +20,8 @@ from fsage.model.claim import Claim, Here, Images
 from fsage.model.errors import Refusal
 
 MACHINE_ID = Path("/etc/machine-id")
+KEPT = "database"
+"""The folder of a target's home in which a step keeps what it made until the target is released."""
 
 
 def here() -> Here:

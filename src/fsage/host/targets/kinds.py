@@ -73,5 +73,5 @@ class Kind(model.Kind):
 
 def of(name: Any) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
-    found: type[Kind] = plugins.module(PACKAGE, model.of(name).kind).TARGET
+    found: type[Kind] = plugins.module(PACKAGE, "host", model.of(name).kind).TARGET
     return found

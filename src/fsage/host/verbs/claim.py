@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Mapping
 
 from fsage.host import containers
-from fsage.host.databases import blastdb
 from fsage.host.outside import groups
 from fsage.host.remote.others import meet
 from fsage.host.system import files, places
@@ -94,7 +93,7 @@ def give_back(spec: Spec, check: bool) -> Result:
         if known:
             files.write_json(home / "released" / f"{utc_now()}.json", known)
             files.remove(home / "tunables.json")  # the loop devices that had them are as new
-            places.remove(home / blastdb.PLACE)
+            places.remove(home / claims.KEPT)
             files.remove(home / "claim.json")
             proof.append(f"{home}/claim.json is gone")
     return {"changed": True, "msg": f"released target {spec['name']}", "proof": proof}

@@ -1,6 +1,7 @@
 """The kinds of target that there are, one module each, named after it: what is known of one by its declaration alone.
 
-A module has `KIND`, a class. What a host does with such a target is in the module of fsage.host.kinds of the same name.
+A module has `KIND`, a class; a study's are in its folder `kinds`. What a host does with such a target is in the module
+of fsage.host.kinds, or of the study's `host`, that has the same name.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ class Kind(ABC):
 
 def names() -> list[str]:
     """Names of the kinds there are."""
-    return plugins.names(__name__)
+    return plugins.names(__name__, "kinds")
 
 
 def get(name: object) -> type[Kind] | None:
     """The kind of this name; None where there is none."""
     if name not in names():
         return None
-    found: type[Kind] = plugins.module(__name__, name).KIND
+    found: type[Kind] = plugins.module(__name__, "kinds", name).KIND
     return found
 
 

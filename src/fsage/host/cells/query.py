@@ -1,0 +1,134 @@
+"""A SELECT over a real SQLite database, cold, again and again: in a process of its own, which a control group can hold.
+
+    python -m fsage.host.cells.query '{"path": ..., "seconds": ...}'
+
+It says `ready`, waits for a line on standard input, and asks until its queries have taken that many seconds together.
+Before each the database's pages in memory are given up, and that verified; each has a new connection. Then it says in a
+line of JSON what each took and answered, and waits for the next line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fsage.host.system import caches
+from fsage.model.errors import Failure
+from fsage.model.request import Query
+
+SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
+"""It goes through the whole table, each page of which holds what is asked for."""
+READY = "ready"
+SAID = 300  # characters of what it said
+
+
+def why_not() -> str | None:
+    """Why this host has no SQLite; None when it has."""
+    if find_spec("sqlite3") is None:
+        return f"{os.uname().nodename}: this Python ({sys.executable}) has no module sqlite3"
+    return None
+
+
+def argv(asked: Query) -> list[str]:
+    """The command that asks."""
+    return [sys.executable, "-B", "-m", "fsage.host.cells.query", json.dumps(asked)]
+
+
+class Asked:
+    """The process as its caller sees it; nothing here waits."""
+
+    def __init__(self, process: subprocess.Popen[Any]) -> None:
+        self.process, self.said = process, ""
+        self.answers: list[dict[str, object]] = []
+        if process.stdout:
+            os.set_blocking(process.stdout.fileno(), False)
+
+    def ready(self) -> bool:
+        """Whether it can begin. Raises Failure where it has ended."""
+        return self._line() == READY
+
+    def go(self) -> None:
+        """Let it ask. Raises Failure where it has ended."""
+        assert self.process.stdin
+        try:
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise Failure(f"the query has gone: {error.strerror}") from error
+
+    def ended(self, late: float) -> bool:
+        """Whether its `answers` are there: `seconds`, `rows`, `sum` and `length` of each query.
+
+        Raises Failure where it has ended without, or `late`, by the clock time.monotonic, is over.
+        """
+        line = self._line()
+        if line is None:
+            if time.monotonic() > late:
+                raise Failure("the query takes too long: it was ended")
+            return False
+        self.answers = json.loads(line)
+        return True
+
+    def _line(self) -> str | None:
+        """The next line that it says, or None."""
+        assert self.process.stdout
+        gone = self.process.poll() is not None
+        while part := _available(self.process.stdout.fileno()):
+            self.said += part
+        line, newline, rest = self.said.partition("\n")
+        if newline and (line == READY or line.startswith("[")):
+            self.said = rest
+            return line
+        if gone:
+            raise Failure(f"the query ended with code {self.process.returncode}: {self.said.strip()[-SAID:]}")
+        return None
+
+
+def _available(descriptor: int) -> str:
+    try:
+        return os.read(descriptor, 1 << 16).decode("utf-8", "replace")
+    except BlockingIOError:
+        return ""
+
+
+def ask(path: Path, seconds: float) -> list[dict[str, object]]:
+    """Ask until the queries took `seconds` together. Raises Failure, sqlite3.Error."""
+    import sqlite3  # a Python may be built without; see why_not
+
+    answers: list[dict[str, Any]] = []
+    while sum(one["seconds"] for one in answers) < seconds:
+        caches.give_up(path)
+        if cached := caches.cached_pages([path]):
+            raise Failure(f"{cached} pages of {path} stayed in memory: the query would not read the device")
+        began = time.monotonic()
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            rows, total, length = connection.execute(SELECT).fetchone()
+        finally:
+            connection.close()
+        answers.append({"seconds": time.monotonic() - began, "rows": rows, "sum": total, "length": length})
+    return answers
+
+
+def main(words: Sequence[str]) -> int:
+    """Ask once for each line on standard input."""
+    asked = json.loads(words[0])
+    print(READY, flush=True)
+    for _ in sys.stdin:
+        try:
+            print(json.dumps(ask(Path(asked["path"]), asked["seconds"])), flush=True)
+        except Exception as error:  # what sqlite3 raises is its caller's to tell
+            print(f"{type(error).__name__}: {error}", flush=True)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,1 +1,0 @@
-"""Databases that states hold and cells ask: BLAST's and SQLite's."""

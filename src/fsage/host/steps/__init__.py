@@ -1,1 +1,0 @@
-"""The kinds of step, one module each, named after it: see fsage.host.structure."""

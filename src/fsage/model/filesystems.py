@@ -1,0 +1,92 @@
+"""The local file systems that a target can be: how each is called.
+
+Each is a class here, or in the model of a study's folder. What a host does with it is in the module of
+fsage.host.filesystems, or of that study's `host`, that has its name.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from fsage.model import plugins
+from fsage.model.errors import Refusal
+
+
+class Defragmenter(NamedTuple):
+    """What defragments one file, and the package (of apt and dnf alike) that has it."""
+
+    command: tuple[str, ...]
+    version_command: tuple[str, ...]
+    package: str
+
+
+class FileSystem:
+    """A local file system that a target can be."""
+
+    name: str
+    """As the kernel, blkid and a declaration name it."""
+    title: str
+    """As sentences name it."""
+    like: tuple[str, ...] = ()
+    """Other names of the kernel's under which the same layout is read, such as ext3."""
+    defragmenter: Defragmenter | None = None
+    """What defragments its files."""
+
+
+class Ext4(FileSystem):
+    """ext4."""
+
+    name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
+    defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
+
+
+class Xfs(FileSystem):
+    """XFS."""
+
+    name, title = "xfs", "XFS"
+    defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
+
+
+class Btrfs(FileSystem):
+    """btrfs, on one device."""
+
+    name = title = "btrfs"
+    # 128 MiB is the longest extent that btrfs has; unasked, those of 32 MiB and more are left as they are. -f writes
+    # the file out before the command ends.
+    defragmenter = Defragmenter(
+        ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
+    )
+
+
+@cache
+def _all() -> dict[str, FileSystem]:
+    return {cls.name: cls() for cls in plugins.declared(FileSystem, __name__)}
+
+
+def names() -> list[str]:
+    """Names of the file systems there are."""
+    return sorted(_all())
+
+
+def get(name: str | None) -> FileSystem | None:
+    """The file system of this name; None where a target can be none such."""
+    return _all().get(name) if name else None
+
+
+def of(name: str) -> FileSystem:
+    """The file system of this name. Raises Refusal where there is none."""
+    if not (found := get(name)):
+        raise Refusal(f"no target can be {name!r:.100}: there are {', '.join(names())}")
+    return found
+
+
+def like(name: str | None) -> FileSystem | None:
+    """As which file system one of this name, the kernel's, is read; None where none can."""
+    return get(name) or next((found for found in map(of, names()) if name in found.like), None)
+
+
+def titles() -> str:
+    """Those whose layout is read, in words: "btrfs, ext4 (ldiskfs) and XFS"."""
+    *most, last = (of(name).title for name in names())
+    return f"{', '.join(most)} and {last}" if most else last

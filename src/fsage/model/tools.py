@@ -1,0 +1,89 @@
+"""The programs that measure: how each names its version, which stands in every record, and which image has it.
+
+A study's `model` may declare more, in a table TOOLS of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from fsage.model import plugins
+
+
+class Tool(NamedTuple):
+    """A program that measures."""
+
+    options: tuple[str, ...]
+    """What makes it name its version."""
+    before: str
+    """What stands before the version in what it then says, at the beginning of a line; empty: anything."""
+    image: str | None = None
+    """The Apptainer image that has it, where a target declares a folder of such (`fsage_target.containers`)."""
+    writes: bool = False
+    """Whether it makes files for that, where it is started."""
+
+
+ANALYSIS = "analysis"  # the image that reports are made in, by Snakemake
+
+
+# IOR and mdtest name their version only at the head of a run, so that they make a smallest one. IOR's help, which 3.3
+# gives with status 0 for whatever it does not understand, says nothing of it.
+TOOLS = {
+    "fio": Tool(("--version",), "fio-", "fio.sif"),
+    "ior": Tool(("-w", "-t", "1k", "-b", "1k", "-o", "ior"), "IOR-", "ior.sif", writes=True),
+    "mdtest": Tool(("-n", "1", "-d", "."), "mdtest-", "ior.sif", writes=True),
+    "mpirun": Tool(("--version",), ""),
+    "srun": Tool(("--version",), ""),
+}
+
+
+@cache
+def _all() -> dict[str, Tool]:
+    tables = (getattr(plugins.of_study(study, "model"), "TOOLS", {}) for study in plugins.having("model"))
+    return dict(pair for table in (TOOLS, *tables) for pair in table.items())
+
+
+def names() -> list[str]:
+    """Names of the tools there are."""
+    return sorted(_all())
+
+
+def of(name: str) -> Tool:
+    """The tool of this name."""
+    return _all()[name]
+
+
+def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[str]:
+    """The words that start a tool, its own options to follow: its name, in front of it what puts it into its image.
+
+    >>> command("fio", "/images", ["/mnt/0"])
+    ['apptainer', 'exec', '--bind', '/mnt/0', '/images/fio.sif', 'fio']
+    >>> command("fio", None, ["/mnt/0"])
+    ['fio']
+    """
+    image = of(tool).image
+    if folder is None or image is None:
+        return [tool]
+    binds = [word for mount in mounts for word in ("--bind", mount)]
+    return ["apptainer", "exec", *binds, f"{folder}/{image}", tool]
+
+
+def start(claim: Mapping[str, Any], tool: str, *folders: str) -> list[str]:
+    """`command` on a claimed target, whose mounts the container sees; other folders too where they are named."""
+    return command(tool, claim.get("containers"), [*(store["mount"] for store in claim["stores"]), *folders])
+
+
+def version_in(tool: str, said: str) -> str | None:
+    """The version in what a tool says of itself; None if it is not there.
+
+    >>> version_in("ior", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O")
+    '4.1.0+dev'
+    >>> version_in("blastn", "blastn: 2.12.0+\\n Package: blast 2.12.0, build Feb 17 2022 10:04:48")
+    '2.12.0+'
+    """
+    named = of(tool).before
+    match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
+    return match[1] if match else None

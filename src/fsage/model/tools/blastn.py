@@ -1,5 +1,0 @@
-"""blastn, of BLAST+."""
-
-from fsage.model.tools import Tool
-
-TOOL = Tool(("-version",), "blastn: ", "blast.sif")

@@ -1,5 +1,0 @@
-"""Slurm's launcher."""
-
-from fsage.model.tools import Tool
-
-TOOL = Tool(("--version",), "")

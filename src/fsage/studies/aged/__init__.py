@@ -1,0 +1,1 @@
+"""File systems that were aged by use, beside replicas of their free space."""

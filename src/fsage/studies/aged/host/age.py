@@ -1,0 +1,78 @@
+"""Step `age`: files come and go as users make and delete them, by writes through the cache, until so much was written.
+
+Nothing is laid by hand: which blocks a file gets, and which are left free, is what the file system itself makes of it.
+So a state that was reached so is an original, beside which a replica can be measured (step keep_free_space).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsage.host.stores import filesystems
+from fsage.host.structure import Work, files
+from fsage.host.structure.room import Room
+from fsage.host.system import caches
+from fsage.model.errors import Failure
+from fsage.model.structure import Shard, Step
+from fsage.studies.aged.model import churn
+
+if TYPE_CHECKING:
+    from fsage.host.targets.target import Target
+from fsage.studies.aged.model import Age
+
+CHECK_EVERY = 64
+FLUSHES = 256
+"""So often what was written is flushed while as much as the capacity is: else what is deleted never got its blocks."""
+
+
+def work(step: Age, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Do what users do."""
+    if len(target.mounts) > 1:
+        raise Failure(f"target {target.name} has {len(target.mounts)} stores: one is aged; declare stores: 1")
+    full_bytes, written_bytes = step._bytes(target.capacity_bytes)
+    mount = target.mounts[0]
+    there: Counter[str] = Counter()  # files by folder
+    dirty = 0
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(Room(target).reserve(full_bytes, mount))
+        content = stack.enter_context(files.noise(churn.LARGEST_BYTES))
+        stack.enter_context(filesystems.one_cpu())
+        for number, one in enumerate(churn.changes(step.way, full_bytes, written_bytes, step.seed or 0)):
+            if number % CHECK_EVERY == 0:
+                check_lease()
+            path = mount / "filler" / one.folder / one.name
+            if one.first and one.size is not None and not there[one.folder]:
+                files.make_folder(mount, one.folder)
+            try:
+                _do(one, path, content)
+            except OSError as error:
+                raise Failure(f"{step.describe()} stopped at {path}: {error.strerror}") from error
+            dirty += one.size or 0
+            if dirty > target.capacity_bytes // FLUSHES:
+                caches.flush(mount)
+                dirty = 0
+            there[one.folder] += one.first if one.size is not None else -1
+            if not there[one.folder]:
+                _remove_emptied(path.parent)
+    return Work(sum(there.values()), {"capacity_bytes": target.capacity_bytes, "folders": len(+there)})
+
+
+def _remove_emptied(folder: Path) -> None:
+    """Remove a folder, but where it holds files of a step before."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise Failure(f"{folder} cannot be removed: {error.strerror}") from error
+
+
+def _do(one: churn.Change, path: Path, content: memoryview) -> None:
+    if one.size is None:
+        path.unlink()
+    else:
+        files.append(path, content[: one.size], one.flush)

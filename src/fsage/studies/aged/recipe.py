@@ -1,0 +1,110 @@
+"""File systems that were aged by use, beside replicas of their free space: how well a replica stands for its original.
+
+Of each there are three states on one target, one after the other: `original`, as use left it; `copied`, with the same
+free space and large files in place of all others; `joined`, as much free space in one run. They are aged here, in a
+`way`, or were elsewhere, of which an image of the metadata was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fsage.model.structure import Step
+from fsage.recipes import State
+from fsage.studies.aged.model import Age, Restore
+from fsage.studies.aged.model.churn import Way
+from fsage.studies.replica.model import KeepFreeSpace
+from fsage.text.strict import Levels, Problem, Strict, refuse
+
+Image = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+ORIGINAL, COPIED, JOINED = "original", "copied", "joined"
+
+
+class States(Strict):
+    """Block `states:` of a study: of each way to use it the original, its replica, and its free space in one run."""
+
+    recipe: Literal["aged"] = "aged"
+    ways: Annotated[tuple[Way, ...], Levels(0)] = Field(
+        (),
+        description="churn: files of many sizes come and go; logs: they grow in turns and the oldest go; packages: "
+        "trees of small files are unpacked and removed",
+    )
+    images: Annotated[tuple[Image, ...], Levels(0)] = Field(
+        (), description="files in layouts/ beside the study, of e2image -Q (ext4), xfs_metadump (XFS) or btrfs-image"
+    )
+    trusted: bool = Field(
+        False, description="true: whoever made the images may decide what this machine's kernel reads as a file system"
+    )
+    fullness_percent: Annotated[int, Field(ge=1, le=90)] = Field(70, description="of the capacity in use at the end")
+    written_percent: Annotated[int, Field(ge=1, le=2000)] = Field(
+        200, description="of the capacity written on the way, at least what is in use in the end"
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of what is done; null: drawn once")
+    reuse: Literal["nested"] = Field("nested", description="each replica is made of the very original before it")
+
+    @model_validator(mode="after")
+    def _something_that_may_be(self) -> States:
+        names = [*self.ways, *map(name_of, self.images)]
+        if not names:
+            refuse([Problem(("ways",), "no way and no image: give at least one of either")])
+        if twice := [name for name in names if names.count(name) > 1]:
+            refuse([Problem(("images",), f"two are called {twice[0]}, and states are named after them")])
+        if self.images and not self.trusted:
+            text = (
+                "an image is mounted, and this machine's kernel then reads what its maker wrote; fsck looks at it "
+                "first, but no file system is made to withstand who means harm. `trusted: true` says that you trust "
+                "its maker"
+            )
+            refuse([Problem(("trusted",), text)])
+        return self
+
+    @model_validator(mode="after")
+    def _it_becomes_full(self) -> States:
+        if self.written_percent < self.fullness_percent:
+            text = f"{self.written_percent}% written cannot fill {self.fullness_percent}%; it is at least as much"
+            refuse([Problem(("written_percent",), text)])
+        return self
+
+
+def name_of(image: str) -> str:
+    """'ost0012.qcow2' -> 'ost0012'."""
+    return image.partition(".")[0]
+
+
+def expand(states: States) -> list[State]:
+    """Return the states: of each way and image the original, its replica, and its free space in one run."""
+    aged: dict[str, Step] = {
+        way: Age(1, way, states.fullness_percent, states.written_percent, states.seed) for way in states.ways
+    }
+    restored: dict[str, Step] = {name_of(image): Restore(1, image) for image in states.images}
+    return [state for name, age in {**aged, **restored}.items() for state in _of(name, age)]
+
+
+def _of(way: str, age: Step) -> list[State]:
+    copy = KeepFreeSpace(2, joined=False)
+    parts = {ORIGINAL: (age,), COPIED: (age, copy), JOINED: (age, copy, KeepFreeSpace(3, joined=True))}
+    return [_state(way, holes, steps) for holes, steps in parts.items()]
+
+
+def _state(way: str, holes: str, steps: tuple[Step, ...]) -> State:
+    axes: dict[str, Any] = {"way": way, "holes": holes}
+    nominal = {"recipe": "aged", "axes": axes, "reference": f"{way}.{JOINED}"}
+    return State(f"{way}.{holes}", way, axes, nominal, steps)
+
+
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
+    """Return what `steps` made of a target, e.g. aged by churn to 70%, free space kept."""
+    text = [
+        f"aged by {step.way} to {step.percent}%"
+        if isinstance(step, Age)
+        else f"restored from {step.image}"
+        if isinstance(step, Restore)
+        else "free space in one run"
+        if isinstance(step, KeepFreeSpace) and step.joined
+        else "free space kept"
+        for step in steps
+    ]
+    return ", ".join(text) or "empty"

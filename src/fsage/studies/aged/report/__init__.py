@@ -1,0 +1,27 @@
+"""The figures of studies of aged file systems: whether a replica of the free space costs what its original does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsage.analysis.headline import comparisons
+from fsage.report.answer import Answer, cards_of
+from fsage.report.section import Data
+from fsage.report.view import View
+from fsage.studies.aged.report.validity import agreed, cost_figures, costs, losses, validity
+from fsage.studies.replica.report.maps import agreement, maps
+
+CODES = (
+    "A state such as churn.original was aged by use: its files came and went. churn.copied has the same free space, "
+    "and large files hold the rest; churn.joined has as much free space in one run."
+)
+
+
+def answer(data: Data, study: Any) -> Answer | None:
+    """Whether replicas agree with their originals, and what age costs on either."""
+    if not (said := [*agreed(data), *losses(data)]):
+        return None
+    return Answer(said, next(iter(cost_figures(data)), None), cards_of(comparisons(data.frame, study)), CODES)
+
+
+VIEW = View((validity, costs, maps, agreement), reference="as much free space in one run", answer=answer)

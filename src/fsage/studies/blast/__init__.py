@@ -1,0 +1,1 @@
+"""A workload of striping studies: a search for sequences by blastn."""

@@ -1,0 +1,193 @@
+"""A search by blastn in the database that is part of the state, its volumes lying in the state's layout.
+
+The processes run at once, each with all queries in its own share of the volumes, as fragments of a database are shared
+out in the source: neighbours, so that all segments are read from at the same time, and each byte once. Queries are few
+and words are long, so that it is the reading that takes the time. The size of the whole database is given to each, so
+that what is found does not depend on the shares. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fsage.model import kinds, striping, structure, tools
+from fsage.model.claim import Claim
+from fsage.model.errors import Refusal
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.structure import Step
+from fsage.parse import MIB, BadOutput
+from fsage.studies.blast import output as blastn
+from fsage.studies.striping import striped
+from fsage.studies.striping.model import Database, base_of, queries_at, sequences
+from fsage.workloads import Outcome, Unsupported, shared
+
+PROGRAMS = ("blastn", "makeblastdb")
+PACKAGE = "ncbi-blast+"
+CHECKSUM_BYTES = 6
+MAPPED = 0.8
+"""Of the rate of large transfers, what several processes get that read by mapping files (measured)."""
+CELL_S = 14.0  # before a claim; a search on 16 modelled stores
+PROCESS_S = 0.06
+"""What each process adds to a cell for its start and its computing: half of it on two cores (measured)."""
+
+
+class Params(striped.Params):
+    """Parameters of one cell."""
+
+    workload: Literal["blast"] = "blast"
+    word_size: int = Field(
+        default=64,
+        ge=16,
+        le=sequences.QUERY_BASES,
+        description="bases that must agree before a hit is examined; long words are faster",
+    )
+    processes: int | None = Field(
+        default=None, ge=1, description="searches at the same time, on all clients together; null: the target's tasks"
+    )
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """One phase, the search. `Unsupported` where the target has not got the state's layout.
+
+    `ValueError` if the state has no database, blastn is missing, or there are more processes than volumes.
+    """
+    volumes = _laid_out(params, claim, steps)
+    mounts = [Path(store["mount"]) for store in claim["stores"]]
+    if odd := next((mount for mount in mounts if " " in str(mount)), None):
+        raise ValueError(f"{odd} holds a space, which separates volumes on blastn's command line: declare another")
+    bases = [base_of(mounts, number, one.segment, one.ost) for number, one in enumerate(volumes)]
+    start = [*tools.start(claim, "blastn"), "-task", "megablast"]
+    options = {
+        "query": queries_at(mounts),
+        "word_size": params.word_size,
+        "dust": "no",
+        "evalue": "1e-10",
+        "dbsize": volumes[-1].end_bytes * 4,
+        "max_target_seqs": 1000,  # more than there are: a list that is cut would depend on the shares
+        "num_threads": 1,
+        "outfmt": f"7 {blastn.FIELDS}",
+    }
+    words = [word for key, value in options.items() for word in (f"-{key}", str(value))]
+    clients, tasks = striped.clients(params.nodes, claim), []
+    for process, (first, end) in enumerate(_shares(params, claim, len(volumes))):
+        there = [clients[process % len(clients)]] if len(clients) > 1 else []
+        front = shared.mpirun({**claim, "hosts": there, "tasks": 1}, named=True) if there else []
+        tasks.append([*front, *start, "-db", " ".join(map(str, bases[first:end])), *words])
+    files = [str(base.with_suffix(suffix)) for base in bases for suffix in sequences.SUFFIXES]
+    search: Phase = {"name": "search", "argv": tasks[0], "beside": tasks[1:], "reads": True, "reads_files": files}
+    return striped.controlled(params, [search], steps, claim)
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """Nothing is."""
+    return 0
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Estimate from the claim's calibration, which with one task is of one store: what the fullest one has to give.
+
+    `ValueError` as `commands`.
+    """
+    calibration = claim["calibration"]
+    try:
+        volumes = _laid_out(params, claim, steps)
+    except Unsupported:
+        return 0.0
+    osts = [0] * striping.osts_of(claim)
+    for one in volumes:
+        osts[one.ost] += one.end_bytes - one.start_bytes
+    mib = max(osts) / MIB if kinds.of(claim["kind"]).own_stores else volumes[-1].end_bytes / MIB
+    computing = PROCESS_S * len(_shares(params, claim, len(volumes)))
+    rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, 1, steps, claim)
+    return rest + computing + mib / (MAPPED * calibration["read_mib_s"])
+
+
+def rates(params: Params) -> list[str]:
+    """How fast the database was searched."""
+    return ["search_bw_mib_s"]
+
+
+def read(observation: Mapping[str, Any]) -> Outcome:
+    """`search_bw_mib_s` (the database's bytes by the time from the first start to the last end) and what made it up.
+
+    `search_seconds`, `search_bytes`, `search_hits`, `search_checksum` (of all hits), and `search_cpu_s` of all
+    processes where they ran on this host; or why not.
+    """
+    noted = observation["layout"]["notes"].get("database", {})
+    if observation["status"] == "done" and "bytes" not in noted:
+        return Outcome("failed", "the state has no database: its steps have no `database`")
+    steps = structure.read_all(observation["layout"]["steps"])
+    queries = next((step.queries for step in steps if isinstance(step, Database)), 0)
+    return shared.judge(observation, Params, lambda params: ["search"], partial(_judge, noted, queries))
+
+
+def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[striping.Volume]:
+    """The volumes of the state's database on this target."""
+    striped.clients(params.nodes, claim)
+    if lacking := [name for name in PROGRAMS if not claim["tools"].get(name)]:
+        raise ValueError(
+            f"workload blast needs {' and '.join(lacking)}, not found when target {claim['target']} was claimed: "
+            f"install the package {PACKAGE}, release the target and claim it again"
+        )
+    step = next((step for step in steps if isinstance(step, Database)), None)
+    if step is None:
+        raise ValueError("workload blast needs a state with a database: `recipe: striping` with a block `database:`")
+    striped.layout(steps, claim)
+    try:
+        volumes = step.lying(claim)
+    except Refusal as why:
+        raise Unsupported(str(why)) from why
+    _shares(params, claim, len(volumes))
+    return volumes
+
+
+def _shares(params: Params, claim: Claim, volumes: int) -> list[tuple[int, int]]:
+    """For each process its volumes, from one up to another."""
+    count = params.processes or shared.tasks(claim)
+    if count > volumes:
+        raise ValueError(f"processes: {count} cannot share {volumes} volumes: give fewer, or the study more volumes")
+    return [(volumes * number // count, volumes * (number + 1) // count) for number in range(count)]
+
+
+def _judge(noted: Mapping[str, Any], queries: int, params: Params, phase: PhaseResult) -> shared.Metrics:
+    tasks = [phase, *phase.get("beside", ())]
+    hits: list[tuple[str, ...]] = []
+    searched = 0
+    for task in tasks:
+        run = blastn.parse(task["stdout"], task["stderr"], task["rc"])
+        asked = task["argv"][task["argv"].index("-db") + 1]
+        if (run.database, run.queries) != (asked, queries):
+            raise BadOutput(f"{run.queries} queries of {queries} were looked for in {run.database!r}, asked: {asked!r}")
+        hits += run.hits
+        searched += len(asked.split())
+    if searched != len(noted["volumes"]):
+        raise BadOutput(f"{searched} volumes were searched, the database has {len(noted['volumes'])}")
+    found = {hit[0] for hit in hits if _where(hit) == hit[0]}
+    if len(found) != queries:
+        raise BadOutput(f"{len(found)} of {queries} queries were found where they are from")
+    took = max(task["wall_s"] for task in tasks)  # all began at once
+    text = "\n".join(sorted("\t".join(hit) for hit in hits)).encode()
+    metrics: shared.Metrics = {
+        "search_bw_mib_s": noted["bytes"] / MIB / took,
+        "search_seconds": took,
+        "search_bytes": noted["bytes"],
+        "search_hits": len(hits),
+        "search_checksum": int.from_bytes(hashlib.blake2b(text, digest_size=CHECKSUM_BYTES).digest(), "big"),
+    }
+    if phase["argv"][0] not in shared.MPI_PROGRAM.values():  # of what it launches, other hosts' kernels alone know it
+        metrics["search_cpu_s"] = phase["cpu_s"]
+    return metrics
+
+
+def _where(hit: Sequence[str]) -> str | None:
+    """Where a query is from, as its name says it, of a hit with the whole of it; None of any other."""
+    _, subject, length, mismatches, gaps, *_ = hit
+    whole = (length, mismatches, gaps) == (str(sequences.QUERY_BASES), "0", "0")
+    return f"{subject}.{hit[7]}" if whole else None

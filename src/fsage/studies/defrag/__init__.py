@@ -1,0 +1,1 @@
+"""A fragmented file, before and after its file system's own defragmentation."""

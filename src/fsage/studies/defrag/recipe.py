@@ -1,0 +1,89 @@
+"""Defragmentation: a file in many extents on a full file system, before and after it is defragmented."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fsage.model.filler import Method
+from fsage.model.structure import Step
+from fsage.recipes import State
+from fsage.recipes import filler as laying
+from fsage.recipes.filler import Filler
+from fsage.studies.defrag.model import Defragment, FragmentedFile, FreeReservedRun
+from fsage.studies.paf.model import Populate
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse
+
+BEFORE: Literal["before"] = "before"
+
+
+class States(Strict):
+    """Block `states:` of a study: for each number of extents the file as it is, and defragmented in each scope."""
+
+    recipe: Literal["defrag"] = "defrag"
+    extents: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000_000, strict=True)], ...], Levels()] = Field(
+        description="in how many extents the file lies"
+    )
+    scope: Annotated[tuple[Literal["file", "filesystem"], ...], Levels()] = Field(
+        ("file",), description="what is defragmented: the file alone, or all files"
+    )
+    capacity: Annotated[int, Field(ge=2, le=99)] = Field(95, description="how full the file system is, in percent")
+    file_percent: Annotated[int, Field(ge=1, le=49)] = Field(4, description="the file's share of the capacity")
+    file_size: Size = Field(description="nominal size of the other files; the target's scale applies")
+    filler: Method = Field(laying.METHOD, description=laying.METHOD_HELP)
+    request_size: laying.RequestSize = Field(laying.REQUEST_BYTES, description=laying.REQUEST_HELP)
+    files_at_once: laying.FilesAtOnce = Field(laying.FILES_AT_ONCE, description=laying.AT_ONCE_HELP)
+    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for the tools that defragment")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="null: drawn once and recorded")
+    reuse: Literal["nested", "fresh"] = Field("nested", description="nested: what is defragmented is the file before")
+
+    @model_validator(mode="after")
+    def _there_is_room(self) -> States:
+        problems = []
+        if 2 * self.file_percent >= self.capacity:
+            problems.append(Problem(("file_percent",), f"twice {self.file_percent}% must be below {self.capacity}%"))
+        if self.file_percent >= 100 - self.capacity:
+            text = f"{self.file_percent}% fit into no free run of a file system that is {self.capacity}% full"
+            problems.append(Problem(("file_percent",), text))
+        if problems:
+            refuse(problems)
+        return self
+
+
+def expand(states: States) -> list[State]:
+    """Return, for each number of extents, the state before and one for each scope."""
+    return [_state(states, extents, scope) for extents in states.extents for scope in (BEFORE, *states.scope)]
+
+
+def _state(states: States, extents: int, scope: Literal["before", "file", "filesystem"]) -> State:
+    file = FragmentedFile(1, states.file_percent, extents)
+    filler = Filler(states.filler, states.request_size, states.files_at_once)
+    others_percent = states.capacity - 2 * states.file_percent
+    others = Populate(2, others_percent, (states.file_size,), states.seed, **filler.step())
+    parts: tuple[Step, ...] = (file, others, FreeReservedRun(1))
+    if scope != BEFORE:
+        parts += (Defragment(1, scope, states.time_limit_s),)
+    nominal = {
+        "recipe": "defrag",
+        "capacity_percent": states.capacity,
+        "fullness_percent": states.capacity,
+        "reference": f"{extents}.{BEFORE}",
+        "axes": {"extents": extents, "scope": scope},
+    }
+    axes: dict[str, Any] = {"extents": extents, "scope": scope}
+    return State(f"{extents}.{scope}", f"{extents}", axes, nominal, parts)
+
+
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
+    """Return what `steps` made of a target, e.g. a file of 4% in 1233 extents, 87% of others, file defragmented."""
+    text = []
+    for step in steps:
+        if isinstance(step, FragmentedFile):
+            text.append(f"a file of {step.percent}% in {step.extents} extents")
+        elif isinstance(step, Populate):
+            text.append(f"{step.percent}% of others")
+        elif isinstance(step, Defragment):
+            text.append(f"{step.scope} defragmented")
+    return ", ".join(text)

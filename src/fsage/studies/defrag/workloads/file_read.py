@@ -1,0 +1,136 @@
+"""A file of the state itself, that of step `fragmented_file`, read from its beginning to its end through the cache.
+
+Cold: what is in memory is dropped, and that verified, before each read. Warm: it is read once, and then from memory,
+which is verified too. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fsage.model import structure, tools
+from fsage.model.claim import Claim
+from fsage.model.filler import path_of
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.structure import Step
+from fsage.parse import MIB, BadOutput
+from fsage.studies.defrag.model import FragmentedFile
+from fsage.workloads import Outcome, shared
+
+
+class Params(BaseModel):
+    """Parameters of one cell: the file of the state, read as often as a sample of about a second needs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Literal["file_read"] = "file_read"
+    cache: Literal["cold", "warm"] = Field(
+        default="cold", description="cold: caches are dropped before each read; warm: the file was read before"
+    )
+    transfer_size: int = Field(gt=0, description="bytes of one read; the same for all that is compared")
+    cold_reads: int = Field(
+        default=1, ge=1, description="cold: how often the file is read in one cell, caches dropped before each"
+    )
+    warm_reads: int = Field(
+        default=10, ge=1, description="warm: how often the file is read in one cell, in one process"
+    )
+    iteration: int = Field(ge=1)
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """The phases of one cell: as many cold reads as asked; or one, and then as many warm ones in one process."""
+    path = path_of([Path(claim["stores"][0]["mount"])], 1, 0)
+    argv = [
+        *tools.start(claim, "fio"),
+        *shared.FIO,
+        "--name=measured",
+        f"--filename={path}",
+        "--readonly",
+        "--allow_file_create=0",
+        "--invalidate=0",  # fio would drop the file's pages itself, unasked
+        "--rw=read",
+        f"--bs={params.transfer_size}",
+        "--direct=0",
+        "--ioengine=psync",
+    ]
+    cold: Phase = {"name": "warm_up", "argv": argv, "reads": True, "reads_files": [str(path)]}
+    if params.cache == "cold":
+        return [{**cold, "name": name} for name in _steps(params)]
+    return [cold, {**cold, "name": "read", "argv": [*argv, f"--loops={params.warm_reads}"], "warm": True}]
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """Nothing is."""
+    return 0
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Estimate from the claim's calibration: a cold read at least; how long one in pieces takes is what is asked."""
+    calibration = claim["calibration"]
+    reads = params.cold_reads if params.cache == "cold" else 1
+    return reads * (calibration["cell_overhead_s"] + claim["amount_mib"] / calibration["read_mib_s"])
+
+
+def rates(params: Params) -> list[str]:
+    """How fast it was read."""
+    return ["read_bw_mib_s"]
+
+
+def read(observation: Mapping[str, Any]) -> Outcome:
+    """`read_bw_mib_s`, `read_seconds` (by fio's own clock, all reads), `read_bytes`, and fio's percentiles of
+    latency, of several reads the median; or why not.
+    """
+    layout = observation["layout"]
+    steps = structure.read_all(layout["steps"])
+    step = next((step for step in steps if isinstance(step, FragmentedFile)), None)
+    if step is None:
+        return Outcome("failed", "the state has no file in pieces to read: its steps have no `fragmented_file`")
+    whole = step.file_bytes(layout["capacity_bytes"])
+    outcome = shared.judge(observation, Params, _all_steps, partial(_judge, whole))
+    if outcome.status != "valid":
+        return outcome
+    moved = sum(value for name, value in outcome.metrics.items() if name.endswith("_bytes"))
+    spent = sum(value for name, value in outcome.metrics.items() if name.endswith("_seconds"))
+    bandwidth = {"read_bw_mib_s": moved / MIB / spent, "read_seconds": spent, "read_bytes": int(moved)}
+    return Outcome("valid", None, {**bandwidth, **_latencies(outcome.metrics)})
+
+
+def _latencies(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The median over the reads of each percentile of latency."""
+    found: dict[str, list[float]] = {}
+    for name, value in metrics.items():
+        if "_latency_" in name:
+            found.setdefault(f"read_latency_{name.partition('_latency_')[2]}", []).append(value)
+    return {name: median(values) for name, values in found.items()}
+
+
+def _steps(params: Params) -> list[str]:
+    """The phases that are measured."""
+    return [f"read_{number}" for number in range(1, params.cold_reads + 1)] if params.cache == "cold" else ["read"]
+
+
+def _all_steps(params: Params) -> list[str]:
+    return _steps(params) if params.cache == "cold" else ["warm_up", *_steps(params)]
+
+
+def _judge(whole_bytes: int, params: Params, phase: PhaseResult) -> shared.Metrics:
+    run, asked = shared.read_fio(phase), shared.asked_of(phase)
+    if run.read is None or run.write:
+        raise BadOutput(f"fio did not read and nothing else: wrote {run.write}, read {run.read}")
+    asked_bytes = whole_bytes // params.transfer_size * params.transfer_size * int(asked.get("loops", 1))
+    if run.read.moved_bytes != asked_bytes:
+        raise BadOutput(f"moved {run.read.moved_bytes} bytes of {asked_bytes} asked for")
+    if int(asked["bs"]) != params.transfer_size:
+        raise BadOutput(f"ran with transfers of {asked['bs']} bytes, the cell's are {params.transfer_size}")
+    name = phase["name"]
+    if name == "warm_up":
+        return {}
+    moved = {f"{name}_seconds": run.read.seconds, f"{name}_bytes": run.read.moved_bytes}
+    return {**moved, **shared.latencies(name, run.read)}

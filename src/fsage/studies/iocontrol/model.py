@@ -1,0 +1,101 @@
+"""Steps of states of I/O control: files in pieces and whole ones, and a database, for groups that share a device."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fsage.model.filler import SLACK_BYTES
+from fsage.model.structure import Achieved, Files, Step, filled
+from fsage.studies.defrag.model import whole_mib
+from fsage.studies.prealloc.model import MAP_BYTES
+
+IN_PIECES, BETWEEN, WHOLE, OTHER_WHOLE = range(4)
+FILES = 4
+
+
+@dataclass(frozen=True)
+class ContendedFiles(Step):
+    """Make a file in pieces of `piece_bytes` and two whole ones, of `percent` of the capacity; all take four times it.
+
+    Of the file in pieces the first `hot_bytes` of each `every_bytes` are hot, which some cells read alone; none: all.
+    """
+
+    percent: int
+    piece_bytes: int
+    hot_bytes: int | None = None
+    every_bytes: int | None = None
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"make a file in pieces of {self.piece_bytes} bytes and two whole ones, of {self.percent}% each"
+
+    def file_bytes(self, capacity_bytes: int) -> int:
+        """The size of each."""
+        return whole_mib(self.percent, capacity_bytes)
+
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes: of the three that are read."""
+        return 3 * self.file_bytes(capacity_bytes)
+
+    def between_bytes(self, size: int) -> int:
+        """The length of file 1, whose holes hold file 0 and what the file system notes of both."""
+        books = 2 * MAP_BYTES * (size // self.piece_bytes) + SLACK_BYTES
+        return 2 * (size + -(-books // self.piece_bytes) * self.piece_bytes)
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """All four are there."""
+        size = self.file_bytes(capacity_bytes)
+        for index in range(FILES):
+            files[self.generation, index] = self.between_bytes(size) if index == BETWEEN else size
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """A generation of four files."""
+        size = FILES * self.file_bytes(capacity_bytes)  # file 1 less its holes
+        shares.append(filled(self.generation, size, FILES, capacity_bytes, FILES * self.percent))
+
+
+PAGE_BYTES = 4096
+ROWS_A_PAGE = 4
+NUMBER_BITS = 24
+INNER = 200  # at least so many pages with rows are found through one page without
+
+
+@dataclass(frozen=True)
+class Sqlite(Step):
+    """Make a database of `percent` of the capacity."""
+
+    percent: int
+    seed: int | None
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"make an SQLite database of {self.percent}%"
+
+    def file_bytes(self, capacity_bytes: int) -> int:
+        """What is kept for it."""
+        return whole_mib(self.percent, capacity_bytes)
+
+    def writes_bytes(self, capacity_bytes: int) -> int:
+        """As Step.writes_bytes."""
+        return self.file_bytes(capacity_bytes)
+
+    def rows(self, capacity_bytes: int) -> int:
+        """How many rows fit."""
+        pages = self.file_bytes(capacity_bytes) // PAGE_BYTES
+        return max(0, pages - pages // INNER - INNER) * ROWS_A_PAGE
+
+    def numbers(self, count: int) -> Iterator[int]:
+        """The number of each row."""
+        drawn = random.Random(self.seed)
+        return (drawn.getrandbits(NUMBER_BITS) for _ in range(count))
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """It is there; its size is SQLite's business."""
+        files[self.generation, 0] = None
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """A generation of one file."""
+        size = self.file_bytes(capacity_bytes)
+        shares.append(filled(self.generation, size, 1, capacity_bytes, self.percent))

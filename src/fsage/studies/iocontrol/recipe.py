@@ -1,0 +1,104 @@
+"""I/O control: files in pieces and whole ones for groups that share a device, before and after defragmentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from fsage.model.structure import Step
+from fsage.recipes import BLOCK_BYTES, State
+from fsage.studies.defrag.model import Defragment
+from fsage.studies.iocontrol.model import ContendedFiles, Sqlite
+from fsage.text.sizes import format_size
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse
+
+BEFORE, HOT, AFTER = "before", "hot", "after"
+STAGES = (BEFORE, HOT, AFTER)
+
+
+class States(Strict):
+    """Block `states:` of a study: for each size of pieces the files as they are, and with the one defragmented."""
+
+    recipe: Literal["iocontrol"] = "iocontrol"
+    piece_size: Annotated[tuple[Size, ...], Levels()] = Field(description="of the file in pieces")
+    stage: Annotated[tuple[Literal["before", "hot", "after"], ...], Levels()] = Field(
+        ("before", "after"),
+        description="before, after the file in pieces was defragmented, or only the ranges of it that are hot",
+    )
+    file_percent: Annotated[int, Field(ge=1, le=20)] = Field(
+        5, description="each file's share of the capacity; four are made"
+    )
+    hot_size: Size | None = Field(None, description="length of a range of the file in pieces that is read (hot)")
+    hot_percent: Annotated[int, Field(ge=1, le=99)] = Field(
+        25, description="how much of the file is hot; the ranges lie at equal distances"
+    )
+    sqlite: bool = Field(False, description="an SQLite database of file_percent lies beside")
+    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for what defragments")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of the database; nothing else here is drawn")
+    reuse: Literal["nested", "fresh"] = Field("nested", description="nested: what is defragmented is the file before")
+
+    @field_validator("piece_size")
+    @classmethod
+    def _whole_blocks(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        odd = [size for size in sizes if size % BLOCK_BYTES]
+        if odd:
+            raise ValueError(f"{format_size(odd[0])} is no multiple of {format_size(BLOCK_BYTES)}, a block")
+        return sizes
+
+    @model_validator(mode="after")
+    def _hot_ranges_have_a_size(self) -> States:
+        if HOT in self.stage and self.hot_size is None:
+            refuse([Problem(("hot_size",), "is wanted for stage hot, e.g. 1M")])
+        if self.hot_size is not None:
+            odd = self.hot_size % BLOCK_BYTES or self.hot_size * 100 % (self.hot_percent * BLOCK_BYTES)
+            if odd:
+                text = f"{format_size(self.hot_size)} is not {self.hot_percent}% of whole blocks"
+                refuse([Problem(("hot_size",), text)])
+        return self
+
+    @property
+    def hot(self) -> dict[str, int]:
+        """The ranges that are hot: the first hot_bytes of each every_bytes."""
+        if self.hot_size is None:
+            return {}
+        return {"hot_bytes": self.hot_size, "every_bytes": self.hot_size * 100 // self.hot_percent}
+
+
+def expand(states: States) -> list[State]:
+    """Return, for each size of pieces, the state before and those after."""
+    stages = [stage for stage in STAGES if stage in states.stage]
+    return [_state(states, size_bytes, stage) for size_bytes in states.piece_size for stage in stages]
+
+
+def _state(states: States, piece_bytes: int, stage: str) -> State:
+    size, percent = format_size(piece_bytes), states.file_percent
+    parts: list[Step] = [ContendedFiles(1, percent, piece_bytes, **states.hot)]
+    if states.sqlite:
+        parts.append(Sqlite(2, percent, states.seed))
+    if stage == HOT:
+        parts.append(Defragment(1, "hot", states.time_limit_s, **states.hot))
+    elif stage == AFTER:
+        parts.append(Defragment(1, "file", states.time_limit_s))
+    nominal = {
+        "recipe": "iocontrol",
+        "fullness_percent": (5 if states.sqlite else 4) * percent,
+        "reference": f"{size}.{BEFORE}",
+        "axes": {"piece_bytes": piece_bytes, "stage": stage},
+    }
+    axes: dict[str, Any] = {"piece_size": piece_bytes, "stage": stage}
+    return State(f"{size}.{stage}", size, axes, nominal, tuple(parts))
+
+
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
+    """Return what `steps` made of a target, e.g. files of 5%, one in pieces of 4K, file defragmented."""
+    text = []
+    for step in steps:
+        if isinstance(step, ContendedFiles):
+            text.append(f"files of {step.percent}%, one in pieces of {format_size(step.piece_bytes)}")
+        elif isinstance(step, Sqlite):
+            text.append(f"an SQLite database of {step.percent}% ({step.seed})")
+        elif isinstance(step, Defragment):
+            text.append(f"{step.scope}{' ranges' * (step.scope == 'hot')} defragmented")
+    return ", ".join(text)

@@ -1,0 +1,122 @@
+"""Defragmenting what is hot beside the whole file: what was moved, and what each gained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fsage.report.section import Data, Section
+from fsage.statistics import Ratio, ratio
+from fsage.studies.iocontrol.report.rows import (
+    AFTER,
+    ALONE,
+    BEFORE,
+    CALLED,
+    HOT,
+    WEIGHTS,
+    Shared,
+    interval_text,
+    scheduler_label,
+    shared,
+)
+from fsage.text.sizes import round_size
+
+NONE = "\u2013"
+GAINS = ((ALONE["1"], "1"), ("P4", "1"), ("P4", "2"))
+"""Pattern and group whose gain is shown, where it was measured."""
+
+
+def hot(data: Data) -> Section | None:
+    """A table of what was moved in each stage and what it gained, in words what the hot ranges alone did of that."""
+    everything = shared(data, WEIGHTS)
+    stages = dict.fromkeys(json.loads(axes)["stage"] for axes in data.frame["axes"].dropna().unique())
+    if HOT not in stages:
+        return None
+    notes = _notes(data)
+    gains = [f"{pattern}, {CALLED[WEIGHTS][group]}" for pattern, group in GAINS]
+    table = [["scheduler", "pieces", "defragmented", "moved", "its extents", "took", *gains]]
+    words, warnings = [], []
+    for piece_bytes in dict.fromkeys(piece for piece, _ in notes):
+        piece = round_size(piece_bytes)
+        done = _done(notes, piece_bytes)
+        if why := done[HOT].get("unsupported"):
+            warnings.append(f"Pieces of {piece}: what is hot could not be defragmented alone: {why}.")
+        elif (share := _share(done)) is not None:
+            words.append(
+                f"Pieces of {piece}: {round_size(done[HOT]['moved_bytes'])} were moved for what is hot, "
+                f"{round_size(done[AFTER]['moved_bytes'])} for the whole file: {share:.0%}."
+            )
+        for scheduler in dict.fromkeys(one.scheduler for one in everything):
+            mine = {
+                (one.stage, one.pattern): one for one in everything if (one.scheduler, one.piece) == (scheduler, piece)
+            }
+            found = {stage: [_gain(mine, stage, *which) for which in GAINS] for stage in (HOT, AFTER)}
+            for stage, of_stage in found.items():
+                if done[stage] and "unsupported" not in done[stage]:
+                    table.append(_row(scheduler, piece, stage, done[stage], of_stage))
+            if (kept := _kept(found)) is not None:
+                words.append(
+                    f"{scheduler_label(scheduler)}: the hot ranges alone gave {kept:.0%} of the whole file's gain."
+                )
+    text = (
+        "Only the hot ranges of the file in pieces are read, in all stages. Of stage hot those of them that lay in "
+        "pieces were put into one piece each by the file system's own call, one range at a time; of stage after the "
+        "whole file was given to its tool. A gain is the rate over that before, the median of all pairwise ratios with "
+        "the interval that inverts the exact rank-sum test. " + " ".join(words)
+    )
+    return Section(
+        "What is hot beside the whole file", text, [], warnings=warnings, table=table if len(table) > 1 else []
+    )
+
+
+def moved_share(data: Data, piece: str) -> float | None:
+    """What was moved for what is hot in a file in pieces of a size, of what was for the whole file; None: not known."""
+    notes = _notes(data)
+    found = (_share(_done(notes, piece_bytes)) for piece_bytes, _ in notes if round_size(piece_bytes) == piece)
+    return next(found, None)
+
+
+def _notes(data: Data) -> dict[tuple[int, str], dict[str, Any]]:
+    """(piece in bytes, stage) -> what the steps noted."""
+    noted = data.frame.dropna(subset="notes").groupby("axes", sort=False)["notes"].first()
+    levels = [(json.loads(str(axes)), json.loads(text)) for axes, text in noted.items()]
+    return {(axes["piece_bytes"], axes["stage"]): found for axes, found in levels}
+
+
+def _done(notes: Mapping[tuple[int, str], Mapping[str, Any]], piece_bytes: int) -> dict[str, dict[str, Any]]:
+    return {stage: notes.get((piece_bytes, stage), {}).get("defragment", {}) for stage in (HOT, AFTER)}
+
+
+def _share(done: Mapping[str, Mapping[str, Any]]) -> float | None:
+    hot, whole = (done[stage].get("moved_bytes") for stage in (HOT, AFTER))
+    return hot / whole if hot is not None and whole else None
+
+
+def _row(scheduler: str, piece: str, stage: str, done: Mapping[str, Any], gains: list[Ratio | None]) -> list[str]:
+    if stage == HOT:
+        extents = f"{done['ranges_before']:,} to {done['ranges_after']:,}"
+    else:
+        extents = f"{done['before']['extents']:,} to {done['after']['extents']:,}"
+    return [
+        scheduler_label(scheduler),
+        piece,
+        "what is hot" if stage == HOT else "the whole file",
+        round_size(done["moved_bytes"]),
+        extents,
+        f"{done['seconds']:.1f} s ({done['tool']})",
+        *(interval_text(gain) for gain in gains),
+    ]
+
+
+def _gain(mine: Mapping[tuple[str, str], Shared], stage: str, pattern: str, group: str) -> Ratio | None:
+    now, before = mine.get((stage, pattern)), mine.get((BEFORE, pattern))
+    return ratio(now.bw_mib_s[group], before.bw_mib_s[group]) if now and before else None
+
+
+def _kept(found: Mapping[str, list[Ratio | None]]) -> float | None:
+    """What share of the gain alone (the first of GAINS) the hot ranges gave; None where there was none to give."""
+    hot, whole = found[HOT][0], found[AFTER][0]
+    if not hot or not whole or hot.value is None or whole.value is None or whole.direction <= 0:
+        return None
+    return (hot.value - 1) / (whole.value - 1)

@@ -1,0 +1,206 @@
+"""What was measured of two groups that share a device: one Shared for each scheduler, state and pattern."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from fsage.analysis.groups import samples
+from fsage.parse import MIB
+from fsage.report.section import Data
+from fsage.statistics import MARGIN, Ratio, ratio, summarise
+from fsage.studies.iocontrol.weighted import PATTERNS
+from fsage.text.numbers import ratio_text
+from fsage.text.sizes import round_size
+
+WEIGHTS, SQLITE = "weights", "sqlite"
+GROUPS = ("1", "2")
+CALLED = {
+    WEIGHTS: {"1": "group 1", "2": "group 2"},
+    SQLITE: {"1": "group 1 (fio)", "2": "group 2 (SQLite)"},
+}
+"""What each group is, by workload."""
+ALONE = {group: next(name for name, those in PATTERNS.items() if set(those) == {group}) for group in GROUPS}
+BEFORE, HOT, AFTER = "before", "hot", "after"
+PRIMES = {BEFORE: "", HOT: "\u00b0", AFTER: "\u2032"}
+"""After a pattern's name, where names are short."""
+OWN = ("workload", "pattern", "scheduler", "cgroup", "iteration")
+"""Parameters that have a place of their own in tables and figures."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Samples of one scheduler in one pattern and state; of each group MiB/s, how many I/Os, and of what size."""
+
+    workload: str
+    scheduler: str
+    state: str
+    piece: str
+    stage: str
+    pattern: str
+    bw_mib_s: dict[str, list[float]]
+    io_kib: dict[str, list[float]]
+    ios: dict[str, list[float]]
+    ratios: list[float]
+    query_seconds: list[float]
+    charged: str
+    """What the device was charged by, in words; '' where nothing was laid over it."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What share of the device each group's weight asks for, 0 to 1."""
+        weights = {name: reader.weight for name, reader in PATTERNS[self.pattern].items()}
+        return {name: weight / sum(weights.values()) for name, weight in weights.items()}
+
+
+def shared(data: Data, workload: str) -> list[Shared]:
+    """All of one workload in the order of schedulers as they come, states as planned, patterns by name."""
+    mine = samples(data.frame)
+    mine = mine[mine["workload"] == workload]
+    if mine.empty:
+        return []
+    params = [json.loads(text) for text in mine["params"]]
+    odd = [key for key in params[0] if key not in OWN and len({str(one.get(key)) for one in params}) > 1]
+    axes = [json.loads(text) for text in mine["axes"]]
+    mine = mine.assign(
+        scheduler=[_scheduler(one, odd) for one in params],
+        pattern=[one["pattern"] for one in params],
+        charged=[_charged(one) for one in params],
+        piece=[round_size(one["piece_bytes"]) for one in axes],
+        stage=[one["stage"] for one in axes],
+        place=mine["state"].map({state: place for place, state in enumerate(data.planned)}),
+    ).sort_values(["scheduler", "place", "pattern", "iteration"], kind="stable")
+    return [
+        Shared(
+            workload,
+            scheduler,
+            state,
+            part["piece"].iloc[0],
+            part["stage"].iloc[0],
+            pattern,
+            {group: _numbers(part, f"group{group}_bw_mib_s") for group in PATTERNS[pattern]},
+            {group: _numbers(part, f"group{group}_io_kib") for group in PATTERNS[pattern]},
+            {group: _numbers(part, f"group{group}_ios") for group in PATTERNS[pattern]},
+            _numbers(part, "bw_ratio"),
+            _numbers(part, "query_seconds"),
+            part["charged"].iloc[0],
+        )
+        for (scheduler, state, pattern), part in mine.groupby(["scheduler", "state", "pattern"], sort=False)
+    ]
+
+
+def against_fair(one: Shared, group: str, everything: Sequence[Shared]) -> Ratio | None:
+    """A group's rate over its rate alone times its weight's share; None where it was not measured alone.
+
+    Group 1 alone is P6 where it reads the file in pieces. Where it reads a whole one, it is what group 2 reads alone if
+    that is the same reader; beside SQLite it is P6 with the file made whole. A whole file is the same before and after,
+    so P1 is taken from the other stage where it was measured once.
+    """
+    if group == "1" and PATTERNS[one.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file:
+        source, stages = "1", [one.stage]
+    elif group == "1" and one.workload == SQLITE:
+        source, stages = "1", [AFTER]
+    else:
+        source, stages = "2", [one.stage, BEFORE, HOT, AFTER]
+    wanted = (one.scheduler, one.piece, ALONE[source])
+    alone = {other.stage: other for other in everything if (other.scheduler, other.piece, other.pattern) == wanted}
+    for stage in stages:
+        if stage in alone:
+            return ratio(one.bw_mib_s[group], [rate * one.shares[group] for rate in alone[stage].bw_mib_s[source]])
+    return None
+
+
+class Verdict(NamedTuple):
+    """Whether a group loses: `victim` names it, `why` says why it is not known; neither: that none does is shown."""
+
+    victim: str | None = None
+    why: str = ""
+
+
+def victim(one: Shared, everything: Sequence[Shared]) -> Verdict:
+    """The group furthest below its fair rate; none; or why it is not known.
+
+    A victim's interval excludes the fair rate, and its median loss is MARGIN or more. That there is none is said only
+    where it is shown: no group's interval holds a loss of MARGIN or more (Schuirmann's one-sided test against the
+    margin, by the interval's own level; J. Pharmacokinetics and Biopharmaceutics 15, 1987). All else is not known.
+    """
+    known: dict[str, Ratio] = {}
+    for group in one.shares:
+        found = against_fair(one, group, everything)
+        if found is None or found.value is None:
+            return Verdict(why="a group was not measured alone")
+        known[group] = found
+    lost = {
+        group: found.value or 0.0
+        for group, found in known.items()
+        if found.interval and found.direction < 0 and (found.value or 0.0) < 1 - MARGIN
+    }
+    if lost:
+        return Verdict(min(lost, key=lambda group: lost[group]))
+    for group, found in known.items():
+        if found.interval is None:
+            return Verdict(why=found.why or "no interval")
+        if found.interval.low < 1 - MARGIN:
+            return Verdict(why=f"{CALLED[one.workload][group]} {interval_text(found)} of fair")
+    return Verdict()
+
+
+def points(
+    mine: Sequence[Shared], places: dict[tuple[str, str], float], samples_of: Callable[[Shared], list[float]]
+) -> pd.DataFrame:
+    """What a figure draws of samples: a row for each that has some, `places` by pattern and stage."""
+    rows = []
+    for one in mine:
+        if values := samples_of(one):
+            held = summarise(values).interval
+            rows.append(
+                {
+                    "x": places[one.pattern, one.stage],
+                    "state": f"{one.pattern} {one.stage}",
+                    "median": median(values),
+                    "low": held.low if held else float("nan"),
+                    "high": held.high if held else float("nan"),
+                    "n": len(values),
+                    "samples": values,
+                }
+            )
+    return pd.DataFrame(rows, columns=["x", "state", "median", "low", "high", "n", "samples"])
+
+
+def interval_text(ratio: Ratio | None) -> str:
+    """'0.52x (0.50 to 0.55)'."""
+    if ratio is None or ratio.value is None:
+        return "\u2013"
+    held = f" ({ratio_text(ratio.interval.low)} to {ratio_text(ratio.interval.high)})" if ratio.interval else ""
+    return f"{ratio_text(ratio.value)}x{held}"
+
+
+def scheduler_label(name: str) -> str:
+    """As it is written: 'BFQ', 'IOCost'; 'no scheduler', which is the control."""
+    base, _, layout = name.partition(" ")
+    words = {"bfq": "BFQ", "cfq": "CFQ", "iocost": "IOCost", "none": "no scheduler"}
+    return f"{words.get(base, base)}{f' ({layout})' if layout else ''}"
+
+
+def _scheduler(params: dict[str, Any], odd: Sequence[str]) -> str:
+    """The scheduler, and what else tells cells apart that are alike in pattern and state."""
+    cgroup = [] if params["cgroup"] == "v2" else [f"cgroup-{params['cgroup']}"]
+    return " ".join([params["scheduler"], *cgroup, *(f"{key}={params.get(key)}" for key in odd)])
+
+
+def _charged(params: dict[str, Any]) -> str:
+    if params["scheduler"] != "iocost":
+        return ""
+    return (
+        f"IOCost: at most {params['cost_bytes_per_s'] / MIB:.0f} MiB/s, "
+        f"{params['cost_sequential_iops']} sequential, {params['cost_random_iops']} random I/Os/s"
+    )
+
+
+def _numbers(part: pd.DataFrame, column: str) -> list[float]:
+    return [float(value) for value in part[column].dropna()] if column in part else []

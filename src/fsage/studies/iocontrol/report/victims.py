@@ -1,0 +1,105 @@
+"""Who loses its share: the victim under each scheduler, before and after, in words beside what was published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from fsage.report.section import Data, Section
+from fsage.statistics import MARGIN
+from fsage.studies.iocontrol.report.rows import (
+    AFTER,
+    BEFORE,
+    CALLED,
+    GROUPS,
+    HOT,
+    SQLITE,
+    WEIGHTS,
+    Shared,
+    Verdict,
+    against_fair,
+    interval_text,
+    scheduler_label,
+    shared,
+    victim,
+)
+from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
+
+PUBLISHED = {"cfq": "1", "bfq": "2", "iocost": "2"}
+"""The victim before defragmentation in the source, of both workloads; after it none was left."""
+VICTIMS = {
+    WEIGHTS: {"1": "group 1, which reads the pieces", "2": "group 2, its neighbour"},
+    SQLITE: {"1": "group 1 (fio), which reads the pieces", "2": "group 2 (SQLite)"},
+}
+RESTORED = "none, fairness was restored"
+CONTROL = "nothing, it is the control"
+STAGES = {BEFORE: "before defragmentation", HOT: "what is hot defragmented", AFTER: "after defragmentation"}
+NONE = "\u2013"
+
+
+def victims(data: Data, workload: str) -> Section | None:
+    """A table: for each scheduler and state the victim in the patterns in which group 1 reads the pieces."""
+    everything = shared(data, workload)
+    pairs = [one for one in everything if len(one.shares) == len(GROUPS)]
+    in_pieces = [one for one in pairs if PATTERNS[one.pattern]["1"].file == FRAGMENTED]
+    if not in_pieces:
+        return None
+    patterns = sorted({one.pattern for one in in_pieces})
+    table = [["scheduler", "stage", "state", *(f"victim in {pattern}" for pattern in patterns), "published"]]
+    for scheduler, state, stage in dict.fromkeys((one.scheduler, one.state, one.stage) for one in in_pieces):
+        mine = {one.pattern: one for one in in_pieces if (one.scheduler, one.state) == (scheduler, state)}
+        said = [_said(mine.get(pattern), everything, workload) for pattern in patterns]
+        found = [victim(one, everything) for pattern in patterns if (one := mine.get(pattern))]
+        label = scheduler_label(scheduler)
+        table.append([label, STAGES[stage], state, *said, _beside_published(scheduler, stage, workload, found)])
+    text = (
+        "Fair is the group's rate alone under the same scheduler times its weight's share. The victim is the group "
+        "furthest below that: its interval (it inverts the exact rank-sum test; 3 samples against 3 give 90%) "
+        f"excludes the fair rate, and its median loss is {MARGIN:.0%} or more, for the fair rate is measured with "
+        "another file and in another minute than the shares. None is said only where it is shown: no group's interval "
+        f"holds a loss of {MARGIN:.0%}. All else is not known. Where what was found is not what was published, the "
+        "word differs stands there."
+    )
+    title = "Who loses its share" + " beside SQLite" * (workload == SQLITE)
+    return Section(title, text, [], warnings=_unsupported(data, workload), table=table)
+
+
+def _said(one: Shared | None, everything: Sequence[Shared], workload: str) -> str:
+    """E.g. 'group 2, 0.48x (0.45 to 0.52) of fair', 'none', 'none (group 2 0.98x of fair)'."""
+    if one is None:
+        return NONE
+    verdict = victim(one, everything)
+    if verdict.why:
+        return f"not known: {verdict.why}"
+    fair = {group: against_fair(one, group, everything) for group in one.shares}
+    if verdict.victim:
+        return f"{CALLED[workload][verdict.victim]}, {interval_text(fair[verdict.victim])} of fair"
+    slight = [
+        f"{CALLED[workload][group]} {ratio.value:.2f}x"
+        for group, ratio in fair.items()
+        if ratio and ratio.value and ratio.direction < 0
+    ]
+    return f"none ({' and '.join(slight)} of fair)" if slight else "none"
+
+
+def _beside_published(scheduler: str, stage: str, workload: str, found: Sequence[Verdict]) -> str:
+    """What was published, and whether what was found (of what is known) differs from it."""
+    before = PUBLISHED.get(scheduler.partition(" ")[0])
+    if before is None:
+        return CONTROL
+    expected, said = (before, VICTIMS[workload][before]) if stage == BEFORE else (None, RESTORED)
+    return f"{said}; differs" if any(one.victim != expected for one in found if not one.why) else said
+
+
+def _unsupported(data: Data, workload: str) -> list[str]:
+    """A sentence for each scheduler that this machine has not."""
+    mine = data.frame[data.frame["workload"] == workload]
+    rows = mine[mine["status"] == "unsupported"]
+    measured = {json.loads(params)["scheduler"] for params in mine.loc[mine["status"] == "valid", "params"]}
+    found = {json.loads(params)["scheduler"]: why for params, why in zip(rows["params"], rows["why"], strict=True)}
+    return [
+        f"{scheduler_label(name)} was not measured: {why}. "
+        f"Published victim: {VICTIMS[workload].get(PUBLISHED.get(name, ''), 'none')}."
+        for name, why in found.items()
+        if name not in measured
+    ]

@@ -1,0 +1,161 @@
+"""What workloads of groups that share a device by weight share: the patterns, the schedulers, how a reader is counted.
+
+The patterns are those of Park and Eom, File Fragmentation from the Perspective of I/O Control: a group's weight, and
+whether it reads the file in pieces or a whole one (step `contended_files`). What each group read, and in how many
+I/Os, is what the kernel counted for its control group over the same span of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fsage.model import filler, kinds, tools
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Cost, Group, IoGroups, Phase
+from fsage.parse import MIB, BadOutput
+from fsage.studies.iocontrol import model as iocontrol
+from fsage.workloads import Unsupported, shared
+
+KIB = 1024
+COST_SHARE = 0.6  # a model above this share of the device would measure the device's own noise
+LEAST_IOS = 20  # of a group in a sample: fewer tell no share
+RUN_ON_S = 3600  # a reader is stopped before
+
+
+class Reader(NamedTuple):
+    """What a group does in a pattern: `file` is one of step `contended_files`."""
+
+    weight: int
+    file: int
+
+
+FRAGMENTED, WHOLE = iocontrol.IN_PIECES, iocontrol.WHOLE
+SECOND = Reader(100, iocontrol.OTHER_WHOLE)
+PATTERNS: dict[str, dict[str, Reader]] = {
+    "P1": {"2": SECOND},
+    "P2": {"1": Reader(100, WHOLE), "2": SECOND},
+    "P3": {"1": Reader(200, WHOLE), "2": SECOND},
+    "P4": {"1": Reader(100, FRAGMENTED), "2": SECOND},
+    "P5": {"1": Reader(200, FRAGMENTED), "2": SECOND},
+    "P6": {"1": Reader(100, FRAGMENTED)},
+}
+QUEUES = {"bfq": "bfq", "cfq": "cfq", "iocost": "none", "none": "none"}
+"""What stands in the device's queue/scheduler; IOCost is a controller above it."""
+
+
+class Params(BaseModel):
+    """Parameters that the workloads of two groups share."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pattern: Literal["P1", "P2", "P3", "P4", "P5", "P6"] = Field(
+        description="what the groups read. P1: group 2 alone; P2: both, equal weights; P3: both, 2:1; "
+        "P4, P5: as P2, P3, group 1 reads the fragmented file; P6: that group alone"
+    )
+    scheduler: Literal["bfq", "iocost", "none", "cfq"] = Field(
+        description="what shares the device: bfq, iocost, cfq, or none as control"
+    )
+    cgroup: Literal["v2", "v1"] = Field(default="v2", description="version of control groups")
+    settle_s: float = Field(
+        default=0.5, ge=0, le=60, description="seconds from the start of both groups to the start of the count"
+    )
+    seconds: float = Field(default=1.0, ge=0.5, le=600, description="seconds that are counted")
+    cost_bytes_per_s: int = Field(
+        default=200_000_000,
+        gt=0,
+        description="IOCost: bytes a second; the device must read at least 1.67 times as much",
+    )
+    cost_sequential_iops: int = Field(default=10_000, gt=0, description="IOCost: sequential I/Os a second")
+    cost_random_iops: int = Field(default=5_000, gt=0, description="IOCost: random I/Os a second")
+    iteration: int = Field(ge=1)
+
+
+def path_of(claim: Claim, generation: int, file: int) -> Path:
+    """A file of the state."""
+    return filler.path_of([Path(claim["stores"][0]["mount"])], generation, file)
+
+
+def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]:
+    """The command that reads a file of step `contended_files` past the cache until it is stopped."""
+    return [
+        *tools.start(claim, "fio"),
+        *shared.FIO,
+        f"--name=group{name}",
+        f"--filename={path_of(claim, 1, file)}",
+        "--readonly",
+        "--allow_file_create=0",
+        "--direct=1",
+        "--ioengine=libaio",
+        "--time_based",
+        f"--runtime={RUN_ON_S}",
+        *options,
+    ]
+
+
+def phase(params: Params, claim: Claim, groups: list[Group]) -> Phase:
+    """The one phase of a cell. Raises Unsupported for what this target can never do."""
+    _check(params, claim)
+    shares: IoGroups = {
+        "queue": QUEUES[params.scheduler],
+        "cgroup": params.cgroup,
+        "cost": _cost(params, claim) if params.scheduler == "iocost" else None,
+        "settle_s": params.settle_s,
+        "seconds": params.seconds,
+        "groups": groups,
+    }
+    argv: list[str] = next((one["argv"] for one in groups if "argv" in one), [])
+    return {"name": "share", "argv": argv, "reads": True, "io_groups": shares}
+
+
+def seconds(params: Params, claim: Claim) -> float:
+    """Both spans, and what a cell costs beside."""
+    return params.settle_s + params.seconds + float(claim["calibration"]["cell_overhead_s"]) + 0.5
+
+
+def found(params: Params, phase: PhaseResult) -> dict[str, Any]:
+    """The groups of a phase by name. Raises BadOutput where it failed, or they are not those of the pattern."""
+    if phase["rc"] != 0:
+        raise BadOutput(phase["stderr"].strip() or f"exit code {phase['rc']}")
+    there = {one["name"]: one for one in phase["groups"]}
+    if {name: Reader(one["weight"], one["file"]) for name, one in there.items()} != PATTERNS[params.pattern]:
+        raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(there) or 'none'}")
+    return there
+
+
+def metrics(name: str, one: Mapping[str, Any], seconds: float) -> shared.Metrics:
+    """Of one group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size). Raises BadOutput for too few I/Os."""
+    if one["ios"] < LEAST_IOS:
+        raise BadOutput(f"group {name} read {one['ios']} times in {seconds:.2f} s; {LEAST_IOS} tell a share")
+    return {
+        f"group{name}_bw_mib_s": one["read_bytes"] / MIB / seconds,
+        f"group{name}_ios": one["ios"],
+        f"group{name}_io_kib": one["read_bytes"] / KIB / one["ios"],
+    }
+
+
+def _check(params: Params, claim: Claim) -> None:
+    """Raise Unsupported for what this target can never do."""
+    if not kinds.of(claim["kind"]).own_stores:
+        raise Unsupported(f"a target of kind {claim['kind']} has no device of its own whose scheduler could be set")
+    if claim.get("device_model", {}).get("kind") == "iocost":
+        raise Unsupported(
+            "the target's device model is IOCost, which shares the device by itself; take a target without (inventory "
+            "bare)"
+        )
+    if params.cgroup == "v1" and params.scheduler not in ("bfq", "cfq"):
+        why = "IOCost is of cgroup v2 alone" if params.scheduler == "iocost" else "only BFQ and CFQ count there"
+        raise Unsupported(f"cgroup v1 has no shares or counts of scheduler {params.scheduler}: {why}")
+
+
+def _cost(params: Params, claim: Claim) -> Cost:
+    most = COST_SHARE * claim["calibration"]["read_mib_s"] * MIB
+    return {
+        "bytes_per_s": int(min(params.cost_bytes_per_s, most)),
+        "sequential_iops": params.cost_sequential_iops,
+        "random_iops": params.cost_random_iops,
+    }

@@ -1,0 +1,119 @@
+"""An SQLite SELECT in one group beside fio's random reads in the other, which share a device by weight.
+
+Group 2 asks a real database that lies whole (step `sqlite`), cold, through the page cache. Group 1 is fio, whose file
+is the one in pieces in P4 to P6 and a whole one in P2 and P3; its reads go past the cache. That is how the source's
+patterns map on its workload B: the one whose file is in pieces is fio, so group 1. What fio reads is counted while the
+queries run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Group, Phase
+from fsage.model.structure import Step
+from fsage.parse import BadOutput
+from fsage.studies.iocontrol import weighted
+from fsage.studies.iocontrol.model import Sqlite
+from fsage.studies.iocontrol.weighted import PATTERNS
+from fsage.workloads import Outcome, shared
+
+DATABASE = "2"
+"""The group that asks it."""
+
+
+class Params(weighted.Params):
+    """Parameters of one cell. The query is repeated until it has taken `seconds`, once at least."""
+
+    workload: Literal["sqlite"] = "sqlite"
+    transfer_size: int = Field(
+        default=64 * weighted.KIB, gt=0, description="bytes of one random read of fio in group 1"
+    )
+    depth: int = Field(default=16, ge=1, le=1024, description="random reads of fio in flight at the same time")
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """The one phase; `ValueError` where the state has no database."""
+    made = next((step for step in steps if isinstance(step, Sqlite)), None)
+    if made is None:
+        raise ValueError("an SQLite query needs a state with a database: `sqlite: true` with `recipe: iocontrol`")
+    groups: list[Group] = []
+    path = str(weighted.path_of(claim, made.generation, 0))
+    for name, reader in PATTERNS[params.pattern].items():
+        group: Group = {"name": name, "weight": reader.weight, "file": reader.file}
+        if name == DATABASE:
+            group["query"] = {"path": path, "seconds": params.seconds}
+        else:
+            options = ["--rw=randread", f"--bs={params.transfer_size}", f"--iodepth={params.depth}", "--norandommap"]
+            group["argv"] = weighted.fio(claim, name, reader.file, options)
+        groups.append(group)
+    phase = weighted.phase(params, claim, groups)
+    if DATABASE in PATTERNS[params.pattern]:
+        phase["reads_files"] = [path]
+    return [phase]
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """Nothing is."""
+    return 0
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Both spans, as much again for the last query, and what a cell costs beside."""
+    return weighted.seconds(params, claim) + params.seconds
+
+
+def rates(params: Params) -> list[str]:
+    """What each group read, and how many rows a second the database was asked."""
+    names = PATTERNS[params.pattern]
+    return [*(f"group{name}_bw_mib_s" for name in names), *(["query_rows_per_s"] if DATABASE in names else [])]
+
+
+def read(observation: Mapping[str, Any]) -> Outcome:
+    """What `weights` gives of each group, and of the queries `query_seconds` (mean), `query_rows_per_s`, `queries` and
+    `query_checksum`; or why not.
+
+    The bandwidth of the database is over the time of its queries alone.
+    """
+    noted = observation.get("layout", {}).get("notes", {}).get("sqlite")
+    if observation["status"] == "done" and not noted:
+        return Outcome("failed", "the state has no database to ask: its steps have no `sqlite`")
+    return shared.judge(observation, Params, lambda params: ["share"], partial(_judge, noted or {}))
+
+
+def _judge(noted: Mapping[str, Any], params: Params, phase: PhaseResult) -> shared.Metrics:
+    found = weighted.found(params, phase)
+    metrics: shared.Metrics = {"share_seconds": phase["shared_s"]}
+    spent = phase["shared_s"]
+    if DATABASE in found:
+        queries = phase["queries"]
+        for key in ("rows", "sum", "length"):
+            odd = next((one[key] for one in queries if one[key] != noted[key]), None)
+            if odd is not None:
+                raise BadOutput(f"a query answered {odd} as {key}; the database was made with {noted[key]}")
+        if not queries:
+            raise BadOutput("the database was not asked")
+        spent = sum(one["seconds"] for one in queries)
+        metrics |= {
+            "queries": len(queries),
+            "query_seconds": spent / len(queries),
+            "query_rows_per_s": noted["rows"] * len(queries) / spent,
+            "query_checksum": noted["sum"],
+        }
+        least = noted["bytes"] * len(queries)
+        if found[DATABASE]["read_bytes"] < least:
+            raise BadOutput(
+                f"{len(queries)} queries read {found[DATABASE]['read_bytes']} bytes from the device, less than the "
+                f"database's {least}: it was not cold"
+            )
+    for name, one in found.items():
+        metrics |= weighted.metrics(name, one, spent if name == DATABASE else phase["shared_s"])
+    if len(found) == 2:
+        metrics["bw_ratio"] = metrics["group1_bw_mib_s"] / metrics[f"group{DATABASE}_bw_mib_s"]
+    return metrics

@@ -1,0 +1,84 @@
+"""Two groups that share a device by weight, each reading a file of the state from end to end again and again.
+
+Reads go past the cache. Of the file in pieces the whole is read, or only what is hot in it: the ranges that step
+`contended_files` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fsage.model.claim import Claim
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Group, Phase
+from fsage.model.structure import Step
+from fsage.studies.iocontrol import weighted
+from fsage.studies.iocontrol.model import ContendedFiles
+from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
+from fsage.workloads import Outcome, shared
+
+
+class Params(weighted.Params):
+    """Parameters of one cell."""
+
+    workload: Literal["weights"] = "weights"
+    transfer_size: int = Field(default=128 * weighted.KIB, gt=0, description="bytes of one read")
+    depth: int = Field(default=4, ge=1, le=1024, description="reads in flight in each group at the same time")
+    reads: Literal["all", "hot"] = Field(
+        default="all", description="all: the whole file; hot: only the hot ranges of the fragmented file"
+    )
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """The one phase: a reader in each group of the pattern; `ValueError` where the state has no hot ranges to read."""
+    options = ["--rw=read", f"--bs={params.transfer_size}", f"--iodepth={params.depth}"]
+    groups: list[Group] = []
+    for name, reader in PATTERNS[params.pattern].items():
+        only = _hot(params, steps) if params.reads == "hot" and reader.file == FRAGMENTED else []
+        argv = weighted.fio(claim, name, reader.file, [*options, *only])
+        groups.append({"name": name, "weight": reader.weight, "file": reader.file, "argv": argv})
+    return [weighted.phase(params, claim, groups)]
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """Nothing is."""
+    return 0
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Both spans, and what a cell costs beside."""
+    return weighted.seconds(params, claim)
+
+
+def rates(params: Params) -> list[str]:
+    """What each group read."""
+    return [f"group{name}_bw_mib_s" for name in PATTERNS[params.pattern]]
+
+
+def read(observation: Mapping[str, Any]) -> Outcome:
+    """Of each group `_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size), and `bw_ratio` of two; or why not."""
+    return shared.judge(observation, Params, lambda params: ["share"], _judge)
+
+
+def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+    found = weighted.found(params, phase)
+    metrics: shared.Metrics = {"share_seconds": phase["shared_s"]}
+    for name, one in found.items():
+        metrics |= weighted.metrics(name, one, phase["shared_s"])
+    if len(found) == 2:
+        metrics["bw_ratio"] = found["1"]["read_bytes"] / found["2"]["read_bytes"]
+    return metrics
+
+
+def _hot(params: Params, steps: Sequence[Step]) -> list[str]:
+    """fio's words for the ranges that are hot."""
+    made = next((step for step in steps if isinstance(step, ContendedFiles)), None)
+    if made is None or made.hot_bytes is None or made.every_bytes is None:
+        raise ValueError("reads: hot needs a state with hot ranges: `hot_percent` in a study with `recipe: iocontrol`")
+    hot, every = made.hot_bytes, made.every_bytes
+    if hot % params.transfer_size:
+        raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a hot range of {hot}")
+    return ["--zonemode=strided", f"--zonesize={hot}", f"--zonerange={hot}", f"--zoneskip={every - hot}"]

@@ -1,0 +1,204 @@
+"""`python -m fsage.studies.netflow.host.phase TASK.json`: what one host's tasks do in a phase, and what came of it.
+
+A task's first share is that of its own number. Which comes next a count says: our own, or one that several hosts share.
+The launcher then says on standard input, after a line that is ignored, the number of our first task. Each line `next`
+that we say it answers by a number, from 0 on (fsage.host.remote.armed).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import multiprocessing
+import selectors
+import sys
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from fsage.model import typed
+from fsage.model.errors import Failure
+from fsage.model.message import Unacceptable
+from fsage.studies.netflow.host import index, share
+from fsage.studies.netflow.host.work import PHASES
+from fsage.studies.netflow.model import CHECKSUMS, Assignment
+
+SUMS = ("bytes", "records", "shares", "read_records")
+CHECKSUM = ("checksum", "read_checksum")
+DONE = "done"
+LOOK_EVERY_S = 0.2
+FORK = multiprocessing.get_context("fork")
+Told = Optional[io.FileIO]
+"""Standard input, unbuffered, so that no line waits where nobody looks; None where all tasks are of this host."""
+
+
+class Gone(Exception):
+    """Nobody waits for the result."""
+
+
+class Task(NamedTuple):
+    """One task, and the pipe to it."""
+
+    there: Connection
+    process: ForkProcess
+
+    def hear(self) -> object:
+        """What it says. Raises Failure: its own, or that it has ended."""
+        try:
+            said = self.there.recv()
+        except (EOFError, ConnectionError) as error:
+            raise Failure(f"a task ended before its work was done: process {self.process.pid}") from error
+        if isinstance(said, Failure):
+            raise said
+        return said
+
+    def give(self, number: int) -> None:
+        """Give it the share of that number; there is none when it is too high."""
+        with contextlib.suppress(ConnectionError):  # that it has ended is heard
+            self.there.send(number)
+
+
+def run(asked: Assignment, told: Told) -> dict[str, object]:
+    """Run the phase; what the tasks of this host did, from their first I/O to their last one. Raises Failure, Gone."""
+    shares = _shares(asked)
+    if len(shares) < asked.tasks:
+        raise Failure(f"{len(shares)} shares of work are not enough for {asked.tasks} tasks: use fewer")
+    tasks = _start(asked, shares)
+    try:
+        results = _distribute(tasks, asked.tasks, told)
+    finally:
+        for one in tasks:
+            one.there.close()
+        for one in tasks:
+            one.process.join(timeout=0.5)
+            one.process.kill()
+            one.process.join()
+    first_s = min(one["first_s"] for one in results)
+    return {
+        "phase": asked.phase,
+        "distribution": asked.distribution,
+        "tasks": len(tasks),
+        "least_shares": min(one["shares"] for one in results),
+        "began": time.time() - (time.monotonic() - first_s),
+        "seconds": max(one["last_s"] for one in results) - first_s,
+        **{key: sum(one[key] for one in results) for key in SUMS if key in results[0]},
+        **{key: sum(one[key] for one in results) % CHECKSUMS for key in CHECKSUM if key in results[0]},
+    }
+
+
+def _shares(asked: Assignment) -> list[list[Any]]:
+    if asked.phase == "models":
+        parts = [index.part(asked.index, number) for number in range(asked.tasks)]
+        return share.of_entries(index.front(parts, asked.models_read), asked)
+    return share.spans(asked.segments[-1].end_bytes, asked.transfer_bytes, asked)
+
+
+def _start(asked: Assignment, shares: Sequence[list[object]]) -> list[Task]:
+    """The tasks of this host, each ready for its first share."""
+    tasks: list[Task] = []
+    for _ in range(asked.tasks_here):
+        here, there = FORK.Pipe()
+        ours = [here, *(one.there for one in tasks)]
+        process = FORK.Process(target=_work, args=(there, ours, asked, shares), daemon=True)
+        process.start()
+        there.close()
+        tasks.append(Task(here, process))
+    return tasks
+
+
+def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[dict[str, Any]]:
+    """Give every task a share, and further ones to whoever has done one; the results."""
+    for one in tasks:
+        one.hear()  # that it is ready
+    numbers, first = itertools.count(), 0
+    if told:
+        told.readline()
+        first = _number(told)
+    for number, one in enumerate(tasks, first):
+        one.give(number)
+    results, waiting = list[dict[str, object]](), list[Task]()
+    with selectors.DefaultSelector() as heard:
+        for one in tasks:
+            heard.register(one.there, selectors.EVENT_READ, one)
+        if told:
+            heard.register(told, selectors.EVENT_READ)
+        while len(results) < len(tasks):
+            for key, _ in heard.select():
+                if told and key.fileobj is told:
+                    number = _number(told)
+                    waiting.pop(0).give(of_all_hosts + number)
+                elif (said := key.data.hear()) != DONE:
+                    results.append(said)
+                    heard.unregister(key.fileobj)
+                elif told:
+                    waiting.append(key.data)
+                    print("next", flush=True)
+                else:
+                    key.data.give(of_all_hosts + next(numbers))
+    return results
+
+
+def _number(told: io.FileIO) -> int:
+    if not (line := told.readline()):
+        raise Gone
+    return int(line)
+
+
+def _work(there: Connection, ours: Sequence[Connection], asked: Assignment, shares: Sequence[list[object]]) -> None:
+    """Be a task: say that it is ready, do the shares whose numbers come, and say what was done, or a Failure."""
+    for one in ours:
+        one.close()  # else the pipes would outlive the process that holds them, and the tasks wait there for ever
+    with contextlib.suppress(Gone, EOFError, ConnectionError):
+        work, done = PHASES[asked.phase](asked, _attending(there)), 0
+        there.send("ready")
+        following = number = there.recv()
+        try:
+            while following < len(shares):
+                work.do(shares[following])
+                done += 1
+                there.send(DONE)
+                following = there.recv()
+            span = {"first_s": work.file.first_s, "last_s": work.file.last_s}
+            there.send({**work.end(number), **span, "shares": done})
+        except Failure as why:
+            there.send(why)
+
+
+def _attending(there: Connection) -> Callable[[], None]:
+    """What raises Gone once nobody waits; while a task is at work nobody tells it anything, so it is an end."""
+    looked = time.monotonic()
+
+    def check_alive() -> None:
+        nonlocal looked
+        if (now := time.monotonic()) > looked + LOOK_EVERY_S:
+            looked = now
+            if there.poll():
+                raise Gone
+
+    return check_alive
+
+
+def main(path: str) -> int:
+    """Exit code 0 and the result as JSON, or 1 and why not."""
+    try:
+        asked = typed.read(Assignment, json.loads(Path(path).read_text(encoding="utf-8")))
+        told = io.FileIO(sys.stdin.fileno(), closefd=False) if asked.tasks_here < asked.tasks else None
+        print(json.dumps(run(asked, told)))
+    except Unacceptable as why:
+        print(f"{path}: {why}", file=sys.stderr)
+        return 1
+    except Failure as why:
+        print(why, file=sys.stderr)
+        return 1
+    except Gone:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

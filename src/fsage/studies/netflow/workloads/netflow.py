@@ -1,0 +1,243 @@
+"""Flow records in one striped file: a scan that indexes them, then random reads of records, model by model.
+
+Phase `generate` makes the file (its format: fsage.studies.netflow.host), `index` scans it in large reads, `models`
+reads the records of some models, each with the block that it is in, at the offsets of the index. Work is shared out
+beforehand in equal shares (synchronous), or in small ones to whichever task is ready (asynchronous). The tasks are
+processes of this project's own, on several clients each under its agent. A cell is valid only if both phases found what
+was generated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from pydantic import Field
+
+from fsage.model import device, kinds, typed
+from fsage.model.claim import Claim
+from fsage.model.declaration import MIB
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.striping import Segment
+from fsage.model.structure import Step
+from fsage.parse import BadOutput
+from fsage.studies.netflow import output as netflow
+from fsage.studies.netflow.model import LEAST_BYTES, LENGTHS, MOST_MODELS, Assignment, Distribution, PhaseName
+from fsage.studies.striping import striped
+from fsage.workloads import Outcome, Unsupported, shared
+
+PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
+MEASURED: tuple[PhaseName, ...] = ("index", "models")
+TASK = "task.json"
+PAGE_BYTES = 4096
+RECORD_BYTES = LEAST_BYTES + (LENGTHS - 1) / 2  # on average
+GENERATE_MIB_S = 400.0  # of a process's work and the cache's; what the stores take is not waited for
+REMOUNT_S = 0.02  # of a store, before each phase
+CELL_S = 11.0  # before a claim; three phases on 16 modelled stores
+
+
+class Params(striped.Params):
+    """Parameters of one cell."""
+
+    workload: Literal["netflow"] = "netflow"
+    distribution: Distribution = Field(
+        default="synchronous",
+        description="synchronous: work is shared out beforehand; asynchronous: a task takes the next segment "
+        "when it is ready",
+    )
+    transfer_size: int = Field(default=MIB, gt=0, description="bytes of one read of the scan")
+    segment_size: int = Field(
+        default=4 * MIB, gt=0, description="bytes that a task scans at a time in asynchronous distribution"
+    )
+    block_size: int = Field(
+        default=65536,
+        gt=0,
+        description="bytes of a block; no record crosses its end, and a random read is of one block",
+    )
+    models: int = Field(
+        default=16384, ge=1, le=MOST_MODELS, description="how many models there are; their records are spread evenly"
+    )
+    models_read: int = Field(
+        default=128, ge=1, le=MOST_MODELS, description="the records of the first so many models are read at random"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**63, description="of the generated records")
+    direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
+    tasks: int | None = Field(
+        default=None,
+        ge=1,
+        description="processes on each client; null: the target's tasks, or one for each store where it has several",
+    )
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """Generate, index and read by model; `Unsupported` where the target has not got the state's layout.
+
+    `ValueError` if the state has no layout, or sizes do not fit it or each other.
+    """
+    segments, paths = striped.opened(steps, claim)
+    at_work = _at_work(params, claim)
+    tasks = shared.tasks(at_work)
+    _check(params, segments, tasks)
+    hosts, tasks_here = at_work["hosts"], at_work["tasks"]
+    asked = Assignment(
+        phase="generate",
+        distribution="synchronous",
+        seed=params.seed,
+        block_bytes=params.block_size,
+        transfer_bytes=params.transfer_size,
+        segment_bytes=params.segment_size,
+        segments=tuple(segments),
+        paths=tuple(paths),
+        models=params.models,
+        models_read=params.models_read,
+        tasks=tasks,
+        tasks_here=tasks_here,
+        direct=params.direct,
+        index=shared.places_of(claim)[0],
+    )
+    argv = [
+        "env",
+        "PYTHONPATH={agent}",
+        "{python}",
+        "-S",
+        "-m",
+        "fsage.studies.netflow.host.phase",
+        f"{{files}}/{TASK}",
+    ]
+    phases: list[Phase] = []
+    for name in PHASES:
+        one = replace(asked, phase=name, distribution=params.distribution if name in MEASURED else "synchronous")
+        task = json.dumps(typed.to_json(one), sort_keys=True)
+        phase: Phase = {"name": name, "argv": argv, "files": {TASK: task}, "reads": name in MEASURED}
+        if len(hosts) > 1:
+            phase["jobs"] = {host: f"{number * tasks_here}\n" for number, host in enumerate(hosts)}
+            phase["asks_next"] = True
+        phases.append(phase)
+    return striped.controlled(params, phases, steps, claim)
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """The file, once; the index is a hundredth of it."""
+    return claim["amount_mib"] * shared.tasks(claim) * MIB
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Estimate from the claim's calibration and device model: what the OST with most of the file has to do.
+
+    `ValueError` for more nodes than the target has, or a state without a layout.
+    """
+    striped.clients(params.nodes, claim)
+    try:
+        layout = striped.layout(steps, claim)
+    except Unsupported:
+        return 0.0
+    size_bytes, calibration = layout[-1].end_bytes, claim["calibration"]
+    reads = size_bytes / RECORD_BYTES * params.models_read / params.models
+    around = len(PHASES) * (calibration["cell_overhead_s"] + REMOUNT_S * len(claim["stores"]))
+    around += size_bytes / MIB / GENERATE_MIB_S
+    around += striped.eviction_seconds(params, len(PHASES), steps, claim)
+    if not kinds.of(claim["kind"]).own_stores:
+        read_s = params.block_size / MIB / calibration["read_mib_s"]
+        return around + size_bytes / MIB / calibration["read_mib_s"] + reads * read_s
+    of_osts = [size for size in striped.ost_bytes(layout, claim) if size]
+    random_s = max(size / size_bytes * reads * _random_s(params, claim, size) for size in of_osts)
+    return around + max(of_osts) / MIB / calibration["read_mib_s"] + random_s
+
+
+def rates(params: Params) -> list[str]:
+    """The throughput of both phases that are measured."""
+    return [f"{phase}_bw_mib_s" for phase in MEASURED]
+
+
+def read(observation: Mapping[str, Any]) -> Outcome:
+    """Of both measured phases `_bw_mib_s`, `_seconds` (first to last I/O), `_bytes`, `_records` and `_checksum`.
+
+    Or why not. The bytes of `models` are those of its records.
+    """
+    layout = striped.noted(observation)
+    if observation["status"] == "done" and not layout:
+        return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
+    made: dict[str, netflow.Result] = {}
+
+    def judge(params: Params, phase: PhaseResult) -> shared.Metrics:
+        found, asked = _result(phase), json.loads(phase["files"][TASK])
+        for what in ("phase", "distribution", "tasks"):
+            _compare(what, getattr(found, what), asked[what], "as asked")
+        if phase["name"] == "generate":
+            made["file"] = found
+            _compare("bytes", found.bytes, layout[-1].end_bytes, "the layout's")
+            striped.check_objects(phase, striped.objects([Segment(*one) for one in asked["segments"]]))
+            return {}
+        return _metrics(phase["name"], found, made["file"])
+
+    return shared.judge(observation, Params, lambda params: PHASES, judge)
+
+
+def _at_work(params: Params, claim: Claim) -> Claim:
+    """The claim as it were with the clients and tasks of the cell."""
+    each = params.tasks or (len(claim["stores"]) if len(claim["stores"]) > 1 else claim.get("tasks", 1))
+    return {**claim, "hosts": striped.clients(params.nodes, claim), "tasks": each}
+
+
+def _result(phase: PhaseResult) -> netflow.Result:
+    """What all hosts did in a phase, by the launcher's clock."""
+
+    def of_host(name: str, one: Mapping[str, Any]) -> netflow.Result:
+        found = netflow.parse(one["stdout"], one["stderr"], one["rc"])
+        began = shared.began_here(phase, name, found.began, found.seconds)
+        return found.model_copy(update={"began": began})
+
+    if "jobs" not in phase:
+        return netflow.parse(phase["stdout"], phase["stderr"], phase["rc"])
+    return netflow.together(shared.of_hosts(phase, of_host))
+
+
+def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
+    """`ValueError` unless sizes fit each other and the layout, and there is work for every task."""
+    whole = "the block_size"
+    nested = [
+        ("block_size", params.block_size, PAGE_BYTES, "a page"),
+        ("transfer_size", params.transfer_size, params.block_size, whole),
+        ("segment_size", params.segment_size, params.transfer_size, "the transfer_size"),
+        *(("block_size", one.stripe_bytes, params.block_size, f"{whole}, in a stripe") for one in segments),
+    ]
+    for key, size, part, what in nested:
+        if size % part:
+            raise ValueError(f"{key}: {size} bytes are no multiple of {part}, {what}")
+    if params.models_read > params.models:
+        raise ValueError(f"models_read: {params.models_read} are more than the {params.models} models that there are")
+    largest = params.segment_size if params.distribution == "asynchronous" else params.transfer_size
+    if (shares := -(-segments[-1].end_bytes // largest)) < tasks or params.models_read < tasks:
+        raise ValueError(
+            f"tasks: {shares} times {largest} bytes of the file and {params.models_read} models are no work for "
+            f"{tasks} tasks: use fewer, or another segment_size or models_read"
+        )
+
+
+def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:
+    """Estimate of a random read of a block within so many bytes of a store."""
+    model, transfer_s = claim["device_model"], params.block_size / MIB / claim["calibration"]["read_mib_s"]
+    return transfer_s + device.KINDS[model["kind"]].reach_s(model, span_bytes)
+
+
+def _metrics(name: str, found: netflow.Result, made: netflow.Result) -> shared.Metrics:
+    if name == "index":
+        _compare("bytes", found.bytes, made.bytes, "as generated")
+    wanted = (made.records, made.checksum) if name == "index" else (made.read_records, made.read_checksum)
+    _compare("records", found.records, wanted[0], "as generated")
+    _compare("checksum", found.checksum, wanted[1], "as generated")
+    return {
+        f"{name}_bw_mib_s": found.bytes / MIB / found.seconds,
+        f"{name}_seconds": found.seconds,
+        f"{name}_bytes": found.bytes,
+        f"{name}_records": found.records,
+        f"{name}_checksum": found.checksum,
+    }
+
+
+def _compare(what: str, found: Any, wanted: Any, how: str) -> None:
+    if found != wanted:
+        raise BadOutput(f"{what} {found} is not {wanted}, {how}")

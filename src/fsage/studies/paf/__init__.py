@@ -1,0 +1,1 @@
+"""Populate and fragment: what fullness costs, and what fragmentation costs."""

@@ -1,0 +1,81 @@
+"""Step `populate`: files worth a share of the capacity are added.
+
+How the files get their blocks decides where holes are left: on each store `files_at_once` of them grow at once, in
+turns, a request each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fsage.host.stores import filesystems
+from fsage.host.structure import Work, files
+from fsage.host.structure.room import Room
+from fsage.model.errors import Failure
+from fsage.model.filler import SHARD, path_of
+from fsage.model.structure import Shard, Step
+
+if TYPE_CHECKING:
+    from fsage.host.targets.target import Target
+from fsage.studies.paf.model import Populate
+
+
+def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Make this shard's files."""
+    mounts, sizes = target.mounts, step.sizes(target.capacity_bytes)
+    room = Room(target, making=[step.generation])
+    room.must_hold(sum(sizes), step.describe())
+    files.make_room(mounts, step.generation, len(sizes))
+    there = _there(mounts, step.generation, len(sizes))
+    mine = range(shard.index, len(sizes), shard.count)
+
+    def some(thread: int) -> None:
+        for batch in batches(mine[thread :: shard.threads], len(mounts), step.files_at_once):
+            paths = {index: path_of(mounts, step.generation, index) for index in batch}
+            # what was made before another host was lost stays
+            missing = [index for index in batch if there.get(paths[index]) != sizes[index]]
+            try:
+                room.in_turns(
+                    [paths[index] for index in missing],
+                    [sizes[index] for index in missing],
+                    step.request_bytes,
+                    step.method,
+                    check_lease,
+                )
+            except OSError as error:
+                index = int(Path(error.filename).name)
+                raise Failure(
+                    f"populating stopped at file {index + 1} of {len(sizes)} ({error.filename}, {sizes[index]} "
+                    f"bytes): {error.strerror}; asked were {step.percent}% of {target.capacity_bytes} bytes"
+                ) from error
+
+    if shard.threads == 1:
+        with filesystems.one_cpu():
+            some(0)
+    else:
+        with ThreadPoolExecutor(shard.threads) as pool:
+            list(pool.map(some, range(shard.threads)))
+    return Work(len(mine))
+
+
+def verify(step: Populate, target: Target) -> None:
+    """On Lustre a sample of its files must lie on the OSTs that were declared."""
+    target.verify_fillers()
+
+
+def batches(indices: range, stores: int, at_once: int) -> Iterator[list[int]]:
+    """Cut a shard's files into those that grow at once: `at_once` on each store, of which file i is on i mod stores."""
+    on = [[index for index in indices if index % stores == store] for store in range(stores)]
+    for first in range(0, max(map(len, on)), at_once):
+        yield sorted(index for of_store in on for index in of_store[first : first + at_once])
+
+
+def _there(mounts: list[Path], generation: int, count: int) -> dict[Path, int]:
+    """Sizes of the files of a generation of so many that are there already."""
+    first = [first + store for first in range(0, max(1, count), SHARD) for store in range(len(mounts))]
+    folders = {path_of(mounts, generation, index).parent for index in first}
+    return {Path(entry.path): entry.stat().st_size for folder in folders for entry in os.scandir(folder)}

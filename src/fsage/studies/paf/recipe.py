@@ -1,0 +1,190 @@
+"""PaF: populate a share of the capacity with files, then delete each with a probability (notation.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, model_validator
+
+from fsage.model.filler import Method
+from fsage.model.structure import Step
+from fsage.recipes import State
+from fsage.recipes import filler as laying
+from fsage.recipes.filler import Filler
+from fsage.studies.paf.model import Fragment, Populate
+from fsage.studies.paf.notation import Generation, PaF, parse
+from fsage.text.sizes import format_size
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse, show
+
+Capacity = Annotated[int, Field(ge=1, le=99, strict=True)]
+Fragmentation = Annotated[int, Field(ge=0, le=99, strict=True)]
+AXES = ("capacity", "fragmentation", "file_size")
+
+
+def _structure(value: Any) -> PaF:
+    if not isinstance(value, str):
+        raise ValueError(f"{show(value)} is not a structure; write it as text, such as 'PAF:70.30,20.40@264M'")
+    return replace(parse(value), kblocks=None)  # the capacity is measured, whatever it was elsewhere
+
+
+Structure = Annotated[PaF, PlainValidator(_structure, json_schema_input_type=str)]
+
+
+class States(Strict):
+    """Block `states:` of a study: one generation along three axes, or explicit structures in `notation`."""
+
+    recipe: Literal["paf"] = "paf"
+    capacity: Annotated[tuple[Capacity, ...], Levels()] = Field(
+        (), description="AA: files worth AA% of the empty target are added"
+    )
+    fragmentation: Annotated[tuple[Fragmentation, ...], Levels()] = Field(
+        (), description="BB: each is then deleted with probability BB%"
+    )
+    file_size: Annotated[tuple[Size, ...], Levels()] = Field(
+        (), description="nominal size of a file; the target's scale applies"
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="null: drawn once and recorded")
+    reuse: Literal["nested", "fresh"] = Field(
+        "nested",
+        description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",
+    )
+    filler: Annotated[tuple[Method, ...], Levels()] = Field((laying.METHOD,), description=laying.METHOD_HELP)
+    request_size: Annotated[tuple[laying.RequestSize, ...], Levels()] = Field(
+        (laying.REQUEST_BYTES,), description=laying.REQUEST_HELP
+    )
+    files_at_once: Annotated[tuple[laying.FilesAtOnce, ...], Levels()] = Field(
+        (laying.FILES_AT_ONCE,), description=laying.AT_ONCE_HELP
+    )
+    notation: Annotated[tuple[Structure, ...], Levels(least=0)] = Field(
+        (), description="structures instead of the axes"
+    )
+    structures: Annotated[int, Field(ge=1, le=99)] = Field(
+        1, description="each structure so many times, with seeds one after the other: intervals are then over layouts"
+    )
+
+    @model_validator(mode="after")
+    def _seeds_are_known(self) -> States:
+        unseeded = not self.notation or any(structure.seed is None for structure in self.notation)
+        if self.structures > 1 and self.seed is None and unseeded:
+            refuse([Problem(("structures",), "more than one needs a 'seed' to count from, for seeds name the states")])
+        return self
+
+    @model_validator(mode="after")
+    def _axes_or_notation(self) -> States:
+        wrong = [axis for axis in AXES if bool(getattr(self, axis)) == bool(self.notation)]
+        text = "goes without 'notation', which names whole structures" if self.notation else "is missing"
+        if wrong:
+            refuse(Problem((axis,), text) for axis in wrong)
+        return self
+
+
+def expand(states: States) -> list[State]:
+    """Return the states of each structure; within a population in order of BB, so that each deletes more."""
+    structures = states.notation or [
+        PaF((Generation(capacity, fragmentation),), None, (size_bytes,))
+        for size_bytes in states.file_size
+        for capacity in sorted(states.capacity)
+        for fragmentation in sorted(states.fragmentation)
+    ]
+    fillers = [Filler(*each) for each in product(states.filler, states.request_size, states.files_at_once)]
+    made = [
+        _state(structure, states, number, filler, swept=len(fillers) > 1)
+        for filler in fillers
+        for structure in structures
+        for number in range(1, states.structures + 1)
+    ]
+    if len(fillers) > 1:
+        made = _against_equally_full(made)
+    # As written, but the states of one population together.
+    first = {state.population: place for place, state in reversed(list(enumerate(made)))}
+    return sorted(
+        made, key=lambda state: (first[state.population], state.axes["notation"].generations[-1].fragmentation_percent)
+    )
+
+
+def _state(structure: PaF, states: States, number: int, filler: Filler, swept: bool) -> State:
+    """Return the state of a structure, or of its `number`-th repetition with a seed of its own.
+
+    Where a study has several ways of laying filler (`swept`), the state is named after its own too.
+    """
+    if states.structures > 1:
+        first = states.seed if structure.seed is None else structure.seed
+        structure = replace(structure, seed=(first or 0) + number - 1)
+    generations = structure.generations
+    sizes = ",".join(map(format_size, structure.sizes_bytes))
+    seed = "" if structure.seed is None else f"+{structure.seed}"
+    sizes += f"-{filler}" if swept else ""
+    name = f"{','.join(map(str, generations))}{seed}@{sizes}"
+    grown = [*map(str, generations[:-1]), f"{generations[-1].capacity_percent:02d}"]
+    population = f"{','.join(grown)}{seed}@{sizes}" if states.reuse == "nested" else name
+
+    axes: dict[str, Any] = {"notation": structure}
+    if len(generations) == len(structure.sizes_bytes) == 1:
+        axes |= {
+            "capacity": generations[0].capacity_percent,
+            "fragmentation": generations[0].fragmentation_percent,
+            "file_size": structure.sizes_bytes[0],
+        }
+    axes |= filler._asdict()
+    nominal = {
+        "recipe": "paf",
+        "notation": str(structure),
+        # Of a structure that lies on no plane of Series 1, these three say nothing: see `generations`.
+        "capacity_percent": axes.get("capacity"),
+        "fragmentation_percent": axes.get("fragmentation"),
+        "file_size_bytes": axes.get("file_size"),
+        "fullness_percent": structure.fullness_percent,
+        "axes": filler.nominal(),
+        **({"structure": number} if states.structures > 1 else {}),
+        "generations": [
+            {
+                "capacity_percent": generation.capacity_percent,
+                "fragmentation_percent": generation.fragmentation_percent,
+                "file_sizes_bytes": list(structure.sizes_of(number)),
+            }
+            for number, generation in enumerate(generations)
+        ],
+    }
+    parts = [part for number in range(len(generations)) for part in _parts(structure, number, filler)]
+    return State(name, population, axes, nominal, tuple(parts))
+
+
+def _against_equally_full(made: list[State]) -> list[State]:
+    """Let each fragmented state name the unfragmented one that is equally full and of filler laid alike, if any."""
+    whole = {
+        (state.nominal["fullness_percent"], str(state.nominal["axes"])): state.name
+        for state in made
+        if state.axes.get("fragmentation") == 0
+    }
+    found = []
+    for state in made:
+        equal = whole.get((state.nominal["fullness_percent"], str(state.nominal["axes"])))
+        named = equal is not None and equal != state.name
+        found.append(state._replace(nominal={**state.nominal, "reference": equal}) if named else state)
+    return found
+
+
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
+    """Return the structure that `steps` built on a target of that capacity, e.g. PAF:80.50:67005@33M<16337756."""
+    populates = [step for step in steps if isinstance(step, Populate)]
+    gone = {step.generation: step.percent for step in steps if isinstance(step, Fragment)}
+    generations = tuple(Generation(step.percent, gone.get(step.generation, 0)) for step in populates)
+    sizes = [step.file_bytes for step in populates]
+    each = sizes[0] if len(set(sizes)) == 1 else tuple(size for (size,) in sizes)
+    return str(PaF(generations, populates[0].seed, each, capacity_bytes // 1024))
+
+
+def _parts(structure: PaF, number: int, filler: Filler) -> list[Step]:
+    generation = structure.generations[number]
+    populate = Populate(
+        number + 1,
+        generation.capacity_percent,
+        tuple(structure.sizes_of(number)),
+        structure.seed,
+        **filler.step(),
+    )
+    fragment = Fragment(number + 1, generation.fragmentation_percent, structure.seed)
+    return [populate, fragment] if generation.fragmentation_percent else [populate]

@@ -1,0 +1,106 @@
+"""How much of the target is measured, and what that does to the loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from fsage.analysis.groups import params_labels, samples
+from fsage.analysis.headline import at_largest_transfer, comparisons
+from fsage.figures import Axis, Figure, Level, Lines, series
+from fsage.report.answer import Named, finding_of
+from fsage.report.section import Data, Section
+from fsage.report.words import doing, joined
+from fsage.studies.paf.report.rows import by_measure, factor_axis, factors, levels, main_rows
+from fsage.text.numbers import ratio_text
+
+SHARE = "share of the capacity that is measured, %"
+
+
+def several(rows: pd.DataFrame) -> bool:
+    """Whether the study compares shares of the target."""
+    return rows["params"].map(share).nunique() > 1
+
+
+def share(params: str) -> float | None:
+    """`amount_percent` of a cell's parameters, as they stand in the table."""
+    known: Any = json.loads(params).get("amount_percent")
+    return None if known is None else float(known)
+
+
+def amount(data: Data) -> Section | None:
+    """Each state over the one that it is compared with, over the share that is measured."""
+    if not several(data.table):
+        return None
+    rows = factors(main_rows(data))
+    if rows.empty:
+        return None
+    rows = rows.assign(x=rows["params"].map(share)).sort_values("x")
+    text = (
+        f"Each state over {rows['clean'].iloc[0]} with as much measured: below 1 is a loss. Who writes little may find "
+        "whole runs where who writes much has to take the holes: the table has in how many extents the files lie."
+    )
+    figures: list[Figure] = [_figure(name, part, rows) for name, _, part in by_measure(rows)]
+    return Section("How much is measured", text, figures, table=_table(samples(data.frame)))
+
+
+def told(data: Data, study: Any, named: Callable[[str], Named]) -> dict[str, Any]:
+    """Sentences and figure of the answer: what each share of the target shows of the first pair that is compared."""
+    rows = at_largest_transfer(data.frame)
+    shares = {label: share(text) for text, label in params_labels(rows["params"]).items()}
+    compared = [one for one in comparisons(data.frame, study) if one.ratio.value is not None]
+    section = amount(data)
+    if not compared or section is None:
+        return {}
+    mine = [one for one in compared if (one.state, one.against) == (compared[0].state, compared[0].against)]
+    rates = []
+    for measure in dict.fromkeys(one.measure for one in mine):
+        reached = [f"{ratio_text(one.ratio.value or 0)}x" for one in mine if one.measure == measure]
+        rates.append(f"{doing(measure)} reaches {joined(reached)}")
+    measured = joined([f"{shares[one]:g}%" for one in dict.fromkeys(one.params for one in mine)])
+    state, against = named(mine[0].state).where, named(mine[0].against).where
+    sure = [f"{doing(one.measure)} with {shares[one.params]:g}%" for one in mine if finding_of(one).sure]
+    beyond = "all of them" if len(sure) == len(mine) else joined(sure) or "none of them"
+    return {
+        "sentences": [
+            f"With {measured} of the target measured, {state} {joined(rates)} of what it reaches {against}.",
+            f"Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
+        ],
+        "figure": _both(section.figures),
+    }
+
+
+def _both(figures: Sequence[Figure]) -> Lines:
+    """Of each rate the first state, in one figure."""
+    lines = [one for one in figures if isinstance(one, Lines)]
+    found = tuple(replace(one.series[0], label=one.title.split()[0].lower()) for one in lines)
+    return replace(lines[0], title="What is left, by the share that is measured", series=found)
+
+
+def _figure(name: str, part: pd.DataFrame, rows: pd.DataFrame) -> Lines:
+    return Lines(
+        f"{name.capitalize()}s against the share that is measured",
+        tuple(series(state, part[part["state"] == state]) for state in sorted(part["state"].unique())),
+        Axis(SHARE, ticks=levels(rows, "x")),
+        factor_axis(rows),
+        (Level(1.0),),
+    )
+
+
+def _table(frame: pd.DataFrame) -> list[list[str]]:
+    """Extents of the measured files, a row a share, a column a state."""
+    states = sorted(frame["state"].unique())
+    extents = frame.assign(share=frame["params"].map(share)).pivot_table(
+        index="share", columns="state", values="measured_extents", aggfunc="median"
+    )
+    return [
+        ["measured, %", *(f"{state}, extents" for state in states)],
+        *(
+            [f"{level:g}", *(f"{row.get(state, float('nan')):g}" for state in states)]
+            for level, row in extents.iterrows()
+        ),
+    ]

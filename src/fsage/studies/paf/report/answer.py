@@ -1,0 +1,66 @@
+"""What fullness costs and, apart from it, fragmentation; or what the size of fragments does, or of what is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from fsage.analysis.headline import at_largest_transfer, of_state
+from fsage.report.answer import SENTENCES, Answer, Named, by_comparisons, plain
+from fsage.report.section import Data
+from fsage.studies.paf.report.amount import several, told
+from fsage.studies.paf.report.file_sizes import largest, sizes_told
+from fsage.studies.paf.report.fullness import EQUAL_WITHIN_POINTS
+from fsage.studies.paf.report.rows import axes_of
+from fsage.studies.paf.report.truth import planted_told
+
+CODES = (
+    "A state such as 80.50 is AA.BB: files worth AA = 80% of the empty file system were added, then each of them was "
+    "deleted with a probability of BB = 50%. Real fullness is what is left in use, here about 40%."
+)
+HALF = 50
+
+
+def answer(data: Data, study: Any) -> Answer:
+    """A sentence for each pair of states that the study compares.
+
+    Before them, or in their place: what was recovered of planted values, what another size of files does, or what
+    measuring other shares of the target shows.
+    """
+    named = partial(decoded, _equally_full(data, study))
+    found = by_comparisons(data, study, named, CODES)
+    if (planted := planted_told(data)) is not None:
+        return replace(found, sentences=planted[0], figure=planted[1])
+    if (sizes := sizes_told(data)) is not None:
+        return replace(found, sentences=[sizes, *found.sentences][:SENTENCES], figure=largest(data))
+    return replace(found, **told(data, study, named)) if several(data.table) else found
+
+
+def decoded(equally_full: frozenset[str], state: str) -> Named:
+    """'80.00' -> '80% full'; '80.50' -> '80% full with half of the files deleted'.
+
+    An unfragmented state that a fragmented one is compared with is named by that, where both are equally full.
+    """
+    found = axes_of(state)
+    if found is None:
+        return plain(state)
+    capacity, deleted = found
+    if state in equally_full:
+        return Named("on an equally full file system without holes", f"{capacity:g}% full, no holes")
+    if not deleted:
+        return Named(f"at {capacity:g}% full", f"{capacity:g}% full")
+    share = "half" if deleted == HALF else f"{deleted:g}%"
+    return Named(f"at {capacity:g}% full with {share} of the files deleted", f"{capacity:g}% full, {share} deleted")
+
+
+def _equally_full(data: Data, study: Any) -> frozenset[str]:
+    """Unfragmented states that a fragmented one of (about) the same real fullness is compared with."""
+    rows = at_largest_transfer(data.frame)
+    found = set()
+    for pair in study.headline:
+        axes = axes_of(pair.state), axes_of(pair.against)
+        full = [of_state(rows, name)["real_fullness_percent"].median() for name in (pair.state, pair.against)]
+        if axes[0] and axes[1] and axes[0][1] and not axes[1][1] and abs(full[0] - full[1]) < EQUAL_WITHIN_POINTS:
+            found.add(pair.against)
+    return frozenset(found)

@@ -1,0 +1,93 @@
+"""The AA x BB plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from fsage.analysis.groups import counts
+from fsage.figures import Axis, Figure, Place, Plane
+from fsage.report.section import Data, Section
+from fsage.studies.paf.report.rows import (
+    CAPACITY,
+    FRAGMENTATION,
+    axes_of,
+    by_measure,
+    largest_transfer,
+    main_rows,
+    transfers,
+)
+
+
+def plane(data: Data) -> Section | None:
+    """The whole plane at the largest transfer, one panel a measure."""
+    rows = places(largest_transfer(main_rows(data)))
+    if rows["x"].nunique() < 2 or rows["y"].nunique() < 2:
+        return None
+    planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(name))], columns=["x", "y"])
+    figures: list[Figure] = []
+    for name, unit, part in by_measure(rows):
+        there = set(zip(part["x"], part["y"], strict=True))
+        guessed = predicted(data.frame, part["measure"].iloc[0], unit, there)
+        there |= {(one.x, one.y) for one in guessed}
+        gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in there]
+        figures.append(
+            Plane(
+                f"{name.capitalize()} bandwidth in {unit}, {transfers(rows)} transfers",
+                tuple(place(row, unit) for row in part.to_dict("records")),
+                Axis(CAPACITY),
+                Axis(FRAGMENTATION),
+                tuple((x, y) for x, y in gaps),
+                predicted=guessed,
+            )
+        )
+    text = (
+        f"Median and, below it, the coefficient of variation; n = {counts(rows)}. Dark is slow; hatched: planned, "
+        "and has no valid sample; a hatched number was not measured: the others predict it. Up a column capacity stays "
+        "and real fullness falls. Under the pointer: interval, real fullness and loss against the clean state."
+    )
+    return Section("The whole plane", text, figures, wide=True)
+
+
+def predicted(frame: pd.DataFrame, measure: str, unit: str, there: set[tuple[float, float]]) -> tuple[Place, ...]:
+    """Predictions of a run within a budget for places that it did not measure, at the largest transfer."""
+    column = f"{measure}_predicted"
+    if column not in frame:
+        return ()
+    rows = largest_transfer(frame[frame["kind"] == "planned"])
+    rows = rows[(rows["status"] == "skipped") & rows[column].notna()]
+    found = {}
+    for row in rows.to_dict("records"):
+        x, y, value = row["capacity_percent"], row["fragmentation_percent"], row[column]
+        low, high = row[f"{column}_low"], row[f"{column}_high"]
+        says = f"{row['state']}: predicted {value:.4g} {unit}, {low:.4g} to {high:.4g} at 95%, not measured"
+        if (x, y) not in there:
+            found[x, y] = Place(x, y, value, 0, low, high, says=says)
+    return tuple(found.values())
+
+
+def places(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with x (AA) and y (BB), one for each place and measure: of several groups the one with most samples."""
+    rows = rows.rename(columns={"capacity_percent": "x", "fragmentation_percent": "y"})
+    rows = rows.sort_values("n", kind="stable", ascending=False)
+    return rows.drop_duplicates(["x", "y", "measure"]).sort_index()
+
+
+def place(row: dict[str, Any], unit: str) -> Place:
+    """A row as it stands on the plane."""
+    held = {} if pd.isna(row["low"]) else {"low": row["low"], "high": row["high"]}
+    spread = None if pd.isna(row["cov"]) else row["cov"]
+    return Place(row["x"], row["y"], row["median"], row["n"], **held, spread=spread, says=says(row, unit))
+
+
+def says(row: dict[str, Any], unit: str) -> str:
+    """What a place says under the pointer."""
+    words = [f"{row['state']}: {row['median']:.4g} {unit}"]
+    if pd.notna(row["low"]):
+        words.append(f"{row['low']:.4g} to {row['high']:.4g} at {row['level']:.2%}")
+    words += [f"n = {row['n']}", f"real fullness {row['real_fullness_percent']:.1f}%"]
+    ratio = row["to_clean"]
+    if ratio is not None and ratio.loss_percent is not None:
+        words.append(f"loss against {row['clean']} {ratio.loss_percent:.1f}%")
+    return ", ".join(words)

@@ -1,0 +1,134 @@
+"""What was published of populate and fragment beside what was found: in what it differs, and what may explain that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from fsage.analysis.conditions import values
+from fsage.analysis.groups import plural
+from fsage.analysis.headline import Comparison, at_largest_transfer, of_state
+from fsage.report.answer import finding_of
+from fsage.report.section import Data
+from fsage.report.words import Finding, joined, pieces
+from fsage.studies.paf.report.rows import axes_of
+
+LOW, HIGH = 2, 35
+"""Percent that the source lost, of fullness and fragmentation together; writes lost more than reads there."""
+SHARE = 11
+"""Percent of the targets that the source measured: 10 GiB for each of 256 tasks, of 22.6 TiB."""
+FEW_PIECES = 2.0
+"""Of the written file, up to which the allocator is said to have found whole runs."""
+
+
+def published(data: Data, compared: Sequence[Comparison]) -> list[str]:
+    """Where sign or size differ from what was published; of which of fullness, fragmentation, and both together."""
+    findings = [
+        f"{label} {finding}"
+        for label in dict.fromkeys(one.label for one in compared)
+        if (finding := against_published([one for one in compared if one.label == label]))
+    ]
+    if not findings:
+        return []
+    said = [f"The published loss is {LOW}-{HIGH}%, writes more than reads; here " + "; ".join(findings) + "."]
+    said += [*_both_together(data, compared), *_modelled(data.frame, compared), *_measured(data.frame)]
+    if any("agrees" not in one for one in findings):
+        said.append(
+            f"What explains a difference here: {'; '.join(_reasons(data.frame, compared))}. docs/howto/reading.md says "
+            "what to do when a result contradicts what one expects."
+        )
+    return said
+
+
+def _both_together(data: Data, compared: Sequence[Comparison]) -> list[str]:
+    """The published loss is of fullness and fragmentation at once: the fragmented states against the clean one."""
+    rows = data.table[data.table["transfer_size_bytes"] == data.table["transfer_size_bytes"].max()]
+    said = []
+    for state in dict.fromkeys(one.state for one in compared if (axes := axes_of(one.state)) and axes[1]):
+        mine = of_state(rows, state)
+        found = [row for row in mine.itertuples() if row.to_clean is not None and row.to_clean.interval]
+        if found:
+            parts = joined([f"{plural(row.measure)} {Finding(row.to_clean, tested=False).brief()}" for row in found])
+            both = f"here {state} against {found[0].clean}: {parts}"
+            said.append(f"The published loss combines fullness and fragmentation; {both}.")
+    return said
+
+
+def _modelled(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
+    """What a modelled device cannot show, where the study compares states that are unlike in fullness alone."""
+    pairs = [(axes_of(one.state), axes_of(one.against)) for one in compared]
+    fuller = any(here and there and here[0] != there[0] and here[1] == there[1] == 0 for here, there in pairs)
+    if not fuller or "IOCost" not in " ".join(frame.loc[frame["status"] == "valid", "device_model"].dropna().unique()):
+        return []
+    return [
+        "On this modelled device every block is alike: a disk's slower inner tracks and a solid-state disk's own "
+        "clean-up are not in it, so fullness costs here only what the file system does about it."
+    ]
+
+
+def _measured(frame: pd.DataFrame) -> list[str]:
+    """How much was measured, beside the source: who writes little may find whole runs where who writes much cannot."""
+    taken = frame[frame["status"] == "valid"]
+    shares = (100 * taken["measured_bytes"] / taken["capacity_bytes"]).dropna()
+    if shares.empty:
+        return []
+    ends = [f"{one:.2g}" for one in (shares.min(), shares.max())]
+    here = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    return [
+        f"Each sample wrote {here}% of the capacity (published study: {SHARE}%). Study amount shows what that changes."
+    ]
+
+
+def _reasons(frame: pd.DataFrame, compared: Sequence[Comparison]) -> list[str]:
+    """What is known of this target that the published one had not."""
+    taken = frame[frame["status"] == "valid"]
+    device = " ".join(taken["device_model"].dropna().unique())
+    reasons = []
+    if "IOCost" in device:
+        reasons.append("the modelled device charges jumps of more than 16 MiB only, so that near pieces cost nothing")
+    elif "seeks" in device:
+        reasons.append("the modelled device charges each request that does not begin where the last one ended")
+    else:
+        reasons.append("nothing was laid over the device, and one without seeks has little to lose")
+    rows = at_largest_transfer(frame)
+    for state in dict.fromkeys(one.state for one in compared if (axes := axes_of(one.state)) and axes[1]):
+        extents = values(of_state(rows, state), "measured_extents")
+        if extents and pd.Series(extents).median() <= FEW_PIECES:
+            found = pieces(pd.Series(extents).median())
+            reasons.append(f"the allocator found whole runs at {state}: the measured file lies in {found}")
+    return reasons
+
+
+def against_published(mine: Sequence[Comparison]) -> str:
+    """'agrees', or in what it does not; nothing where no interval is known."""
+    known = [one for one in mine if one.ratio.interval]
+    chance = [one.what for one in known if not finding_of(one).sure]
+    differences = [text for one in known if (text := _difference(one))] + _order(known)
+    findings = [f"differs: {', '.join(differences)}"] if differences else []
+    if chance:
+        findings.append(f"shows no loss beyond chance in {' and '.join(chance)}")
+    return " and ".join(findings) or ("agrees" if known else "")
+
+
+def _difference(one: Comparison) -> str | None:
+    loss = one.ratio.loss_percent or 0.0
+    if not finding_of(one).sure:
+        return None
+    if one.ratio.direction > 0:
+        return f"{one.what} gain {-loss:.0f}%"
+    if one.ratio.direction < 0 and loss > HIGH:
+        return f"{one.what} lose {loss:.0f}%"
+    return f"{one.what} lose only {loss:.1f}%" if one.ratio.direction < 0 and loss < LOW else None
+
+
+def _order(mine: Sequence[Comparison]) -> list[str]:
+    """Whether reads lose as much as writes or more, where both lose; else the differences say enough."""
+    write, read = (next((one.ratio for one in mine if one.what == what), None) for what in ("writes", "reads"))
+    if not write or not read or not write.interval or not read.interval or max(write.direction, read.direction) > -1:
+        return []
+    if write.interval.high < read.interval.low:
+        return []
+    if read.interval.high < write.interval.low:
+        return ["reads lose more"]
+    return ["writes and reads lose alike within their intervals"]

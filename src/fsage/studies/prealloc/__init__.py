@@ -1,0 +1,1 @@
+"""Preallocation: files whose pieces lie in turns, deleted one by one."""

@@ -1,0 +1,50 @@
+"""Step `interleave`: files that were written at the same time fill the target, their pieces in turns.
+
+With `fallocate` one process gives the files their pieces in turns, as a server does whose preallocation is of that
+size; with `together` all files are written at once and the server itself decides (its preallocation is tuned before:
+tune_prealloc.yml). What is left over is given to one file more, for slack would hide what the pieces cost; only
+room.SLACK_BYTES stay free, for the target's own token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from fsage.host.stores import filesystems
+from fsage.host.structure import Work, files
+from fsage.host.structure.room import Room
+from fsage.model.errors import Failure
+from fsage.model.filler import path_of
+from fsage.model.structure import Shard, Step
+from fsage.studies.prealloc.model import TOGETHER
+
+if TYPE_CHECKING:
+    from fsage.host.targets.target import Target
+from fsage.studies.prealloc.model import Interleave
+
+
+def work(step: Interleave, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Make the files, and one more of what is left."""
+    mounts = target.mounts
+    if len(mounts) > 1:
+        raise Failure(f"target {target.name} has {len(mounts)} stores: files are interleaved on one; declare stores: 1")
+    sizes = step.file_sizes(target.capacity_bytes)
+    room = Room(target)
+    room.must_hold(sum(sizes), step.describe())
+    files.make_room(mounts, step.generation)
+    paths = [path_of(mounts, step.generation, index) for index in range(len(sizes))]
+    try:
+        if step.method == TOGETHER:
+            with ThreadPoolExecutor(len(paths)) as pool:
+                list(pool.map(room.write, paths, sizes))
+        else:
+            with filesystems.one_cpu():
+                room.in_turns(paths, sizes, step.granularity_bytes, "fallocate", check_lease)
+    except OSError as error:
+        raise Failure(
+            f"interleaving {len(sizes)} files of {sizes[0]} bytes in {mounts[0]}/filler: {error.strerror}"
+        ) from error
+    room.rest(path_of(mounts, step.generation, len(sizes)))
+    return Work(len(sizes) + 1)

@@ -1,0 +1,95 @@
+"""Steps of states of preallocation: files whose pieces lie in turns, of which some are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fsage.model.filler import OWN_BYTES, fate
+from fsage.model.structure import Achieved, Files, Step, filled
+
+MAP_BYTES = 16  # a piece costs at most about that much in its file's extent tree
+RESERVE_BYTES = 256 * 1024  # of each file, and for directories
+TOGETHER = "together"
+
+
+@dataclass(frozen=True)
+class Interleave(Step):
+    """Fill the target with so many `files`, whose pieces of `granularity_bytes` lie in turns."""
+
+    files: int
+    granularity_bytes: int
+    method: Literal["fallocate", "together"] = "fallocate"
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"interleave {self.files} files in pieces of {self.granularity_bytes >> 10} KiB"
+
+    def server_preallocation_bytes(self) -> int | None:
+        """As Step.server_preallocation_bytes: the pieces, where the servers lay the files together."""
+        return self.granularity_bytes if self.method == TOGETHER else None
+
+    def file_sizes(self, capacity_bytes: int) -> list[int]:
+        """Sizes of the files by index: whole pieces, one more for the first ones where they do not come out even."""
+        count, piece_bytes = self.files, self.granularity_bytes
+        books = capacity_bytes // piece_bytes * MAP_BYTES + (count + 2) * RESERVE_BYTES + OWN_BYTES
+        pieces = max(0, capacity_bytes - books) // piece_bytes
+        return [(pieces // count + (index < pieces % count)) * piece_bytes for index in range(count)]
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """Its files are there, and the one of what was left."""
+        files.update({(self.generation, index): size for index, size in enumerate(self.file_sizes(capacity_bytes))})
+        files[self.generation, self.files] = None
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """A generation more."""
+        sizes = self.file_sizes(capacity_bytes)
+        shares.append(filled(self.generation, sum(sizes), len(sizes), capacity_bytes, 100))
+
+
+def sizes_of(done: Sequence[Step], generation: int, capacity_bytes: int) -> list[int]:
+    """Sizes of the files of a generation that was interleaved among the steps `done`."""
+    made = next(step for step in done if isinstance(step, Interleave) and step.generation == generation)
+    return made.file_sizes(capacity_bytes)
+
+
+@dataclass(frozen=True)
+class DeleteFiles(Step):
+    """Delete so many files of the generation (`deleted`)."""
+
+    deleted: int
+    seed: int | None
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"delete {self.deleted} files of generation {self.generation}"
+
+    def going(self, count: int) -> list[int]:
+        """Indices among `count` files that it deletes, in their order."""
+        return order(self.seed, self.generation, count)[: self.deleted]
+
+    def continues(self, last: Step) -> bool:
+        """More of the same generation go on from fewer."""
+        if not isinstance(last, DeleteFiles):
+            return False
+        return replace(last, deleted=self.deleted) == self and self.deleted > last.deleted
+
+    def expect(self, files: Files, capacity_bytes: int) -> None:
+        """They are gone."""
+        count = sum(1 for key, size in files.items() if key[0] == self.generation and size is not None)
+        for index in self.going(count):
+            files.pop((self.generation, index), None)
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """How much of the generation was deleted."""
+        sizes = sizes_of(done, self.generation, capacity_bytes)
+        gone = self.going(len(sizes))
+        shares[-1]["deleted_files"] = len(gone)
+        shares[-1]["deleted_share_files"] = len(gone) / len(sizes)
+        shares[-1]["deleted_share_bytes"] = sum(sizes[index] for index in gone) / sum(sizes)
+
+
+def order(seed: int | None, generation: int, count: int) -> list[int]:
+    """Indices of a generation's files in the order in which they go."""
+    return sorted(range(count), key=lambda index: fate(seed, generation, index))

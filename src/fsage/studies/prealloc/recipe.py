@@ -1,0 +1,80 @@
+"""Preallocation: files written at once in pieces of a size fill the target, and are then deleted one by one.
+
+Of each size there is a state `clean`, nothing on the target, and one for each count of deleted files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fsage.model.structure import Step
+from fsage.recipes import State
+from fsage.studies.prealloc.model import DeleteFiles, Interleave
+from fsage.text.sizes import format_size
+from fsage.text.strict import Levels, Problem, Size, Strict, refuse
+
+CLEAN = "clean"
+
+
+class States(Strict):
+    """Block `states:` of a study: every preallocation size with every count of deleted files, and each size clean."""
+
+    recipe: Literal["prealloc"] = "prealloc"
+    preallocation_size: Annotated[tuple[Size, ...], Levels()] = Field(
+        description="what the allocator gives a file at a time; the target's scale does not apply"
+    )
+    deleted: Annotated[tuple[Annotated[int, Field(ge=1, le=999, strict=True)], ...], Levels()] = Field(
+        description="how many of the files are deleted when it is measured"
+    )
+    files: Annotated[int, Field(ge=2, le=999)] = Field(20, description="how many files fill the target")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of the order of deleting; null: drawn once")
+    reuse: Literal["nested", "fresh"] = Field("nested", description="nested: more are deleted from fewer")
+    filler: Literal["fallocate", "together"] = Field(
+        "fallocate",
+        description="fallocate: pieces in turns, laid out exactly; together: written at once, the servers place them",
+    )
+
+    @model_validator(mode="after")
+    def _enough_files(self) -> States:
+        if (most := max(self.deleted)) > self.files:
+            refuse([Problem(("deleted",), f"{most} is more than the {self.files} files that there are")])
+        return self
+
+
+def expand(states: States) -> list[State]:
+    """Return each size's states: clean, then with more and more files deleted."""
+    return [
+        _state(states, size_bytes, deleted)
+        for size_bytes in states.preallocation_size
+        for deleted in (0, *sorted(states.deleted))
+    ]
+
+
+def _state(states: States, size_bytes: int, deleted: int) -> State:
+    size = format_size(size_bytes)
+    free_percent = 100 * deleted / states.files if deleted else 100.0
+    nominal = {
+        "recipe": "prealloc",
+        "reference": f"{size}.{CLEAN}",
+        "axes": {"preallocation_bytes": size_bytes, "deleted": deleted, "files": states.files},
+        "fullness_percent": 100 - free_percent,
+    }
+    interleave = Interleave(1, states.files, size_bytes, states.filler)
+    parts = (interleave, DeleteFiles(1, deleted, states.seed)) if deleted else ()
+    axes: dict[str, Any] = {"preallocation_size": size_bytes, "deleted": deleted}
+    name = f"{size}.{f'{deleted:02d}' if deleted else CLEAN}"
+    return State(name, size if deleted else name, axes, nominal, parts)
+
+
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
+    """Return what `steps` made of a target, e.g. 20 files in turns of 1M, 3 deleted (seed 67005)."""
+    text = CLEAN
+    for step in steps:
+        if isinstance(step, Interleave):
+            text = f"{step.files} files in turns of {format_size(step.granularity_bytes)}"
+        elif isinstance(step, DeleteFiles):
+            text += f", {step.deleted} deleted (seed {step.seed})"
+    return text

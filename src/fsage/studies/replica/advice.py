@@ -1,0 +1,49 @@
+"""An aged file system: its free space as it lies, or in one run; what joining it gains at most."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fsage.advise.advice import Asked
+from fsage.advise.choices import Choice, Options, Parts
+from fsage.advise.evidence import Evidence
+from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED, States
+from fsage.text.sizes import round_size
+
+WORDS = {COPIED: "leave its free space as it lies", JOINED: "have its free space in one run"}
+
+
+def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
+    """Both choices for one file system: over its samples, equally likely, where only windows of it were copied.
+
+    Raises ValueError where several were measured, or one in one of the two ways alone.
+    """
+    axes = {state: evidence.axes(state) for state in evidence.seconds_per_mib}
+    layouts = sorted({one["layout"] for one in axes.values()} - {EMPTY})
+    if len(layouts) != 1:
+        raise ValueError(
+            f"{', '.join(layouts) or 'no layout'} was measured: say which with --at layout=NAME, one at a time"
+        )
+    states = {
+        holes: [state for state, one in axes.items() if one["layout"] == layouts[0] and one["holes"] == holes]
+        for holes in WORDS
+    }
+    if lacking := [words for holes, words in WORDS.items() if not states[holes]]:
+        raise ValueError(f"layout {layouts[0]}: nothing valid was measured to {lacking[0]}")
+    return Options(
+        "free space",
+        COPIED,
+        evidence.moved_bytes,
+        [
+            Choice(holes, partial(_of_size, {state: 1 / len(of) for state in of}), says=WORDS[holes])
+            for holes, of in states.items()
+        ],
+        assumes=(
+            f"a file of {round_size(evidence.moved_bytes)} was measured: others count at the same time for a byte. "
+            "What it costs to join free space, nobody measured"
+        ),
+    )
+
+
+def _of_size(parts: Parts, size_bytes: int) -> Parts:
+    return parts

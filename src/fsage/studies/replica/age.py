@@ -1,0 +1,209 @@
+"""What the age of file systems costs here: their layouts read, and a study of replicas made of the shipped one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from fsage.evidence import free, whatif
+from fsage.evidence.free import Free
+from fsage.model.message import Unacceptable
+from fsage.plan.plan import Plan, load_plan
+from fsage.plan.target import load_claim
+from fsage.records.messages import check_claim
+from fsage.run import amount, request
+from fsage.run.aside import set_aside
+from fsage.run.inputs import PLACE
+from fsage.statistics import reachable
+from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
+from fsage.study.study import read_yaml
+from fsage.text.strict import show
+
+SHIPPED = "replica"
+MOST_LAYOUTS = 100
+MOST_ITERATIONS = 20
+SEED = 67005
+
+
+class WhatIf(NamedTuple):
+    """What else is asked of each layout: `at` so many percent full; so many percent of what is in use `deleted`.
+
+    `defragmented`: what that would bring at best, all that is free in one run; measured anyway, so it is only said.
+    """
+
+    at: tuple[float, ...] = ()
+    deleted: tuple[float, ...] = ()
+    defragmented: bool = False
+
+
+NOTHING_ELSE = WhatIf()
+
+
+def prepare(
+    sources: Sequence[str],
+    studies: Path,
+    folder: Path,
+    samples: int,
+    claim_copy: Path,
+    what_if: WhatIf = NOTHING_ELSE,
+) -> tuple[str, list[str]]:
+    """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
+
+    It is named after what was read: the same layouts are the same study, which goes on. Raises ValueError.
+    """
+    layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
+    if layouts > MOST_LAYOUTS:
+        raise ValueError(f"{layouts} layouts; allowed are {MOST_LAYOUTS} at most")
+    refuse_stale(claim_copy)
+    block = read_yaml(studies / f"{SHIPPED}.yaml")
+    folder.mkdir(parents=True, exist_ok=True)
+    digest, names, said = hashlib.sha256(f"{samples}".encode()), list[str](), list[str]()
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
+        for source in sources:
+            refuse_target(source, claim_copy)
+            name = _name_of(source, names)
+            before = _free_blocks(source)
+            layout = Path(place) / f"{name}.gz"
+            found = free.save(source, layout)
+            digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
+            names.append(name)
+            said.append(
+                f"{name}: {found.store['fullness_percent']:.1f}% full, {len(found.places):,} free extents, by "
+                f"{found.head.source}"
+            )
+            if before != _free_blocks(source):
+                said.append(f"{name}: it was written to while it was read, so its layout is that of no single moment")
+            for more, changed in _if(found, name, names, what_if):
+                layout = Path(place) / f"{more}.gz"
+                free.write(changed, layout)
+                digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
+                names.append(more)
+        if what_if.defragmented:
+            digest.update(b"defragmented")
+        study = f"age_{digest.hexdigest()[:12]}"
+        block = _study_of(block, study, names, samples, what_if.defragmented)
+        (folder / study / PLACE).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            os.replace(Path(place) / f"{name}.gz", folder / study / PLACE / f"{name}.gz")
+    (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+    return study, said
+
+
+def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
+    """The plan of a study that was prepared. Raises StudyError."""
+    return load_plan(folder / study / f"{study}.yaml", inventory, results)
+
+
+def measured_again(plan: Plan) -> list[str]:
+    """Set the records of cells that failed aside, for who gives the command again wants them measured; what is said."""
+    moved = set_aside(plan, lambda state, cell: True, {"failed"})
+    return [f"{moved} cells failed before and are measured again"] if moved else []
+
+
+def amount_line(plan: Plan) -> list[str]:
+    """What is said of a claimed target where less than its amount is measured, for the layouts leave no more room.
+
+    Raises StudyError where they leave too little.
+    """
+    if plan.claim is None:
+        return []
+    claim = amount.fitting(plan, plan.claim, request.seed_of(plan))
+    if claim["amount_mib"] == plan.claim["amount_mib"]:
+        return []
+    return [f"each task measures {claim['amount_mib']} MiB, {claim['amount_source']}"]
+
+
+def refuse_stale(claim_copy: Path) -> None:
+    """Raise ValueError where the copy of the target's claim is not as this release writes it."""
+    if (claim := load_claim(claim_copy)) is None:
+        return
+    try:
+        check_claim(claim)
+    except Unacceptable as why:
+        raise ValueError(
+            f"{claim_copy}: the target's claim {why}; an earlier release of fsage may have made it: move the file "
+            "away, give the target back (`./run ansible-playbook playbooks/release.yml`) and give the same command "
+            "again; nothing was touched"
+        ) from None
+
+
+def _if(found: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
+    """What else is asked of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
+    asked: list[tuple[str, str, Callable[[Free, float, int], Free], float]] = [
+        *(("at", "--at", whatif.filled, percent) for percent in what_if.at),
+        *(("deleted", "--delete", whatif.deleted, percent) for percent in what_if.deleted),
+    ]
+    for word, option, change, percent in asked:
+        try:
+            yield _name_of(f"{name}_{word}_{percent:g}".replace(".", "_"), taken), change(found, percent, SEED)
+        except ValueError as error:
+            raise ValueError(f"{name}: {option} {percent:g}: {error}; nothing was touched") from None
+
+
+def refuse_target(source: str, claim_copy: Path) -> None:
+    """Raise ValueError where `source`, if it is there, is the target itself, which is to be emptied."""
+    claim = load_claim(claim_copy)
+    for store in claim["stores"] if claim else ():
+        own = [Path(str(place)) for place in (store.get("mount"), store.get("image")) if place]
+        try:
+            there = os.stat(source)
+            same = [there, *(os.stat(image) for image in _behind(there.st_rdev))]
+        except OSError:
+            return
+        inside = any(one.is_mount() and one.stat().st_dev in (there.st_dev, there.st_rdev) for one in own)
+        if inside or any(one.exists() and os.path.samestat(it, one.stat()) for one in own for it in same):
+            raise ValueError(f"{source} is on the target itself, which is emptied to measure: nothing was touched")
+
+
+def _behind(device: int) -> list[Path]:
+    """The image of a loop device, by its number."""
+    backing = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file")
+    return [Path(backing.read_text(encoding="utf-8").strip())] if backing.exists() else []
+
+
+def _name_of(source: str, taken: Sequence[str]) -> str:
+    """What a source is called: /mnt/scratch is scratch, ost0012.txt.gz is ost0012."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", Path(source).name.split(".")[0])[:40].strip("_")
+    name = name if name and name != EMPTY else "layout"
+    return next(one for one in (name, *(f"{name}_{number}" for number in range(2, 200))) if one not in taken)
+
+
+def _free_blocks(source: str) -> int | None:
+    return os.statvfs(source).f_bfree if os.path.isdir(source) else None
+
+
+def _study_of(shipped: object, study: str, names: Sequence[str], samples: int, defragmented: bool) -> dict[str, object]:
+    """The shipped study with these layouts instead of its own."""
+    if not isinstance(shipped, dict) or not all(isinstance(shipped.get(key), dict) for key in ("states", "cells")):
+        raise ValueError(f"config/{SHIPPED}.yaml is {show(shipped)}, not a study of layouts")
+    lines, tests = [], len(names)
+    for name in names:
+        copied, joined = f"{name}.{COPIED}", f"{name}.{JOINED}"
+        lines.append({"label": f"age of {name}", "state": copied, "against": joined})
+        if defragmented:
+            lines.append({"label": f"{name} defragmented, at best", "state": joined, "against": copied})
+        if len(names) == 1 and shipped["states"].get("empty", True):
+            lines.append({"label": "fullness", "state": joined, "against": EMPTY})
+            tests += 1
+    return {
+        **shipped,
+        "name": study,
+        "title": f"The age of {', '.join(names[:5])}{' and others' * (len(names) > 5)}",
+        "states": {**shipped["states"], "layouts": [f"{name}.gz" for name in names], "structures": samples},
+        "cells": _enough(shipped["cells"], tests),
+        "headline": lines,
+    }
+
+
+def _enough(cells: dict[str, Any], pairs: int) -> dict[str, object]:
+    """Cells with so many iterations that a difference can be told from chance among as many pairs of states."""
+    family = pairs * len(cells["phases"])
+    enough = (number for number in range(cells["iterations"], MOST_ITERATIONS) if reachable(number, number, family))
+    return {**cells, "iterations": next(enough, MOST_ITERATIONS)}

@@ -1,0 +1,61 @@
+"""`fsage age`: what the age of a file system costs on this machine's target."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated
+
+import typer
+
+from fsage.commands.common import say
+from fsage.commands.layouts import PANEL
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=PANEL)
+def age(
+    context: typer.Context,
+    sources: Annotated[list[str], typer.Argument(help="mounts, devices, images or saved texts; several are ranked")],
+    samples: Annotated[int, typer.Option(min=1, max=99, help="of a layout larger than the target, so many")] = 1,
+    at: Annotated[str, typer.Option(help="also filled further by the same pattern: percent full, e.g. 80,90")] = "",
+    delete: Annotated[str, typer.Option(help="also after so much of it was deleted, e.g. 10% or 10%,20%")] = "",
+    after: Annotated[str, typer.Option(help="defragment: also say what that would bring at best")] = "",
+    only_prepare: Annotated[bool, typer.Option("--prepare", help="write the study, and do not measure")] = False,
+) -> None:
+    """Say what the age of a file system costs here: its free space, block by block, on this machine's target.
+
+    The source is only read. The target is emptied and measured: with its free space, with as much in one run, empty.
+    """
+    from fsage.plan.results import Results
+    from fsage.studies.replica import age as ages
+
+    where = context.obj.of(None)
+    folder = where.results / "age"
+    target = where.target().name
+    if after not in ("", "defragment"):
+        raise ValueError(f"--after {after!r}: allowed is defragment")
+    what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
+    copy = Results(where.results, target, "").claim
+    study, said = ages.prepare(sources, where.studies, folder, samples, copy, what_if)
+    for line in said:
+        say(line)
+    plan = ages.planned(study, folder, where.inventory, where.results)
+    for line in ages.amount_line(plan):
+        say(line)
+    if only_prepare:
+        say(f"`{plan.commands.measure}` measures it")
+        return
+    for line in ages.measured_again(plan):
+        say(line)
+    words = plan.commands.measure_words
+    os.execvp(words[0], words)
+
+
+def percents(text: str, option: str) -> tuple[float, ...]:
+    """The numbers in '80,90' or '10%'. Raises ValueError for what are none."""
+    words = [word.strip().removesuffix("%") for word in text.split(",")] if text else []
+    if not all(re.fullmatch(r"\d{1,2}(\.\d{1,2})?", word) for word in words) or len(set(words)) < len(words):
+        raise ValueError(f"{option} {text!r}: percents below 100 are wanted, each once, such as 10% or 80,90")
+    return tuple(map(float, words))

@@ -1,0 +1,119 @@
+"""Laying out free space block by block, as it lies elsewhere, and seeing how much of it lies where it should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fsage.host.structure import files
+from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents, Head
+from fsage.model.structure import Notes
+from fsage.studies.replica.host import ground
+from fsage.studies.replica.host.punched import Punched
+from fsage.studies.replica.host.whole_extents import WholeExtents
+
+LEAST = 0.9
+"""Less of the free bytes in their places is no replica."""
+SHOWN = 20
+BITMAP = 256
+
+
+def lay(
+    target: Target,
+    generation: int,
+    name: str,
+    layout: tuple[Head, Extents],
+    joined: bool,
+    check_lease: Callable[[], None],
+) -> Notes:
+    """Lay an empty target's free space as in `layout`, or as much in one run (`joined`); what it noted of that.
+
+    Notes: `files` made, `original` and `found` in short, and their `agreement`. Raises Failure.
+    """
+    head, original = layout
+    room, device_bytes = _fitting(target, head, name)
+    copied = extents.common(original, room)
+    if not copied:
+        raise Failure(f"layout {name} has nothing free that could be free on target {target.name}")
+    files.make_room(target.mounts, generation)
+    try:
+        way = Punched if target.frees_parts else WholeExtents
+        laying = way(target, generation, check_lease, copied, room if joined else None)
+        made = laying.lay()
+    except OSError as error:
+        raise Failure(f"laying out {name} on target {target.name}: {error.strerror}") from error
+    found, _ = _fitting(target, head, name)
+    goal = laying.wanted if joined else original
+    notes: Notes = {
+        "files": made,
+        "source": head.source,
+        "filesystem": head.filesystem,
+        "drawn": head.drawn,
+        "original": _summary(original, head.device_bytes),
+        "found": _summary(found, device_bytes),
+        **agreement(goal, found, room),
+    }
+    if notes["agree_share"] < LEAST:
+        raise Failure(
+            f"layout {name} on target {target.name}: {100 * notes['agree_share']:.1f}% of the free bytes "
+            f"lie where they should, and less than {100 * LEAST:.0f}% is no replica; a target with the original's "
+            f"file system, {head.filesystem or 'which its text does not name'}, and mkfs options would have more"
+        )
+    return notes
+
+
+def agreement(wanted: Extents, found: Extents, room: Extents) -> dict[str, object]:
+    """How much of what is free is where it should be.
+
+    `agree_share`: bytes free in both over bytes free in either. `metadata_bytes` should be free and hold the target's
+    own metadata, `taken_bytes` something else (maps of extents), `left_bytes` are free and should not be. `differ`:
+    the largest such ranges.
+    """
+    lacking, left = extents.without(wanted, found), extents.without(found, wanted)
+    taken = extents.common(lacking, room)
+    agree = extents.size(wanted) - extents.size(lacking)
+    either = extents.size(found) + extents.size(lacking)
+    kinds = {"metadata": extents.without(lacking, room), "taken": taken, "left": left}
+    ranges = [(end - start, start, kind) for kind, some in kinds.items() for start, end in some]
+    return {
+        "agree_bytes": agree,
+        "agree_share": agree / either if either else 1.0,
+        **{f"{kind}_bytes": extents.size(some) for kind, some in kinds.items()},
+        "differ": [
+            {"start": start, "bytes": length, "why": kind} for length, start, kind in sorted(ranges)[-SHOWN:][::-1]
+        ],
+    }
+
+
+def _summary(free: Extents, device_bytes: int) -> dict[str, object]:
+    return {
+        "device_bytes": device_bytes,
+        "free_bytes": extents.size(free),
+        "free_extents": len(free),
+        "free_percent": extents.shares(free, device_bytes, BITMAP),
+    }
+
+
+def now(target: Target) -> tuple[Head, Extents]:
+    """What is free on a target as it is mounted for each cell, with a head for it. Raises Failure."""
+    ground.check(target)
+    target.remount()
+    return ground.read(target)
+
+
+def _fitting(target: Target, head: Head, layout: str) -> tuple[Extents, int]:
+    """What is free on the target now, and the size of its device. Raises Failure where the layout does not fit it."""
+    here, found = ground.read(target)
+    if head.block_bytes != here.block_bytes:
+        raise Failure(
+            f"layout {layout} has blocks of {head.block_bytes} bytes and target {target.name} of {here.block_bytes}: "
+            "it cannot be copied block by block"
+        )
+    if head.device_bytes > here.device_bytes:
+        raise Failure(
+            f"layout {layout} is of {head.device_bytes} bytes, and target {target.name} has {here.device_bytes}: it "
+            "is larger than the target"
+        )
+    return found, here.device_bytes

@@ -1,0 +1,130 @@
+"""Laying out free space where a hole in a file frees its blocks: what is to be free is punched out of full files.
+
+What a file system holds back for itself (ext4: its reserved clusters; XFS: what each allocation group needs for its
+trees) nobody is given, so it would stay free wherever the allocator left it. Hence rounds: some of what is to be free
+is given back and all is filled once more, until what is held back lies where it is to be free. Punched in ascending
+order, a file's map of extents fills its blocks: about 340 extents each on ext4.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from fsage.host.evidence import fiemap
+from fsage.host.stores import filesystems
+from fsage.host.structure import files
+from fsage.host.structure.room import Room
+from fsage.host.targets.target import Target
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents
+from fsage.model.evidence.fragmentation import Extent
+from fsage.model.filler import path_of
+from fsage.studies.replica.host import ground
+
+PARTS = 16
+ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
+"""For a round free extents of so many bytes and more are given back, so many times what is free in the wrong place."""
+ENOUGH = 0.0002
+"""No further round where less than this share of the free bytes is free in the wrong place."""
+CHECK_EVERY = 256
+
+
+class Punched:
+    """The files of one replica, and what of them is punched out."""
+
+    def __init__(
+        self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
+    ) -> None:
+        """`copied` is to be free, or, of the bytes in `joined`, as many in one run."""
+        self.target, self.generation, self.check_lease = target, generation, check_lease
+        self.total = None if joined is None else extents.size(copied)
+        self.centre = extents.centre(copied)
+        self.wanted = copied if joined is None else joined
+        self.room = Room(target)
+        self.made = 0
+
+    def lay(self) -> int:
+        """Do it; how many files there are then. Raises OSError, Failure."""
+        self.target.remount()  # ext4 sets blocks aside for small files, which nobody else is given until then
+        with filesystems.one_cpu():
+            self._fill()
+            if self.total is not None:
+                self._join(self.total)
+            for smallest, times in ROUNDS:
+                left = ground.read(self.target)[1]
+                wrong = extents.without(left, self.wanted)
+                if extents.size(wrong) <= ENOUGH * extents.size(self.wanted):
+                    break
+                self._punch(_smallest(self.wanted, smallest, times, left, wrong))
+                self._fill()
+            self._punch(self.wanted)
+        self.target.remount()
+        return self.made
+
+    def _join(self, total: int) -> None:
+        """Want `total` bytes in one run, but for what is held back: that stays where it was left."""
+        left = ground.read(self.target)[1]
+        room = extents.without(self.wanted, left)
+        run = extents.joined(room, max(0, total - extents.size(left)), self.centre)
+        self.wanted = sorted([*left, *run])
+
+    def _fill(self) -> None:
+        """Give all that is free to one file more."""
+        self.check_lease()
+        self.room.rest(path_of(self.target.mounts, self.generation, self.made))
+        self.made += 1
+
+    def _punch(self, free: Extents) -> None:
+        """Make these bytes of the device free that files hold, in ascending order in each file."""
+        for index in range(self.made):
+            path = path_of(self.target.mounts, self.generation, index)
+            pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
+            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+            try:
+                for number, (offset, length) in enumerate(sorted(within(pieces, free))):
+                    if number % CHECK_EVERY == 0:
+                        self.check_lease()
+                    files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, length)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        ground.flush(self.target)
+
+
+def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:
+    """Offset and length in a file of what of its pieces, by their places on the device, is to be free."""
+    found, at = [], 0
+    for piece in pieces:
+        begin, stop = piece.physical, piece.physical + piece.length
+        while at < len(free) and free[at][1] <= begin:
+            at += 1
+        here = at
+        while here < len(free) and free[here][0] < stop:
+            start, end = max(free[here][0], begin), min(free[here][1], stop)
+            found.append((piece.logical + start - begin, end - start))
+            here += 1
+    return found
+
+
+def _smallest(free: Extents, least: int, times: int, left: Extents, wrong: Extents) -> Extents:
+    """The smallest of at least `least` bytes in each of PARTS parts of the device: `times` what is left there.
+
+    An allocator that is given all looks for large extents first: what it leaves is then among these.
+    """
+    span = free[-1][1] // PARTS + 1
+    parts: list[Extents] = [[] for _ in range(PARTS)]
+    wanted = [times * extents.size(left) // PARTS] * PARTS
+    for start, end in wrong:
+        wanted[min(start // span, PARTS - 1)] += times * (end - start)
+    for one in free:
+        if one[1] - one[0] >= least:
+            parts[one[0] // span].append(one)
+    found: Extents = []
+    for part, need in zip(parts, wanted):
+        for one in sorted(part, key=lambda it: it[1] - it[0]):
+            if need <= 0:
+                break
+            found.append(one)
+            need -= one[1] - one[0]
+    return sorted(found)

@@ -1,0 +1,149 @@
+"""Laying out free space where an extent is freed as a whole (btrfs): each is made just as long as it is to be.
+
+Two files take all that is free, in the order in which the allocator goes: one what is to be in use, one what is to be
+free, and that one is deleted in the end. Inside a chunk the allocator begins with the largest free extent, of equal
+ones with that which it used longest ago (fs/btrfs/free-space-cache.c); after each piece it is looked where it lies.
+Pieces are of at most 128 KiB: longer ones would lie in chunks of their own (size classes, since Linux 6.2;
+fs/btrfs/block-group.c).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fsage.host.evidence import fiemap
+from fsage.host.stores import filesystems
+from fsage.host.structure import files
+from fsage.host.structure.room import Room
+from fsage.host.targets.target import Target
+from fsage.model.errors import Failure
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents
+from fsage.model.filler import BLOCK_BYTES, path_of
+from fsage.studies.replica.host import ground
+
+PIECE_BYTES = 128 << 10
+CHECK_EVERY = 4096
+LOOKS_AGAIN = 64
+"""So often at most all of the free space is looked at anew."""
+KEPT, FREED = 0, 1
+"""Which file."""
+
+
+class WholeExtents:
+    """The two files of one replica."""
+
+    def __init__(
+        self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
+    ) -> None:
+        """`copied` is to be free, or, of the bytes in `joined`, as many in one run."""
+        self.target, self.generation, self.check_lease = target, generation, check_lease
+        self.wanted = copied
+        if joined is not None:
+            self.wanted = extents.joined(joined, extents.size(copied), extents.centre(copied))
+        self.room = Room(target)
+        self.sizes, self.descriptors = [0, 0], list[int]()
+        self.ranges: list[tuple[int, int, int]] = []  # as FileSystem.data_ranges has them
+        self.free = ground.read(target)[1]
+        self.known: dict[int, Extents] = {}  # what is left of chunks that were begun, by their places
+        self.left: Extents = []  # of the one where the last piece lies
+        self.looks_again = LOOKS_AGAIN
+
+    def lay(self) -> int:
+        """Do it; how many files there are then. Raises OSError, Failure."""
+        with filesystems.one_cpu(), contextlib.ExitStack() as opened:
+            self.descriptors = [opened.enter_context(_made(self._path(file))) for file in (KEPT, FREED)]
+            for number in itertools.count():
+                if number % CHECK_EVERY == 0:
+                    self.check_lease()
+                file, size = self._next()
+                while size and not self._take(file, size):
+                    size = size // 2 // BLOCK_BYTES * BLOCK_BYTES
+                if size:
+                    self._look(file, size)
+                elif self.left:
+                    self.left.clear()
+                else:
+                    break
+        self._path(FREED).unlink()
+        self.target.remount()
+        return 1
+
+    def _path(self, file: int) -> Path:
+        return path_of(self.target.mounts, self.generation, file)
+
+    def _take(self, file: int, size: int) -> bool:
+        """Make a file so much longer; False: there is not so much left."""
+        before = self.sizes[file]
+        try:
+            self.room.extend(self.descriptors[file], self._path(file), before, size)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            os.ftruncate(self.descriptors[file], before)
+            return False
+        self.sizes[file] += size
+        return True
+
+    def _next(self) -> tuple[int, int]:
+        """Which file is to get the next piece, and its bytes."""
+        if not self.left:
+            return KEPT, BLOCK_BYTES  # it shows where the allocator goes on
+        start, end = max(self.left, key=lambda one: one[1] - one[0])
+        stop, free = next(in_turns(start, end, self.wanted))
+        # A run of which the length alone was asked may begin amid a block.
+        size = -(-(stop - start) // BLOCK_BYTES) * BLOCK_BYTES
+        return FREED if free else KEPT, min(size, PIECE_BYTES)
+
+    def _look(self, file: int, size: int) -> None:
+        """Take the last piece of a file out of what is left of its chunk. Raises Failure."""
+        start = self._place(fiemap.address_of(self.descriptors[file], self.sizes[file] - size))
+        for number, (begin, end) in enumerate(self.left):
+            if begin <= start < end:
+                del self.left[number]
+                self.left += [one for one in ((begin, start), (start + size, end)) if one[0] < one[1]]
+                return
+        if self.looks_again:  # more is free there than was
+            self.looks_again -= 1
+            self.free = ground.read(self.target)[1]
+            self.known.clear()
+            self.left = []
+
+    def _place(self, address: int) -> int:
+        """Where on the device an address is; `left` is then of its chunk."""
+        for _ in range(2):
+            for begin, place, length in self.ranges:
+                if begin <= address < begin + length:
+                    if place not in self.known:
+                        self.known[place] = extents.common(self.free, [(place, place + length)])
+                    self.left = self.known[place]
+                    return place + address - begin
+            self.ranges = filesystems.of(self.target.filesystem or "").data_ranges(self.target.mounts[0])
+        raise Failure(f"target {self.target.name}: a file lies at {address}, where no chunk of data is")
+
+
+def in_turns(start: int, end: int, free: Extents) -> Iterator[tuple[int, bool]]:
+    """The range from `start` to `end` as runs: where each ends, and whether it is to be free."""
+    at = max(0, bisect_right(free, (start, start)) - 1)
+    while start < end:
+        while at < len(free) and free[at][1] <= start:
+            at += 1
+        begin, stop = free[at] if at < len(free) else (end, end)
+        is_free = begin <= start
+        start = min(end, stop if is_free else begin)
+        yield start, is_free
+
+
+@contextlib.contextmanager
+def _made(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, files.FRESH, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

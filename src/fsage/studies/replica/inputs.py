@@ -1,0 +1,76 @@
+"""What a step that copies a layout needs: the list of its free extents, or of a sample of them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fsage.model import kinds
+from fsage.model.evidence import extents
+from fsage.model.evidence.extents import Extents, Head
+from fsage.plan.plan import Plan
+from fsage.run.inputs import PLACE
+from fsage.studies.replica.model import Replica
+from fsage.study.study import StudyError
+
+if TYPE_CHECKING:
+    from fsage.evidence.free import Free
+
+MOST_EXTENTS = 4_000_000
+"""Of a layout as large as its target."""
+
+
+def needed(plan: Plan, step: Replica) -> tuple[str, str]:
+    """(SHA-256 of the list's text, the text packed by zlib, in Base64). Raises StudyError."""
+    text = _text(plan, step)
+    return hashlib.sha256(text).hexdigest(), base64.b64encode(zlib.compress(text)).decode()
+
+
+def layout_of(step: Replica) -> Replica:
+    """The step that copies the layout as it lies: the same for all steps of one layout."""
+    return replace(step, joined=False)
+
+
+def free_bytes(plan: Plan, step: Replica) -> int:
+    """How much is free in the layout that a step copies. Raises StudyError."""
+    return extents.size(_layout(plan, step)[1])
+
+
+def _text(plan: Plan, step: Replica) -> bytes:
+    return b"".join(extents.written(*_layout(plan, step)))
+
+
+def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
+    device_bytes = kinds.of(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
+    if not device_bytes:
+        raise StudyError(
+            f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop), "
+            "or onto one OST of a Lustre that is all fsage's (docs/background/replica.md)"
+        )
+    from fsage.evidence.free import read  # numpy, scipy and what else a plan does without
+
+    where = f"study {plan.study.name}: layout {step.layout}"
+    try:
+        head, places = of_size(read(os.fspath(plan.studies / PLACE / step.layout)), device_bytes, step)
+    except ValueError as error:
+        raise StudyError(f"{where}: {error}") from error
+    if not places:
+        raise StudyError(f"{where}: nothing is free in it, so nothing could be written to its replica")
+    if extents.size(places) == head.device_bytes:
+        raise StudyError(f"{where}: all of it is free: it tells of no file system that anything was written to")
+    return head, places
+
+
+def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:
+    """The free extents for a device of that size: all, or a sample of windows of a larger one. Raises ValueError."""
+    if free.head.device_bytes > device_bytes:
+        from fsage.evidence.windows import Windows
+
+        return Windows(free, step.window_groups).sample(device_bytes, step.seed or 0, step.draw)
+    if len(free.places) > MOST_EXTENTS:
+        raise ValueError(f"it has {len(free.places):,} free extents; a replica has at most {MOST_EXTENTS:,}")
+    return free.head, list(free.pairs())

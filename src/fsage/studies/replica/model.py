@@ -1,0 +1,59 @@
+"""Steps of states whose free space is copied: laid by a list of free extents, or kept from the state before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from fsage.model.filler import path_of
+from fsage.model.structure import Achieved, Notes, Step
+
+
+@dataclass(frozen=True)
+class Replica(Step):
+    """Lay the free space as that of `layout` lies, or as much of it in one run (`joined`).
+
+    `draw` and `seed`: which sample of windows of `window_groups` groups, where the original is larger than the target.
+    `input`: the digest of the list of free extents, under which the request has it.
+    """
+
+    layout: str
+    joined: bool
+    draw: int
+    window_groups: int
+    seed: int | None
+    input: str | None = None
+
+    def describe(self) -> str:
+        """The step in words."""
+        return f"lay free space as in {self.layout}" + (", in one run" if self.joined else "")
+
+    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
+        """The files that hold what is in use."""
+        return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """No share of files was asked for; the notes have what is free."""
+        return
+
+
+@dataclass(frozen=True)
+class KeepFreeSpace(Step):
+    """Keep the free space as the steps before left it, or as much of it in one run (`joined`)."""
+
+    REPLACES: ClassVar[bool] = True
+
+    joined: bool
+
+    def describe(self) -> str:
+        """The step in words."""
+        return "keep the free space" + (", in one run" if self.joined else "") + ", held by large files"
+
+    def named(self, mounts: list[Path], noted: Notes) -> list[Path]:
+        """The files that hold what is in use."""
+        return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]
+
+    def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
+        """No share of files was asked for; the notes have what is free."""
+        shares.clear()

@@ -1,0 +1,94 @@
+"""Replicas: the free space of other file systems, block by block, beside as much of it in one run, and an empty target.
+
+A layout is a saved text or whatever else `fsage evidence` reads, in the folder `layouts` beside the studies. It is read
+when a state is asked for, not when the study is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fsage.model.structure import Step
+from fsage.recipes import State
+from fsage.studies.replica.model import Replica
+from fsage.text.strict import Levels, Problem, Strict, refuse
+
+COPIED, JOINED, EMPTY = "copied", "joined", "empty"
+Layout = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_=-]{0,63}(\.[A-Za-z0-9]{1,8}){0,3}$", description="a file's name")
+]
+
+
+class States(Strict):
+    """Block `states:` of a study: of each layout the replica and as much free space in one run; and an empty target."""
+
+    recipe: Literal["replica"] = "replica"
+    layouts: Annotated[tuple[Layout, ...], Levels()] = Field(
+        description="saved texts in the folder layouts/ beside the study, packed by gzip or zstd or not"
+    )
+    structures: Annotated[int, Field(ge=1, le=99)] = Field(
+        1, description="of a layout larger than the target, so many samples of its groups: intervals are over these"
+    )
+    window_groups: Annotated[int, Field(ge=1, le=4096)] = Field(
+        16, description="how many neighbouring groups of a larger layout are drawn together"
+    )
+    empty: bool = Field(True, description="measure the empty target too")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of what is drawn; null: drawn once")
+    reuse: Literal["nested", "fresh"] = Field("nested", description="nothing here is reached from another state")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> States:
+        names = [name_of(layout) for layout in self.layouts]
+        twice = [number for number, name in enumerate(names) if name in names[:number] or name == EMPTY]
+        if twice:
+            text = "without what follows its first dot it is another layout's name, or 'empty'; call the file otherwise"
+            refuse(Problem(("layouts", number), text) for number in twice)
+        return self
+
+
+def name_of(layout: str) -> str:
+    """What states are called after a layout: ost0012.txt.gz is ost0012."""
+    return layout.split(".")[0]
+
+
+def expand(states: States) -> list[State]:
+    """Return the states: empty, then of each layout and sample the free space in one run, and the replica."""
+    made = [_empty()] if states.empty else []
+    for layout in states.layouts:
+        for draw in range(1, states.structures + 1):
+            made += [_state(states, layout, draw, joined) for joined in (True, False)]
+    return made
+
+
+def _empty() -> State:
+    nominal = {"recipe": "replica", "fullness_percent": 0, "axes": {"layout": EMPTY, "holes": EMPTY}}
+    return State(EMPTY, EMPTY, {"layout": EMPTY, "holes": EMPTY}, nominal, ())
+
+
+def _state(states: States, layout: str, draw: int, joined: bool) -> State:
+    of, holes = name_of(layout), JOINED if joined else COPIED
+    sample = f"+{draw}@{states.window_groups}" if states.structures > 1 else ""
+    name = f"{of}.{holes}{sample}"
+    against = f"{of}.{JOINED}" + (f"@{states.window_groups}" if sample else "")  # as reports name all samples together
+    axes: dict[str, Any] = {"layout": of, "holes": holes}
+    nominal = {
+        "recipe": "replica",
+        "axes": axes,
+        "reference": against,
+        **({"structure": draw} if states.structures > 1 else {}),
+    }
+    step = Replica(1, layout, joined, draw, states.window_groups, states.seed)
+    return State(name, name, {**axes, "structure": draw}, nominal, (step,))
+
+
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
+    """Return what `steps` made of a target, e.g. free space of ost0012.txt.gz (13f2a9c0)."""
+    text = [
+        f"free space of {step.layout} ({(step.input or '')[:8]})" + (", in one run" if step.joined else "")
+        for step in steps
+        if isinstance(step, Replica)
+    ]
+    return ", ".join(text) or EMPTY

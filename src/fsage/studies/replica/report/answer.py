@@ -1,0 +1,44 @@
+"""What the age of each layout costs here: against as much free space in one run, and that against the empty target."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from fsage.analysis.headline import Comparison
+from fsage.report.answer import Answer, Named, by_comparisons
+from fsage.report.section import Data
+from fsage.studies.replica.report.maps import copied, is_copied
+
+CODES = (
+    "A state such as ost0012.copied has the free space of the layout ost0012 block by block, ost0012.joined as much of "
+    "it in one run, and empty nothing else on the target."
+)
+
+
+def answer(data: Data, study: Any) -> Answer | None:
+    """A sentence for each comparison of the headline."""
+    full = {state: 100 * (1 - one["found"]["free_bytes"] / one["found"]["device_bytes"])
+            for state, one in copied(data).items()}  # fmt: skip
+    return by_comparisons(data, study, partial(_named, full), CODES, _worst_first)
+
+
+def _worst_first(compared: list[Comparison]) -> list[Comparison]:
+    """Of several layouts that which costs most; what is said of one stays together."""
+    costs: dict[str, float] = {}
+    for one in compared:
+        if is_copied(one.state) and one.ratio.value is not None:
+            layout = one.state.partition(".")[0]
+            costs[layout] = min(one.ratio.value, costs.get(layout, one.ratio.value))
+    return sorted(compared, key=lambda one: costs.get(one.state.partition(".")[0], float("inf")))
+
+
+def _named(full: dict[str, float], state: str) -> Named:
+    layout, _, holes = state.partition("@")[0].partition("+")[0].partition(".")
+    percent = next((value for name, value in full.items() if name.startswith(state.partition("+")[0])), None)
+    fullness = "" if percent is None else f", {percent:.0f}% full"
+    if not holes:
+        return Named("on an empty target", "empty")
+    if holes == "joined":
+        return Named("equally full without holes", f"without holes{fullness}")
+    return Named(f"with the free space of {layout}{fullness}", f"{layout}{fullness}")

@@ -1,0 +1,115 @@
+"""What was copied of each layout: the map of the original beside that of its replica, and how much of it agrees."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fsage.figures import Figure, Strips
+from fsage.report.section import Data, Section
+from fsage.studies.replica.model import KeepFreeSpace, Replica
+from fsage.studies.replica.recipe import COPIED
+from fsage.text.sizes import round_size
+
+WHY = {
+    "metadata": "free in the original, and the target's own metadata lie there",
+    "taken": "free in the original, in use here (maps of extents)",
+    "left": "in use in the original, free here",
+}
+
+
+def copied(data: Data) -> dict[str, dict[str, Any]]:
+    """State -> what its step noted, of the states that are replicas."""
+    noted = data.frame.dropna(subset="notes").groupby("state", sort=False)["notes"].first().map(json.loads)
+    found = {
+        str(state): notes[kind]
+        for state, notes in noted.items()
+        for kind in (Replica.kind, KeepFreeSpace.kind)
+        if kind in notes
+    }
+    return {state: found[state] for state in data.planned if state in found}
+
+
+def bare(state: str) -> str:
+    """The name of a state without its sample."""
+    return state.partition("@")[0].partition("+")[0]
+
+
+def is_copied(state: str) -> bool:
+    """Whether it has the free space of a layout as that lies."""
+    return bare(state).endswith(f".{COPIED}")
+
+
+def maps(data: Data) -> Section | None:
+    """A strip for each original and one for each of its states."""
+    figures: list[Figure] = []
+    for layout, states in _by_layout(data).items():
+        strips: dict[str, tuple[float, ...]] = {}
+        for state, noted in states.items():
+            original, found = noted["original"], noted["found"]
+            if original["device_bytes"] == found["device_bytes"]:
+                strips.setdefault("original", _shares(original))
+            strips[state.partition("@")[0]] = _shares(found)
+        device_bytes = max(noted["found"]["device_bytes"] for noted in states.values())
+        figures.append(Strips(f"Free space of {layout} and of its replica", strips, device_bytes))
+    if not figures:
+        return None
+    text = (
+        "The device from its first block to its last, dark where it is in use. The original is shown as its list of "
+        "free extents has it; of a layout larger than the target there is a sample of its groups only."
+    )
+    return Section("The original and its replica", text, figures)
+
+
+def agreement(data: Data) -> Section | None:
+    """A row for each state: how many of the free bytes agree, one by one, and why the rest do not."""
+    head = ["state", "source", "original", "free extents", "here", "agree", *WHY]
+    rows = [
+        [
+            state,
+            str(noted["source"]),
+            f"{_full(noted['original']):.1f}% full",
+            f"{noted['original']['free_extents']:,}",
+            f"{noted['found']['free_extents']:,}",
+            f"{100 * noted['agree_share']:.3f}%",
+            *(round_size(noted[f"{why}_bytes"]) for why in WHY),
+        ]
+        for state, noted in copied(data).items()
+    ]
+    if not rows:
+        return None
+    text = "Bytes that are free in both, of those that are free in either. " + "; ".join(
+        f"{name}: {words}" for name, words in WHY.items()
+    )
+    return Section("How exactly it was copied", f"{text}.", [], warnings=_drawn(data), table=[head, *rows])
+
+
+def _drawn(data: Data) -> list[str]:
+    """Of samples how well they stand for the whole."""
+    return [
+        f"{state}: {len(drawn['windows'])} of {drawn['of_windows']} windows of {drawn['window_groups']} groups, "
+        f"{100 * drawn['free_share_sample']:.1f}% free where the whole is {100 * drawn['free_share_whole']:.1f}%; "
+        f"earth mover's distance of free bytes by size {_distance(drawn['emd_size'])} powers of two, of groups by free "
+        f"share {_distance(drawn['emd_share'])}."
+        for state, noted in copied(data).items()
+        if (drawn := noted.get("drawn"))
+    ]
+
+
+def _distance(one: dict[str, float]) -> str:
+    return f"{one['this']:.3f} ({one['low']:.3f} to {one['high']:.3f} over {one['draws']} draws)"
+
+
+def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for state, noted in copied(data).items():
+        found.setdefault(state.split(".")[0], {})[state] = noted
+    return {layout: dict(sorted(states.items())) for layout, states in found.items()}
+
+
+def _shares(one: dict[str, Any]) -> tuple[float, ...]:
+    return tuple(share / 100 for share in one["free_percent"])
+
+
+def _full(one: dict[str, Any]) -> float:
+    return 100 * (1 - one["free_bytes"] / one["device_bytes"])

@@ -1,0 +1,37 @@
+"""Which of several layouts costs most: the one to drain or to defragment first."""
+
+from __future__ import annotations
+
+from fsage.analysis.groups import compared, measure_label
+from fsage.report.section import Data, Section
+from fsage.report.words import span
+from fsage.studies.replica.report.maps import bare, copied, is_copied
+
+
+def ranking(data: Data) -> Section | None:
+    """A row for each layout, the slowest writes first: its rates over those of as much free space in one run."""
+    rows = compared(data.table, "value")
+    rows = rows[rows["main"] & rows["state"].map(lambda state: is_copied(str(state)))]
+    measures = list(dict.fromkeys(rows["measure"]))
+    if rows.empty:
+        return None
+    noted = copied(data)
+    found: list[tuple[float, list[str]]] = []
+    for state, part in rows.groupby("state", sort=False):
+        by_measure = {str(row["measure"]): row["to_clean"] for _, row in part.iterrows()}
+        of = next((one for name, one in noted.items() if bare(name) == bare(str(state))), None)
+        lies = ["", ""]
+        if of:
+            free = of["found"]
+            lies = [f"{100 * (1 - free['free_bytes'] / free['device_bytes']):.1f}%", f"{free['free_extents']:,}"]
+        cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
+        worst = min(one.value for one in by_measure.values())
+        found.append((worst, [str(state).split(".", maxsplit=1)[0], *lies, *cells]))
+    head = ["layout", "full", "free extents", *(f"{measure_label(one)[0]}s" for one in measures)]
+    table = [head, *(row for _, row in sorted(found, key=lambda one: one[0]))]
+    text = (
+        "Rates with the copied free space over those with as much of it in one run, the worst first: the file system "
+        "to drain or to defragment first, as far as this target stands for its device. An interval that holds 1 shows "
+        "no cost."
+    )
+    return Section("What the age of each costs", text, [], table=table)

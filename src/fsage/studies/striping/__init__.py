@@ -1,0 +1,1 @@
+"""Files and databases in static and dynamic layouts of stripes."""

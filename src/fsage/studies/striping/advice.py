@@ -1,0 +1,102 @@
+"""Layouts: which measured one a file of some size is alike, by the map of its stripes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from fsage.advise.advice import Asked
+from fsage.advise.choices import Choice, Options, Parts
+from fsage.advise.evidence import Evidence
+from fsage.model.striping import Segment
+from fsage.studies.striping.recipe import States
+from fsage.text.sizes import round_size
+
+BY_MAP = ("striped_file", "netflow")
+"""Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""
+
+
+def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
+    """A choice for each pattern that this target has and that was measured. Raises ValueError if there is none.
+
+    What differs by less than the margin counts as alike: how evenly a file is shared out, and where its watermarks lie.
+    """
+    stripes = {state: notes["stripe"] for state, notes in evidence.notes.items() if "stripe" in notes}
+    layouts = {
+        state: [Segment(*part) for part in stripes[state]["segments"]]
+        for state in evidence.seconds_per_mib
+        if "segments" in stripes.get(state, ())
+    }
+    if not layouts:
+        raise ValueError("no record names the layout that it was measured in")
+    file_bytes = next(iter(layouts.values()))[-1].end_bytes
+    nominal = declared.patterns()[declared.default].file_bytes
+    if (workload := evidence.rows["workload"].iloc[0]) not in BY_MAP:
+        return Options(
+            "layout",
+            declared.default,
+            file_bytes,
+            [Choice(state, partial(_own, state, file_bytes), says=_words(layout)) for state, layout in layouts.items()],
+            assumes=f"nothing: {workload} was measured on one file of {round_size(file_bytes)} in each layout",
+            not_covered=f"{workload} tells of a file of {round_size(file_bytes)} alone",
+        )
+    return Options(
+        "layout",
+        declared.default,
+        file_bytes,
+        [
+            Choice(state, partial(_of_size, state, layouts, asked.margin), says=_words(layout))
+            for state, layout in layouts.items()
+        ],
+        assumes=(
+            f"one file of {round_size(file_bytes)} was measured in each layout: a file of another size counts as one "
+            "of these where its stripes, by the map, are shared out alike, at the same time for a byte; sizes are of "
+            f"this target, whose factor makes {round_size(file_bytes)} of {round_size(nominal)}"
+        ),
+        not_covered=(
+            "by the map their stripes are shared out like those of no measured layout, or in objects that differ by "
+            f"more than {100 * asked.margin:g}%"
+        ),
+    )
+
+
+def _own(state: str, file_bytes: int, size_bytes: int) -> Parts:
+    return {state: 1.0} if size_bytes == file_bytes else {}
+
+
+def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, size_bytes: int) -> Parts:
+    """The state itself, else the first in whose layout a file is shared out as one of this size is in this layout."""
+    if size_bytes == layouts[state][-1].end_bytes:
+        return {state: 1.0}
+    reached = [one for one in layouts[state] if one.start_bytes < size_bytes]
+    cut = [*reached[:-1], reached[-1]._replace(end_bytes=size_bytes)]
+    if any(_uneven(one) > margin for one in cut):
+        return {}
+    order = [state, *(other for other in layouts if other != state)]
+    alike = next((other for other in order if _alike(cut, layouts[other], margin)), None)
+    return {alike: 1.0} if alike else {}
+
+
+def _uneven(segment: Segment) -> float:
+    """By which share its largest object is above the mean: so much longer may its OST take than if all were even."""
+    length = segment.end_bytes - segment.start_bytes
+    rounds, rest = divmod(length, segment.stripe_bytes * segment.stripes)
+    largest = rounds * segment.stripe_bytes + min(rest, segment.stripe_bytes)
+    return largest * segment.stripes / length - 1
+
+
+def _alike(one: list[Segment], other: list[Segment], margin: float) -> bool:
+    """Whether two files have the same stripes, and their watermarks at the same share of them."""
+    whole, rest = one[-1].end_bytes, other[-1].end_bytes
+    return len(one) == len(other) and all(
+        (a.stripes, a.stripe_bytes) == (b.stripes, b.stripe_bytes)
+        and abs(a.end_bytes / whole - b.end_bytes / rest) <= margin
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _words(layout: list[Segment]) -> str:
+    """'4 x 1 MiB to 80 MiB, then 8 x 1 MiB'."""
+    said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)}" for one in layout]
+    ends = [f" to {round_size(one.end_bytes)}" for one in layout[:-1]] + [""]
+    return ", then ".join(one + end for one, end in zip(said, ends, strict=True))

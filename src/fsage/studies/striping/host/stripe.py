@@ -1,0 +1,43 @@
+"""Step `stripe`: a layout for the striped file that is measured. It does not make it: each cell makes its own.
+
+On Lustre it is a composite layout of the directory in which cells make theirs, until the next scrub (`pfl`), or a
+directory for each segment, which each cell makes anew (`segments`); on a target with stores the file is its objects, by
+the map of fsage.model.striping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fsage.host.lustre import stripes
+from fsage.host.structure import Work, eviction
+from fsage.model import striping
+from fsage.model.errors import Refusal
+from fsage.model.striping import EVICTION_FILES
+from fsage.model.structure import Notes, Shard, Step
+
+if TYPE_CHECKING:
+    from fsage.host.targets.target import Target
+from fsage.studies.striping.model import Stripe
+
+
+def work(step: Stripe, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Note the layout as this target has it, or why it has none: its cells are then unsupported."""
+    noted: Notes = {"osts": striping.osts_of(target.claim), "realisation": step.realisation}
+    made = 0
+    if step.eviction_file is not None:
+        noted["eviction_bytes"] = eviction.make(target, step.eviction_file, check_lease)
+        made = EVICTION_FILES
+    try:
+        segments = step.on(target.claim)
+    except Refusal as why:
+        return Work(made, {**noted, "unsupported": str(why)})
+    if target.has_osts:
+        measured = target.mounts[0] / "measured"
+        if step.realisation == striping.PFL:
+            stripes.compose(measured, segments)
+        else:  # tried once, so that a layout which comes otherwise fails here and not in each cell
+            for place in stripes.cut(measured, segments):
+                place.rmdir()
+    return Work(made, {**noted, "segments": [list(segment) for segment in segments]})

@@ -1,0 +1,151 @@
+"""Striping: a file in layouts whose stripes grow at watermarks (dynamic), beside layouts that do not (static)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, model_validator
+
+from fsage.model.structure import Step
+from fsage.recipes import State
+from fsage.studies.striping import model as laid
+from fsage.studies.striping import patterns
+from fsage.studies.striping.patterns import Pattern, Written
+from fsage.text.strict import Levels, Problem, Size, Strict, noting, refuse, show, unknown_value
+
+MOST_PERCENT = 50
+MEMORY = "memory"
+
+
+def _eviction_file(value: Any) -> float | str:
+    if value == MEMORY or (type(value) in (int, float) and 0 < value <= MOST_PERCENT):
+        return value
+    raise ValueError(
+        f"{show(value)} is not allowed: percent of the capacity, above 0 and at most {MOST_PERCENT}, or {MEMORY}"
+    )
+
+
+EvictionFile = Annotated[
+    Any,
+    PlainValidator(
+        _eviction_file,
+        json_schema_input_type=Annotated[float, Field(gt=0, le=MOST_PERCENT)] | Literal["memory"],
+    ),
+]
+
+
+class Database(Strict):
+    """A database for BLAST beside the layout."""
+
+    volumes: Annotated[int, Field(ge=1)] = Field(79, description="fragments, each a file on its own; the source has 79")
+    percent: Annotated[int, Field(ge=1, le=100)] = Field(100, description="its size, of the target's striped file's")
+    queries: Annotated[int, Field(ge=1)] = Field(8, description="parts of the database that are searched for")
+
+    @model_validator(mode="after")
+    def _each_of_its_own_volume(self) -> Database:
+        if self.queries > self.volumes:
+            raise ValueError(f"{self.queries} queries of {self.volumes} volumes: each is from another volume")
+        return self
+
+
+class States(Strict):
+    """Block `states:` of a study: a state for each pattern. There is nothing else but a database; cells make files."""
+
+    recipe: Literal["striping"] = "striping"
+    pattern: Annotated[tuple[str, ...], Levels()] = Field(description="names of known patterns, or of those in `own`")
+    default: str = Field(description="the pattern that the others are compared with")
+    realisation: Literal["segments", "pfl"] = Field(
+        "segments",
+        description="segments: a file for each, in a directory striped as it (without Lustre: its objects); pfl: one "
+        "file with Lustre's own composite layout",
+    )
+    own: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9.-]{0,31}$")], Written] = Field(
+        default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
+    )
+    file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
+    database: Database | None = Field(None, description="what workload blast searches; null: none")
+    eviction_file: EvictionFile | None = Field(
+        None,
+        description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
+        "client's memory; null: none",
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="of the database's sequences")
+    reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
+
+    @model_validator(mode="after")
+    def _known(self) -> States:
+        problems: list[Problem] = []
+        own: dict[str, Pattern] = {}
+        if self.own and self.file_size is None:
+            problems.append(Problem(("file_size",), "is missing, and the watermarks in 'own' relate to it"))
+        for name, written in self.own.items():
+            with noting(problems, "own", name):
+                if name in patterns.known().named():
+                    raise ValueError(f"{show(name)} is the name of a known pattern")
+                own[name] = self._read(written, 1)
+        sizes: dict[int, str] = {}
+        for index, name in enumerate(self.pattern):
+            if name in self.own and name not in own:
+                continue  # said above
+            with noting(problems, "pattern", index):
+                sizes.setdefault(patterns.find(name, own).file_bytes, name)
+        if len(sizes) > 1:
+            text = f"{' and '.join(sizes.values())} are of files of different sizes: one factor cannot scale both"
+            problems.append(Problem(("pattern",), text))
+        known = patterns.known()
+        of_sets = {number: name for name in self.pattern if (number := known.set_of(name)) is not None}
+        if len(sizes) == 1 and len(of_sets) > 1:
+            text = f"{' and '.join(of_sets.values())} are of sets with factors of their own: one cannot scale both"
+            problems.append(Problem(("pattern",), text))
+        if self.default not in self.pattern:
+            problems.append(Problem(("default",), unknown_value(self.default, self.pattern)))
+        if problems:
+            refuse(problems)
+        return self
+
+    def patterns(self) -> dict[str, Pattern]:
+        """The patterns of the study by name, in its order."""
+        known = patterns.known().named()
+        beside = [known[name].largest_count for name in self.pattern if name in known]
+        # The set beside which they are measured decides, for there is one factor; else all of the study's own do.
+        every = [self._read(written, 1).segments for written in self.own.values()]
+        largest = beside[0] if beside else patterns.largest(every)
+        own = {name: self._read(written, largest) for name, written in self.own.items()}
+        return {name: patterns.find(name, own) for name in self.pattern}
+
+    def _read(self, written: list[str], largest: int) -> Pattern:
+        size = self.file_size or 1
+        return Pattern(size, patterns.segments(written, size, patterns.known().types), largest)
+
+
+def expand(states: States) -> list[State]:
+    """Return a state for each pattern, the default one first."""
+    found = states.patterns()
+    return [_state(states, name, found[name]) for name in sorted(found, key=states.default.__ne__)]
+
+
+def _state(states: States, name: str, pattern: Pattern) -> State:
+    nominal = {
+        "recipe": "striping",
+        "reference": states.default,
+        "fullness_percent": 0,
+        "axes": {"pattern": name, "segments": len(pattern.segments), "realisation": states.realisation},
+    }
+    axes: dict[str, Any] = {"pattern": name}
+    laid_out = (name, states.realisation, pattern.file_bytes, pattern.largest_count, pattern.segments)
+    parts: tuple[Step, ...] = (laid.Stripe(1, *laid_out, states.eviction_file),)
+    if beside := states.database:
+        parts += (laid.Database(1, *laid_out, beside.volumes, beside.queries, beside.percent, states.seed),)
+    return State(name, name, axes, nominal, parts)
+
+
+def built(steps: Sequence[Step], capacity_bytes: int) -> str:
+    """Return what `steps` laid out, in nominal terms, e.g. IOR.4: 4 x 1M to 1T, 8 x 1M."""
+    text = ""
+    for step in steps:
+        if isinstance(step, laid.Stripe):
+            text = f"{step.pattern}: {', '.join(map(patterns.text_of, step.segments))}"
+        elif isinstance(step, laid.Database):
+            text += f"; database of {step.volumes} volumes, seed {step.seed}"
+    return text

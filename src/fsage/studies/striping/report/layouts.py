@@ -1,0 +1,94 @@
+"""The table of layouts: what was asked, and what the target has, as its cells verified."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from fsage.analysis.groups import measure_label
+from fsage.model.striping import Segment, object_bytes
+from fsage.report.section import Data, Section
+from fsage.studies.striping.report.rows import rows_of
+from fsage.text.sizes import round_size
+
+NONE = "\u2013"
+VERIFIED = {
+    "objects": "A cell is valid only if after its write as many objects lay on the stores as the layout has, and of as "
+    "many bytes together; on Lustre, if each file has the stripes of its layout (`lfs getstripe`).",
+    "volumes": "A search is valid only if each of the database's volumes was searched, and each query found where it "
+    "is from; the volumes are the state's own files, whose extents are compared before and after.",
+}
+
+
+def layouts(data: Data) -> Section | None:
+    """A row for each layout, those that the target cannot have among them, with the reason."""
+    frame = data.frame[data.frame["recipe"] == "striping"]
+    noted = frame.dropna(subset="notes").groupby("state")["notes"].first().map(json.loads)
+    noted = {state: notes["stripe"] | notes.get("database", {}) for state, notes in noted.items() if "stripe" in notes}
+    if not noted:
+        return None
+    rows = rows_of(data)
+    sizes = rows["transfer_size_bytes"].fillna(0)  # a search has none
+    rows = rows[sizes == sizes.max()]
+    ends = [line.removeprefix(kind) for line, kind in zip(rows["line"], rows["kind"], strict=True)]
+    rows = rows.assign(column=[measure_label(name)[0] + end for name, end in zip(rows["measure"], ends, strict=True)])
+    names = list(rows["column"].unique())
+    heads = [f"{name}, {what}" for name in names for what in ("MiB/s", "speed-up")]
+    files = "volumes" if any("volumes" in one for one in noted.values()) else "objects"
+    table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
+    warnings = []
+    for state in (name for name in data.planned if name in noted):
+        mine, measured = frame[frame["state"] == state], rows[rows["state"] == state]
+        cells = f"{(mine['status'] == 'valid').sum()} of {len(mine)} cells"
+        table.append([state, *_layout(noted[state]), *_rates(measured, names), cells])
+        if "unsupported" in noted[state]:
+            warnings.append(f"Unsupported: {noted[state]['unsupported']}.")
+    realised = ", ".join(sorted({one["realisation"] for one in noted.values() if "realisation" in one}))
+    text = f"Stripe counts and watermarks as scaled to this target. {VERIFIED[files]}"
+    text += f" Realisation: {realised}." if realised else ""
+    return Section("Layouts as verified", text, [], table=table, warnings=warnings)
+
+
+def _layout(noted: dict[str, Any]) -> list[str]:
+    if "unsupported" in noted:
+        return ["unsupported", NONE, NONE, NONE]
+    segments = [Segment(*one) for one in noted["segments"]]
+    if "volumes" in noted:
+        return _volumes(noted, segments)
+    said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)} to {round_size(one.end_bytes)}" for one in segments]
+    used = {number % noted["osts"] for number, size in enumerate(object_bytes(segments)) if size}
+    objects = sum(1 for size in object_bytes(segments) if size)
+    return ["; ".join(said), round_size(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]
+
+
+def _volumes(noted: dict[str, Any], segments: list[Segment]) -> list[str]:
+    """The same of a database's volumes."""
+    of = Counter(number for number, _ in noted["volumes"])
+    said = [f"{one.stripes} \u00d7 {round_size(one.stripe_bytes)}: {of[number]}" for number, one in enumerate(segments)]
+    osts = {ost for _, ost in noted["volumes"] if ost is not None}  # Lustre's servers choose them, and say nothing
+    where = f"{len(osts)} of {noted['osts']}" if osts else NONE
+    return ["; ".join(said) + " volumes", round_size(noted["bytes"]), where, str(len(noted["volumes"]))]
+
+
+def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
+    """Median and speed-up, with their intervals, of each measure and set of parameters."""
+    found = []
+    for name in names:
+        one = next(iter(rows[rows["column"] == name].to_dict("records")), None)
+        found.append(f"{one['median']:.4g}{_held(one['low'], one['high'])}" if one else NONE)
+        ratio = one["to_clean"] if one else None
+        if one and one["state"] == one["clean"]:
+            found.append("the default")
+        elif ratio is None or ratio.value is None:
+            found.append(NONE)
+        else:
+            interval = ratio.interval
+            found.append(f"{ratio.value:.3g}x{_held(interval.low, interval.high) if interval else ''}")
+    return found
+
+
+def _held(low: float | None, high: float | None) -> str:
+    return "" if low is None or pd.isna(low) else f" ({low:.4g} to {high:.4g})"

@@ -1,0 +1,175 @@
+"""What workloads over a striped file share: the state's layout on a target, and who works at the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fsage.model import device, kinds, striping
+from fsage.model.claim import Claim
+from fsage.model.declaration import MIB
+from fsage.model.errors import Refusal
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.structure import Step
+from fsage.parse import BadOutput
+from fsage.studies.striping.model import Stripe
+from fsage.workloads import Unsupported, shared
+
+PERCENT = 100
+
+
+class Params(BaseModel):
+    """Parameters that the workloads on a striped file share."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nodes: int | None = Field(
+        default=None,
+        ge=1,
+        description="how many of the target's clients work on the file, which keeps its size; null: all",
+    )
+    read_eviction_file: bool = Field(
+        default=False, description="true: every client reads the states' eviction_file after caches were dropped"
+    )
+    server_cache: Literal["kept", "metadata", "none"] = Field(
+        default="kept", description="what ZFS servers may cache while a cell runs (primarycache); kept: as it is"
+    )
+    iteration: int = Field(ge=1)
+
+
+def controlled(params: Params, phases: Sequence[Phase], steps: Sequence[Step], claim: Claim) -> list[Phase]:
+    """The phases of a cell with the caches under control as its parameters ask.
+
+    `ValueError` for reading a cache-eviction file that the states have not, `Unsupported` without servers.
+    """
+    found = [phase.copy() for phase in phases]
+    if params.server_cache != "kept":
+        if not kinds.of(claim["kind"]).has_osts:
+            raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
+        for phase in found:
+            phase["server_cache"] = params.server_cache
+    if params.read_eviction_file:
+        if _eviction_file(steps) is None:
+            raise ValueError("read_eviction_file: the states have no `eviction_file` to be read")
+        for phase in found:
+            phase["eviction_file"] = True
+    return found
+
+
+def eviction_seconds(params: Params, phases: int, steps: Sequence[Step], claim: Claim) -> float:
+    """How long that takes before so many phases; 0 where only the target knows the size."""
+    size = _eviction_file(steps)
+    if not params.read_eviction_file or not isinstance(size, (int, float)):
+        return 0.0
+    return phases * claim["capacity_bytes"] * size / PERCENT / MIB / _own_read_mib_s(claim)
+
+
+def _own_read_mib_s(claim: Claim) -> float:
+    """How fast fsage itself reads, which not every model holds back."""
+    calibration, model = claim["calibration"], device.of_claim(claim)
+    below = None if model.charges_all else calibration.get("backing_read_mib_s")
+    return float(below or calibration["read_mib_s"])
+
+
+def _eviction_file(steps: Sequence[Step]) -> float | str | None:
+    step = _stripe(steps)
+    return step.eviction_file if step else None
+
+
+def _stripe(steps: Sequence[Step]) -> Stripe | None:
+    return next((step for step in steps if isinstance(step, Stripe)), None)
+
+
+def clients(nodes: int | None, claim: Claim) -> list[str]:
+    """The clients that work at the file, all for None; `ValueError` for more than the target was claimed with."""
+    names = shared.hosts(claim)
+    if nodes and nodes > max(1, len(names)):
+        raise ValueError(
+            f"nodes: {nodes} are more than target {claim['target']} was claimed with: "
+            f"{len(names) or 1} ({', '.join(names) or 'the launcher alone'}); leave such cells out "
+            "(--config 'only={nodes: N}'), or claim it with more"
+        )
+    return names[:nodes]
+
+
+def layout(steps: Sequence[Step], claim: Claim) -> list[striping.Segment]:
+    """The segments of the state's layout on this target.
+
+    `Unsupported` where the target cannot have it, `ValueError` if the state has none.
+    """
+    step = _stripe(steps)
+    if step is None:
+        raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
+    kind = kinds.of(claim["kind"])
+    if not (kind.has_osts or kind.own_stores):
+        raise Unsupported(
+            f"a target of kind {claim['kind']} has no OSTs, nor stores of its own to put a file's objects on"
+        )
+    try:
+        return step.on(claim)
+    except Refusal as why:
+        raise Unsupported(str(why)) from why
+
+
+def noted(observation: Mapping[str, Any]) -> list[striping.Segment]:
+    """The segments of the layout in which a cell was measured, none where its state had none."""
+    return striping.noted(observation["layout"].get("notes", {}))
+
+
+def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[striping.Segment], list[str]]:
+    """What is opened of the state's striped file: paths by object, and the map to them; raises as `layout`."""
+    segments = layout(steps, claim)
+    places = shared.directories(claim, ":").split(":")
+    if not kinds.of(claim["kind"]).has_osts:
+        return segments, [f"{places[number % len(places)]}/object{number}" for number in range(_count(segments))]
+    step = _stripe(steps)
+    assert step  # or it had no segments
+    found, paths = striping.on_lustre(segments, step.realisation)
+    return found, [f"{places[0]}/{path}" for path in paths]
+
+
+def check_objects(phase: PhaseResult, asked: Mapping[int, int]) -> None:
+    """`BadOutput` unless after a phase that wrote as many objects were there as were asked for, as large."""
+    there, whole = phase.get("extents"), sum(asked.values())
+    if there and (there["files"], there["bytes"]) != (len(asked), whole):
+        raise BadOutput(
+            f"{there['files']} objects of {there['bytes']} bytes lie on the stores, the layout has {len(asked)} of "
+            f"{whole}"
+        )
+
+
+def share_out(segments: Sequence[striping.Segment], tasks: int) -> list[int]:
+    """How many of a client's tasks each segment has: at least one, and so that the one with most to do has least.
+
+    `ValueError` for fewer tasks than segments.
+    """
+    if tasks < len(segments):
+        raise ValueError(
+            f"{tasks} tasks a client cannot be at work in {len(segments)} segments at once: declare scale.tasks of at "
+            f"least {len(segments)} for the target"
+        )
+    shares = [1] * len(segments)
+    for _ in range(tasks - len(segments)):
+        loads = [striping.length_of(one) / share for one, share in zip(segments, shares, strict=True)]
+        shares[loads.index(max(loads))] += 1
+    return shares
+
+
+def _count(segments: Sequence[striping.Segment]) -> int:
+    return segments[-1].first + segments[-1].stripes
+
+
+def objects(segments: Sequence[striping.Segment]) -> dict[int, int]:
+    """Object -> its bytes, those that have any."""
+    return {number: size for number, size in enumerate(striping.object_bytes(segments)) if size}
+
+
+def ost_bytes(segments: Sequence[striping.Segment], claim: Claim) -> list[int]:
+    """How much of the file lies on each OST of a target with stores."""
+    osts = [0] * striping.osts_of(claim)
+    for number, size in objects(segments).items():
+        osts[number % len(osts)] += size
+    return osts

@@ -1,0 +1,176 @@
+"""One shared file in the state's layout, written, then read.
+
+On Lustre IOR's tasks share the file; where it is a file for each segment there is an IOR for each, beside each other,
+since IOR cannot cut one file at watermarks. On a target whose stores are the OSTs the file is its objects, one fio job
+each, found by the map of fsage.model.striping. The tasks of all segments run at once, and the bandwidth is
+all bytes by the time from the first one's start to the last one's end. The agent makes the directories and deletes the
+files.
+
+When an IOR ended is when its row came (it is flushed then), by the agent's clock; when it began is that less the row's
+`total(s)`, open and close in it. What mpirun takes to start does not count. Rows come some milliseconds late, each
+IOR's alike: tens of milliseconds are what the span may be off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fsage.model import kinds, striping, tools
+from fsage.model.claim import Claim
+from fsage.model.declaration import MIB
+from fsage.model.observation import PhaseResult
+from fsage.model.request import Phase
+from fsage.model.striping import Segment
+from fsage.model.structure import Step
+from fsage.parse import BadOutput, fio, ior
+from fsage.studies.striping import striped
+from fsage.workloads import Outcome, Unsupported, sequential, shared
+
+PHASES = ("write", "read")
+CELL_S = 6.5  # before a claim; both phases on 16 modelled stores
+
+
+class Params(striped.Params):
+    """Parameters of one cell."""
+
+    workload: Literal["striped_file"] = "striped_file"
+    transfer_size: int = Field(
+        default=MIB, gt=0, description="bytes of one write or read of a task; divides every stripe"
+    )
+    direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """Write the objects of the state's layout, then read them; `Unsupported` where the target has not got that layout.
+
+    `ValueError` if the state has no layout, or transfers do not fit its stripes.
+    """
+    striped.clients(params.nodes, claim)
+    layout = striped.layout(steps, claim)
+    segments, paths = striped.opened(steps, claim)
+    if kinds.of(claim["kind"]).has_osts:
+        iors = [_iors(params, claim, name, segments, paths) for name in PHASES]
+        return striped.controlled(params, iors, steps, claim)
+    odd = next((one.stripe_bytes for one in layout if one.stripe_bytes % params.transfer_size), None)
+    if odd:
+        raise ValueError(f"transfer_size: {params.transfer_size} bytes do not divide a stripe of {odd}")
+    jobs = []
+    for number, size in striped.objects(layout).items():
+        jobs += [f"--name=object{number}", f"--filename={paths[number]}", f"--size={size}"]
+    options = (f"--bs={params.transfer_size}", f"--direct={int(params.direct)}", "--ioengine=psync", "--fallocate=none")
+    start = [*tools.start(claim, "fio"), *shared.FIO]
+    end = ["--end_fsync=1"] if not params.direct else []
+    phases: list[Phase] = [
+        {"name": name, "argv": [*start, f"--rw={name}", *options, *end, *jobs], "reads": name == "read"}
+        for name in PHASES
+    ]
+    return striped.controlled(params, phases, steps, claim)
+
+
+def bytes_written(params: Params, claim: Claim) -> int:
+    """The file, once."""
+    return claim["amount_mib"] * shared.tasks(claim) * MIB
+
+
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
+    """Estimate from the claim's calibration, which with one task is of one store: what the fullest one has to move.
+
+    `ValueError` as `commands`: before the first state is brought about.
+    """
+    try:
+        commands(params, claim, steps)
+        layout = striped.layout(steps, claim)
+    except Unsupported:
+        return 0.0
+    mib, calibration = bytes_written(params, claim) / MIB, claim["calibration"]
+    if kinds.of(claim["kind"]).own_stores:
+        mib = max(striped.ost_bytes(layout, claim)) / MIB
+    rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, len(PHASES), steps, claim)
+    return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]
+
+
+def rates(params: Params) -> list[str]:
+    """The bandwidth of both phases."""
+    return [f"{phase}_bw_mib_s" for phase in PHASES]
+
+
+def read(observation: Mapping[str, Any]) -> Outcome:
+    """`<phase>_bw_mib_s`, `<phase>_seconds` (first start to last end), `<phase>_bytes`; or why not.
+
+    Of several IORs also `<phase>_start_spread_ms`: how long after the first one the last one started.
+    """
+    layout = striped.noted(observation)
+    if observation["status"] == "done" and not layout:
+        return Outcome("failed", "the state has no layout of a striped file: its steps have no `stripe`")
+    return shared.judge(observation, Params, lambda params: PHASES, partial(_judge, striped.objects(layout)))
+
+
+def _iors(params: Params, claim: Claim, name: str, segments: Sequence[Segment], paths: Sequence[str]) -> Phase:
+    """A phase: an IOR for each file, each client's tasks shared out among them."""
+    shared.choose_tool("ior", "ior", claim)  # several tasks of fio on several clients cannot share a file
+    at_work: Claim = {**claim, "hosts": striped.clients(params.nodes, claim)}
+    commands = []
+    for segment, path, tasks in zip(segments, paths, striped.share_out(segments, claim.get("tasks", 1)), strict=True):
+        mine: Claim = {**at_work, "tasks": tasks}
+        each_bytes, rest = divmod(striping.length_of(segment), shared.tasks(mine))
+        if rest or each_bytes % params.transfer_size:
+            raise ValueError(
+                f"transfer_size: {shared.tasks(mine)} tasks cannot share {striping.length_of(segment)} bytes of "
+                f"{path} in whole transfers of {params.transfer_size}: declare another amount_mib for the target"
+            )
+        sizes = (params.transfer_size, each_bytes)
+        commands.append(sequential.ior_command(mine, sizes, params.direct, name == "read", path))
+    first, *beside = commands
+    phase: Phase = {"name": name, "argv": first, "reads": name == "read"}
+    if beside:
+        phase["beside"] = beside
+    return phase
+
+
+def _judge_iors(params: Params, phase: PhaseResult) -> shared.Metrics:
+    """All bytes by the time from the first one's start to the last one's end."""
+    name, every = phase["name"], [phase, *phase.get("beside", ())]
+    moved = [sequential.judge_ior(params.transfer_size, name, one) for one in every]
+    if len(every) == 1:
+        return _metrics(name, moved[0].moved_bytes, moved[0].seconds)
+    ends = [one["line_s"][ior.row_of(one["stdout"], name)] for one in every]
+    starts = [end - one.seconds for end, one in zip(ends, moved, strict=True)]
+    if (apart := max(starts) - min(ends)) > 0:
+        last = starts.index(max(starts))
+        raise BadOutput(f"segment {last}'s IOR began {apart:.3g} s after another one had ended, not beside it")
+    found = _metrics(name, sum(one.moved_bytes for one in moved), max(ends) - min(starts))
+    return {**found, f"{name}_start_spread_ms": 1000 * (max(starts) - min(starts))}
+
+
+def _judge(objects: Mapping[int, int], params: Params, phase: PhaseResult) -> shared.Metrics:
+    if not shared.is_fio(phase["argv"]):
+        found = _judge_iors(params, phase)
+        if (done_bytes := found[f"{phase['name']}_bytes"]) != sum(objects.values()):
+            raise BadOutput(f"moved {done_bytes} bytes, the layout's file has {sum(objects.values())}")
+        return found
+    run = fio.parse(phase["stdout"], phase["stderr"], phase["rc"])
+    name, whole = phase["name"], sum(objects.values())
+    done, other = (run.write, run.read) if name == "write" else (run.read, run.write)
+    if done is None or other is not None:
+        raise BadOutput(f"fio did not {name} and nothing else: wrote {run.write}, read {run.read}")
+    if list(run.jobs) != [f"object{number}" for number in objects]:
+        raise BadOutput(f"fio reports the jobs {', '.join(run.jobs)}; the layout has {len(objects)} objects")
+    if done.moved_bytes != whole:
+        raise BadOutput(f"moved {done.moved_bytes} bytes of {whole} asked for")
+    for key, asked in (("rw", name), ("bs", str(params.transfer_size)), ("direct", str(int(params.direct)))):
+        if run.options.get(key) != asked:
+            raise BadOutput(f"--{key} was {asked}, fio reports {run.options.get(key)}")
+    striped.check_objects(phase, objects)
+    return {**_metrics(name, whole, run.span_seconds), **shared.latencies(name, done)}
+
+
+def _metrics(name: str, moved_bytes: int, seconds: float) -> shared.Metrics:
+    return {
+        f"{name}_bw_mib_s": moved_bytes / MIB / seconds,
+        f"{name}_seconds": seconds,
+        f"{name}_bytes": moved_bytes,
+    }

@@ -1,0 +1,25 @@
+"""Step `cut`: as its files lie, by truncate(2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from fsage.studies.cut.model import Cut
+
+from fsage.host.structure import Work
+from fsage.host.targets.target import Target
+from fsage.model.filler import path_of
+from fsage.model.structure import Shard, Step
+from fsage.studies.paf.model import sizes_of
+
+
+def work(step: Cut, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+    """Cut this shard's files."""
+    cut = 0
+    for index, size in enumerate(sizes_of(done, step.generation, target.capacity_bytes)):
+        if index % shard.count == shard.index:
+            check_lease()
+            os.truncate(path_of(target.mounts, step.generation, index), step.kept_bytes(size))
+            cut += 1
+    return Work(cut)
