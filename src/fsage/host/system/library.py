@@ -74,19 +74,20 @@ def packed() -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in sorted(_files().items()):
-            archive.writestr(zipfile.ZipInfo(name), path.read_bytes())
+            archive.writestr(zipfile.ZipInfo(name), path.read_bytes() if path.exists() else b"")
     return buffer.getvalue()
 
 
 def _files() -> dict[str, Path]:
-    """Name in the zip -> file: what hosts run of fsage itself, of its studies, and of an extension."""
+    """Name in the zip -> file, or none for an empty one: what hosts run of fsage, of its studies, and of an extension."""
     places = {"fsage": PACKAGE, "fsage/studies": PACKAGE / "studies"}
     files = {f"{name}/__init__.py": folder / "__init__.py" for name, folder in places.items()}
     for part in ("host", "model"):
         files |= {f"fsage/{path.relative_to(PACKAGE)}": path for path in (PACKAGE / part).rglob("*.py")}
     for study in plugins.studies():
         folder = Path(plugins.EXTENSIONS.get(study, PACKAGE / "studies" / study))
-        parts = [folder / "__init__.py", folder / "model.py"]
-        parts += [path for part in plugins.OF_HOSTS for path in (folder / part).rglob("*.py")]
-        files |= {f"fsage/studies/{study}/{path.relative_to(folder)}": path for path in parts if path.exists()}
+        parts = [folder / "__init__.py", *folder.glob("model.py")]  # a package is found in a zip by its __init__ alone
+        for package in (folder / part for part in plugins.OF_HOSTS if (folder / part).is_dir()):
+            parts += [package / "__init__.py", *package.rglob("*.py")]
+        files |= {f"fsage/studies/{study}/{path.relative_to(folder)}": path for path in parts}
     return files
