@@ -79,7 +79,7 @@ def packed() -> bytes:
 
 
 def _files() -> dict[str, Path]:
-    """Name in the zip -> file, or none for an empty one: what hosts run of fsage, of its studies, and of an extension."""
+    """Name in the zip -> file, which may be missing: what hosts run of fsage, its studies and an extension."""
     places = {"fsage": PACKAGE, "fsage/studies": PACKAGE / "studies"}
     files = {f"{name}/__init__.py": folder / "__init__.py" for name, folder in places.items()}
     for part in ("host", "model"):
