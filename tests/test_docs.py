@@ -182,6 +182,7 @@ def test_every_message_of_the_page_is_one_of_ours() -> None:
     assert len(named) > 20 and [text for text in named - of_others if text not in ours] == []
 
 
-def test_the_glossary_stays_short() -> None:
+def test_the_glossary_and_the_readme_stay_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 800
     rows = re.findall(r"^\| (?!word )", (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert 0 < len(rows) <= 40
