@@ -15,6 +15,7 @@ from typing import Any
 
 import typer.cli
 import typer.main
+import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
@@ -24,16 +25,18 @@ from fsage import workloads
 from fsage.cli import app
 from fsage.dataset import columns
 from fsage.study.study import schema
+from fsage.text.sizes import format_size
 
 ROOT = Path(__file__).resolve().parents[1]
 ROLES = "reference/roles.md"
 UNITS = {
     **{"_s": "s", "_percent": "%", "_size": "bytes", "_bytes_per_s": "B/s", "_iops": "1/s", "seconds": "s"},
-    "word_size": "bases",
+    **{"word_size": "bases", "capacity": "%", "fragmentation": "%"},
 }
 """The unit of a key by the end of its name, the longest that fits."""
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+MOST_EXAMPLE = 60
 log = get_plugin_logger("generate")
 
 
@@ -106,11 +109,11 @@ def study_keys() -> str:
     ]
     for name, block in (("reference_reads", "ReferenceReads"), ("headline", "Headline"), ("targets", "Bind")):
         shape = described["$defs"][block]
-        lines += [f"### `{name}:`", *_table(shape["properties"], set(shape.get("required", ())))]
+        lines += [f"### `{name}:`", *_table(shape["properties"], set(shape.get("required", ())), name)]
     lines.append("## `states:` by recipe")
     for shape in described["properties"]["states"]["anyOf"]:
         recipe, keys = shape["properties"]["recipe"]["const"], shape["properties"]
-        lines += [f"### `recipe: {recipe}` {{ #{recipe} }}", *_table(keys, set(shape["required"]), "recipe")]
+        lines += [f"### `recipe: {recipe}` {{ #{recipe} }}", *_table(keys, set(shape["required"]), "states", recipe)]
     return "\n\n".join(lines)
 
 
@@ -120,10 +123,17 @@ def workload_keys() -> str:
         "# Workloads",
         "A cell runs one workload: `cells:` in a study names it with its parameters. A list of values is an axis.",
     ]
-    for shape in schema()["properties"]["cells"]["anyOf"]:
+    shapes = schema()["properties"]["cells"]["anyOf"]
+    for shape in shapes:
         name = shape["properties"]["workload"]["const"]
         about = (inspect.getdoc(workloads.load(name)) or "").split("\n\n")[0]
-        lines += [f"## `{name}` {{ #{name} }}", about, *_table(shape["properties"], set(shape["required"]), "workload")]
+        lines += [
+            f"## `{name}` {{ #{name} }}",
+            about,
+            *_table(shape["properties"], set(shape["required"]), "cells", name),
+        ]
+    stop = shapes[0]["properties"]["stop"]["anyOf"][0]
+    lines += ["## `stop:`", *_table(stop["properties"], set(stop["required"]), "stop")]
     return "\n\n".join(line for line in lines if line)
 
 
@@ -143,22 +153,27 @@ def roles() -> str:
     return "\n\n".join(lines)
 
 
-def _table(properties: dict[str, Any], required: set[str], skipped: str = "") -> Iterator[str]:
-    """Rows of keys: what each is, its unit, what it may be, its default and an example."""
+def _table(properties: dict[str, Any], required: set[str], block: str = "", kind: str | None = None) -> Iterator[str]:
+    """Rows of keys: what each is, its unit, what it may be, its default and an example. `kind`: recipe or workload."""
     rows = ["| key | what | values | default | example |", "|---|---|---|---|---|"]
     for key, shape in properties.items():
-        if key == skipped:
+        if kind and key in ("recipe", "workload"):
             continue
         unit = next((UNITS[end] for end in sorted(UNITS, key=len, reverse=True) if key.endswith(end)), "")
-        default = "required" if key in required else _shown(shape.get("default"))
+        default = "required" if key in required else _shown(shape.get("default"), unit == "bytes")
         values = ", ".join(dict.fromkeys(_values(shape)))
-        example = _example(key, shape)
+        example = _example(key, shape, block, kind)
         cells = (f"`{key}`", shape.get("description", ""), values + (f" ({unit})" if unit else ""), default, example)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     yield "\n".join(rows)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, size: bool) -> str:
+    """A default as a study has it."""
+    if size and isinstance(value, list):
+        value = [format_size(each) for each in value]
+    elif size and isinstance(value, int):
+        value = format_size(value)
     return f"`{json.dumps(value, ensure_ascii=False)}`".replace('"', "")
 
 
@@ -195,10 +210,37 @@ def _range(shape: dict[str, Any]) -> str:
     return f"{kind}{above}" + (f" to {high}" if high is not None else "")
 
 
-def _example(key: str, shape: dict[str, Any]) -> str:
-    """The key as some study of `config/` has it; empty where none has."""
+def _example(key: str, shape: dict[str, Any], block: str, kind: str) -> str:
+    """The key as a study of `config/` has it, in the block that is of that kind; else a value that is allowed."""
     for path in sorted((ROOT / "config").glob("*.yaml")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if found := re.match(rf"\s*-?\s*({key}: [^#]+)", line):
-                return f"`{found[1].strip()}`"
+        study = yaml.safe_load(path.read_text(encoding="utf-8"))
+        blocks = [study] if not block else [study.get(block), *(study.get("also", ()) if block == "cells" else ())]
+        for found in blocks:
+            if (
+                isinstance(found, dict)
+                and key in found
+                and found.get({"states": "recipe"}.get(block, "workload")) == kind
+            ):
+                text = yaml.safe_dump({key: found[key]}, default_flow_style=True, width=1000, sort_keys=False)
+                return f"`{text.strip()[1:-1]}`" if len(text) <= MOST_EXAMPLE else f"see `config/{path.name}`"
+    value = _allowed(shape)
+    return f"`{key}: {value}`" if value else ""
+
+
+def _allowed(shape: dict[str, Any]) -> str:
+    """A value that is not the default."""
+    if "anyOf" in shape:
+        return next(
+            (value for part in shape["anyOf"] if (value := _allowed({**part, "default": shape.get("default")}))), ""
+        )
+    if "enum" in shape:
+        return str(next(value for value in reversed(shape["enum"]) if value != shape.get("default")))
+    if shape.get("type") == "boolean":
+        return "false" if shape.get("default") else "true"
+    default = shape.get("default")
+    if shape.get("type") in ("integer", "number"):
+        low, high = shape.get("minimum", 0), shape.get("maximum", 2**63)
+        return "0.25" if high == 1 else str(min(max(low, (default or 50) * 2), high))
+    if "[KMGT" in shape.get("pattern", ""):
+        return format_size(default * 2) if isinstance(default, int) else "64K"
     return ""

@@ -30,8 +30,8 @@ FILES_AT_ONCE = 16
 """The threads of one of the study's 12 clients; how many of its 192 met on one OST is not known."""
 
 METHOD_HELP = "how files get their blocks: fallocate; write: past the cache; buffered: through it"
-REQUEST_HELP = "blocks are asked for, or written, so many bytes at a time, whatever the target's scale"
-AT_ONCE_HELP = "on each store so many files grow at once, in turns, a request each"
+REQUEST_HELP = "bytes of one request for blocks, or of one write; the target's scale does not apply"
+AT_ONCE_HELP = "files that grow at once on each store, in turns, one request each"
 
 
 class Laying(TypedDict):

@@ -64,10 +64,10 @@ class Stop(Strict):
     """Block `stop:` of `cells:`: when iterations are enough. `iterations` is then the least that is measured."""
 
     interval_percent: Annotated[float, Field(gt=0, le=200)] = Field(
-        description="enough when the median's interval is narrower, in percent of the median, for every rate"
+        description="stop when every rate's interval is narrower than this share of the median"
     )
     iterations_at_most: Annotated[int, Field(ge=5, le=10_000)] = Field(
-        description="the budget: no more iterations than that, however wide the interval"
+        description="most iterations, however wide the interval is"
     )
 
 

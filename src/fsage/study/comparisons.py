@@ -22,8 +22,8 @@ class Headline(Strict):
     label: str = Field(description="how the report calls the comparison")
     state: str = Field(description="the state in question")
     against: str = Field(description="the state that it is compared with")
-    measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all there are")
-    at: dict[str, object] = Field({}, description="levels of the cells' parameters; none: all there are")
+    measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all rates")
+    at: dict[str, object] = Field({}, description="levels of the cells' parameters; none: all levels")
 
     @property
     def pair(self) -> frozenset[str]:

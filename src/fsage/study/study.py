@@ -80,12 +80,12 @@ def _read_tuning(block: Any) -> dict[str, object]:
 class Study(Strict):
     """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
 
-    name: Annotated[str, Field(pattern=NAME, description="as the file is called; names results too")]
+    name: Annotated[str, Field(pattern=NAME, description="the file's name; names results too")]
     title: str = Field(description="heads the report")
     question: str = Field(description="what the study answers, in a sentence")
     target: Annotated[str, Field(pattern=TARGETS)] | None = Field(
         None,
-        description="inventories/<target>, or several with commas, where the command names none; null: this machine's",
+        description="default target (inventories/<target>), or several with commas; null: this machine's",
     )
     targets: Annotated[
         object, PlainValidator(read_targets, json_schema_input_type=Literal["share", "repeat"] | Bind)
@@ -97,13 +97,13 @@ class Study(Strict):
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
     also: list[Annotated[Any, PlainValidator(Also.read)]] = Field(
-        [], description="more planned cells, of another workload, in all states or in those named"
+        [], description="additional cells of another workload, in all states or in the named ones"
     )
-    sentinels: Any = Field(None, description="one cell again and again in each state: drift within it; null: none")
+    sentinels: Any = Field(None, description="one cell that is repeated in each state, to show drift; null: none")
     reference_reads: ReferenceReads | None = Field(
         None, description="one range of the device, read before and after each state; null: none"
     )
-    traces: Any = Field(None, description="cells whose device requests are noted one by one; null: none")
+    traces: Any = Field(None, description="cells whose requests to the device are recorded; null: none")
     only: list[dict[str, Any]] = Field([], description="keep the combinations that match one of these; []: all")
     exclude: list[dict[str, Any]] = Field([], description="leave out the combinations that match one of these")
     tuning: Annotated[dict[str, object], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
@@ -113,7 +113,7 @@ class Study(Strict):
     headline: Annotated[list[Headline], Field(max_length=MOST_ENTRIES)] = Field(
         [], description="what the report says first"
     )
-    compare: Any = Field(None, description="a study whose records stand beside ours; null: none")
+    compare: Any = Field(None, description="another study to compare with; null: none")
 
     _narrowed: list[Filter] = PrivateAttr([])
 

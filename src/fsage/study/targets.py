@@ -14,7 +14,7 @@ SHARE, REPEAT = "share", "repeat"
 class Bind(Strict):
     """Targets that stand for the levels of an axis of the states, one each: four servers with a preallocation each."""
 
-    bind: str = Field(description="an axis of the states, whose levels the targets are given in turn")
+    bind: str = Field(description="an axis of the states; the targets get its levels in turn")
 
 
 def read_targets(block: object) -> object:

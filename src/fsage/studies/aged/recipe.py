@@ -38,12 +38,14 @@ class States(Strict):
     trusted: bool = Field(
         False, description="true: whoever made the images may decide what this machine's kernel reads as a file system"
     )
-    fullness_percent: Annotated[int, Field(ge=1, le=90)] = Field(70, description="of the capacity in use at the end")
-    written_percent: Annotated[int, Field(ge=1, le=2000)] = Field(
-        200, description="of the capacity written on the way, at least what is in use in the end"
+    fullness_percent: Annotated[int, Field(ge=1, le=90)] = Field(
+        70, description="share of the capacity that is in use at the end"
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of what is done; null: drawn once")
-    reuse: Literal["nested"] = Field("nested", description="each replica is made of the very original before it")
+    written_percent: Annotated[int, Field(ge=1, le=2000)] = Field(
+        200, description="bytes that are written in all, in percent of the capacity"
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="seed of the use; null: drawn once and recorded")
+    reuse: Literal["nested"] = Field("nested", description="each replica copies the original of the state before")
 
     @model_validator(mode="after")
     def _something_that_may_be(self) -> States:

@@ -24,20 +24,24 @@ class States(Strict):
 
     recipe: Literal["defrag"] = "defrag"
     extents: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000_000, strict=True)], ...], Levels()] = Field(
-        description="in how many extents the file lies"
+        description="number of extents of the file"
     )
     scope: Annotated[tuple[Literal["file", "filesystem"], ...], Levels()] = Field(
         ("file",), description="what is defragmented: the file alone, or all files"
     )
-    capacity: Annotated[int, Field(ge=2, le=99)] = Field(95, description="how full the file system is, in percent")
+    capacity: Annotated[int, Field(ge=2, le=99)] = Field(95, description="fullness of the file system")
     file_percent: Annotated[int, Field(ge=1, le=49)] = Field(4, description="the file's share of the capacity")
     file_size: Size = Field(description="nominal size of the other files; the target's scale applies")
     filler: Method = Field(laying.METHOD, description=laying.METHOD_HELP)
     request_size: laying.RequestSize = Field(laying.REQUEST_BYTES, description=laying.REQUEST_HELP)
     files_at_once: laying.FilesAtOnce = Field(laying.FILES_AT_ONCE, description=laying.AT_ONCE_HELP)
-    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for the tools that defragment")
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="null: drawn once and recorded")
-    reuse: Literal["nested", "fresh"] = Field("nested", description="nested: what is defragmented is the file before")
+    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="time limit for the tools that defragment")
+    seed: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="seed of the files; null: drawn once and recorded"
+    )
+    reuse: Literal["nested", "fresh"] = Field(
+        "nested", description="nested: the next state defragments the file of the state before"
+    )
 
     @model_validator(mode="after")
     def _there_is_room(self) -> States:

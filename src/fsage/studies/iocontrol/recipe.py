@@ -22,22 +22,24 @@ class States(Strict):
     """Block `states:` of a study: for each size of pieces the files as they are, and with the one defragmented."""
 
     recipe: Literal["iocontrol"] = "iocontrol"
-    piece_size: Annotated[tuple[Size, ...], Levels()] = Field(description="of the file in pieces")
+    piece_size: Annotated[tuple[Size, ...], Levels()] = Field(description="size of the extents of the fragmented file")
     stage: Annotated[tuple[Literal["before", "hot", "after"], ...], Levels()] = Field(
         ("before", "after"),
-        description="before, after the file in pieces was defragmented, or only the ranges of it that are hot",
+        description="before; after: the fragmented file was defragmented; hot: only its hot ranges were",
     )
     file_percent: Annotated[int, Field(ge=1, le=20)] = Field(
-        5, description="each file's share of the capacity; four are made"
+        5, description="share of the capacity of each of the four files"
     )
-    hot_size: Size | None = Field(None, description="length of a range of the file in pieces that is read (hot)")
+    hot_size: Size | None = Field(None, description="length of one hot range: what is read of the fragmented file")
     hot_percent: Annotated[int, Field(ge=1, le=99)] = Field(
-        25, description="how much of the file is hot; the ranges lie at equal distances"
+        25, description="share of the file that is hot, in ranges at equal distances"
     )
-    sqlite: bool = Field(False, description="an SQLite database of file_percent lies beside")
-    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="for what defragments")
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of the database; nothing else here is drawn")
-    reuse: Literal["nested", "fresh"] = Field("nested", description="nested: what is defragmented is the file before")
+    sqlite: bool = Field(False, description="true: make an SQLite database of file_percent too")
+    time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="time limit for defragmenting")
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="seed of the database")
+    reuse: Literal["nested", "fresh"] = Field(
+        "nested", description="nested: the next state defragments the file of the state before"
+    )
 
     @field_validator("piece_size")
     @classmethod

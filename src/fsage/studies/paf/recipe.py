@@ -46,7 +46,9 @@ class States(Strict):
     file_size: Annotated[tuple[Size, ...], Levels()] = Field(
         (), description="nominal size of a file; the target's scale applies"
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="null: drawn once and recorded")
+    seed: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="seed of the files; null: drawn once and recorded"
+    )
     reuse: Literal["nested", "fresh"] = Field(
         "nested",
         description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",
@@ -62,7 +64,7 @@ class States(Strict):
         (), description="structures instead of the axes"
     )
     structures: Annotated[int, Field(ge=1, le=99)] = Field(
-        1, description="each structure so many times, with seeds one after the other: intervals are then over layouts"
+        1, description="how often each structure is built, each with its own seed; intervals then cover layouts"
     )
 
     @model_validator(mode="after")

@@ -24,17 +24,22 @@ class States(Strict):
 
     recipe: Literal["prealloc"] = "prealloc"
     preallocation_size: Annotated[tuple[Size, ...], Levels()] = Field(
-        description="what the allocator gives a file at a time; the target's scale does not apply"
+        description="how much the allocator preallocates for a file; the target's scale does not apply"
     )
     deleted: Annotated[tuple[Annotated[int, Field(ge=1, le=999, strict=True)], ...], Levels()] = Field(
-        description="how many of the files are deleted when it is measured"
+        description="how many of the files are deleted before the cells"
     )
     files: Annotated[int, Field(ge=2, le=999)] = Field(20, description="how many files fill the target")
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of the order of deleting; null: drawn once")
-    reuse: Literal["nested", "fresh"] = Field("nested", description="nested: more are deleted from fewer")
+    seed: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="seed of the order in which files are deleted; null: drawn once and recorded"
+    )
+    reuse: Literal["nested", "fresh"] = Field(
+        "nested", description="nested: the next state deletes more; fresh: each state begins empty"
+    )
     filler: Literal["fallocate", "together"] = Field(
         "fallocate",
-        description="fallocate: pieces in turns, laid out exactly; together: written at once, the servers place them",
+        description="fallocate: extents alternate in an exact layout; together: files are written at once, and the "
+        "servers place them",
     )
 
     @model_validator(mode="after")

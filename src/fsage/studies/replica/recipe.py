@@ -30,14 +30,18 @@ class States(Strict):
         description="saved texts in the folder layouts/ beside the study, packed by gzip or zstd or not"
     )
     structures: Annotated[int, Field(ge=1, le=99)] = Field(
-        1, description="of a layout larger than the target, so many samples of its groups: intervals are over these"
+        1, description="number of samples of a layout larger than the target; intervals then cover samples"
     )
     window_groups: Annotated[int, Field(ge=1, le=4096)] = Field(
-        16, description="how many neighbouring groups of a larger layout are drawn together"
+        16, description="how many neighbouring groups one window of a sample has"
     )
     empty: bool = Field(True, description="measure the empty target too")
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of what is drawn; null: drawn once")
-    reuse: Literal["nested", "fresh"] = Field("nested", description="nothing here is reached from another state")
+    seed: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="seed of the samples; null: drawn once and recorded"
+    )
+    reuse: Literal["nested", "fresh"] = Field(
+        "nested", description="without effect: no state is reached from another one"
+    )
 
     @model_validator(mode="after")
     def _names_differ(self) -> States:

@@ -38,9 +38,13 @@ EvictionFile = Annotated[
 class Database(Strict):
     """A database for BLAST beside the layout."""
 
-    volumes: Annotated[int, Field(ge=1)] = Field(79, description="fragments, each a file on its own; the source has 79")
-    percent: Annotated[int, Field(ge=1, le=100)] = Field(100, description="its size, of the target's striped file's")
-    queries: Annotated[int, Field(ge=1)] = Field(8, description="parts of the database that are searched for")
+    volumes: Annotated[int, Field(ge=1)] = Field(
+        79, description="number of volumes, each a file; the published database has 79"
+    )
+    percent: Annotated[int, Field(ge=1, le=100)] = Field(
+        100, description="size, in percent of the target's striped file"
+    )
+    queries: Annotated[int, Field(ge=1)] = Field(8, description="number of queries, parts of the database")
 
     @model_validator(mode="after")
     def _each_of_its_own_volume(self) -> Database:
@@ -63,15 +67,17 @@ class States(Strict):
     own: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9.-]{0,31}$")], Written] = Field(
         default_factory=dict, description="further patterns: {mine: [A to 1G, B]}, of the types in patterns.yaml"
     )
-    file_size: Size | None = Field(None, description="nominal size of the file in `own`, which watermarks relate to")
+    file_size: Size | None = Field(None, description="nominal size of the file in `own`, to which its watermarks refer")
     database: Database | None = Field(None, description="what workload blast searches; null: none")
     eviction_file: EvictionFile | None = Field(
         None,
         description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
         "client's memory; null: none",
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="of the database's sequences")
-    reuse: Literal["nested", "fresh"] = Field("nested", description="a layout never goes on from another one")
+    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="seed of the database's sequences")
+    reuse: Literal["nested", "fresh"] = Field(
+        "nested", description="without effect: no layout is reached from another one"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> States:
