@@ -9,10 +9,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +24,11 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from hostile import bend
 from hostile.messages import SAVED, STATE, action, files_below, made_request, make_plan, saved
-from hostile.readers import READERS
+from hostile.readers import READERS, packed, parquet_of
 from sent import bundle, observation
 
+from fsage import dataset
+from fsage.archive import crate
 from fsage.host.targets import lease
 from fsage.model.message import DEPTH, Unacceptable
 from fsage.plan.plan import Plan
@@ -81,6 +85,36 @@ def unpacked(plan: Plan, *observations: Any) -> list[str]:
 def kept_aside(plan: Plan) -> list[bytes]:
     """What was refused, as it came."""
     return [path.read_bytes() for path in (plan.results.root / "refused/here").iterdir()]
+
+
+# what is packed
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"rows": 100_000, "text_bytes": 40_000}, "it has more than 209,715,200 bytes unpacked"),
+        ({"rows": 1, "text_bytes": 2_000_000}, "why has a text of 2,000,000 bytes; allowed are 1,048,576"),
+        ({"rows": 100_001}, "it has 100,001 rows of "),
+        ({"rows": 2, "row_group_size": 1}, "columns in 2 groups; allowed are "),
+        ({"rows": 2, "compression": "zstd"}, "it is packed by ZSTD; allowed are SNAPPY and UNCOMPRESSED"),
+        ({"rows": 2, "store_schema": True}, "has a column of another type than ours: why is dictionary<"),
+    ],
+)
+def test_a_table_that_unpacks_to_more_than_allowed(tmp_path: Path, how: dict[str, Any], said: str) -> None:
+    content = parquet_of(**how)
+    assert len(content) < 200_000
+    (tmp_path / "records.parquet").write_bytes(content)
+    with pytest.raises(dataset.DatasetError, match=re.escape(said)):
+        dataset.read(tmp_path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_crate_has_stored_and_deflated_files_alone(tmp_path: Path, method: int) -> None:
+    (tmp_path / "crate.zip").write_bytes(packed(method, 1))
+    refused = rf"i1.json' in it is packed by method {method}; only stored \(0\) and deflated \(8\) files are taken"
+    with pytest.raises(crate.CrateError, match=refused), crate.unpacked(tmp_path / "crate.zip"):
+        pass
 
 
 # what a host sends

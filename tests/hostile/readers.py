@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import recorded
 import yaml
 from hypothesis import strategies as st
@@ -158,6 +160,10 @@ def _parquet(content: bytes) -> None:
     compare(path, path, folder() / "compared")
 
 
+def _read_parquet(content: bytes) -> None:
+    dataset.read(_file("records.parquet", content))
+
+
 @cache
 def small_study() -> Path:
     """A study of two states with a cell each, which was measured."""
@@ -247,6 +253,7 @@ def _unpack(content: bytes) -> None:
         pass
 
 
+RECORD = "results/records/here/small/10.00@264M/i1.json"
 BLASTN = b"""# BLASTN 2.12.0+
 # Query: q1
 # Database: /x/db
@@ -273,6 +280,50 @@ def _parquets() -> list[bytes]:
         paths.append(path)
     dataset.write(dataset.load(paths), place)
     return [(place / "records.parquet").read_bytes()]
+
+
+@cache
+def _table() -> pa.Table:
+    return pq.read_table(io.BytesIO(_parquets()[0]))
+
+
+def parquet_of(rows: int, text_bytes: int = 0, **how: Any) -> bytes:
+    """A table of so many rows that packs well: each column has one value, `why` has a text of so many bytes."""
+    table = _table().take(pa.array([0] * rows))
+    text = pa.DictionaryArray.from_arrays(pa.array(bytes(rows), pa.uint8()), ["x" * text_bytes])
+    table = table.set_column(table.schema.get_field_index("why"), "why", text)
+    buffer = io.BytesIO()
+    options = {"store_schema": False, "compression": "snappy", **how}
+    group_rows = options.pop("row_group_size", None)
+    with pq.ParquetWriter(buffer, table.schema, **options) as writer:
+        writer.write_table(table, group_rows)
+        writer.add_key_value_metadata(table.schema.metadata)
+    return buffer.getvalue()
+
+
+def _large_parquets() -> st.SearchStrategy[bytes]:
+    return st.builds(
+        parquet_of,
+        st.sampled_from([1, 1000, 100_000, 100_001]),
+        st.sampled_from([10, 2000, 40_000, 2_000_000]),
+        compression=st.sampled_from(["snappy", "snappy", "none", "gzip", "zstd"]),
+        row_group_size=st.sampled_from([1 << 20, 1 << 20, 50_000]),
+    )
+
+
+@cache
+def packed(method: int, mib: int) -> bytes:
+    """A crate with a record of zeros."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive, archive.open(RECORD, "w", force_zip64=True) as record:
+        for _ in range(mib):
+            record.write(bytes(1 << 20))
+    return buffer.getvalue()
+
+
+def _tight_crates() -> st.SearchStrategy[bytes]:
+    methods = st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+    return st.builds(packed, methods, st.sampled_from([1, 17]))
 
 
 def _studies() -> list[bytes]:
@@ -360,6 +411,8 @@ READERS = {
     ),
     "state": Reader(lambda: bend.values(_states_of_crate()), _states, (), 12),
     "parquet": Reader(lambda: bend.texts(_parquets()), _parquet, (ValueError,), 15),
+    "large parquet": Reader(_large_parquets, _read_parquet, (ValueError,), 10),
+    "tight crate": Reader(_tight_crates, _unpack, (crates.CrateError,), 10),
     "unpack": Reader(_crates, _unpack, (crates.CrateError,), 60),
     "crate": Reader(_crates, _remake, (crates.CrateError,), 3),
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION, unit_of
@@ -19,8 +22,20 @@ FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 
 MOST_ROWS, MOST_COLUMNS = 100_000, 1000
+MOST_BYTES = 32 << 20
+"""Of a Parquet file; of 22,000 records it has two MiB."""
 MOST_UNPACKED_BYTES = 200 << 20
-"""Of a table as its Parquet file states it; the texts of 22,000 records have a tenth of it."""
+"""Of a table in memory, a text counted as often as it stands there; 22,000 records have a fifth of it."""
+MOST_TEXT_BYTES = 1 << 20
+PACKED = ("SNAPPY", "UNCOMPRESSED")
+"""Ours are the first; either unpacks to some twenty times as much at most."""
+OF_TYPE: dict[str, Callable[[pa.DataType], bool]] = {
+    "str": lambda one: pa.types.is_large_string(one) or pa.types.is_string(one),
+    "Int64": pa.types.is_int64,
+    "boolean": pa.types.is_boolean,
+    "float64": pa.types.is_float64,
+}
+"""What a column of a type is in Parquet."""
 
 
 class DatasetError(ValueError):
@@ -68,41 +83,91 @@ def read(path: Path) -> pd.DataFrame:
     path = path / PARQUET if path.is_dir() else path
     try:
         table = _table(path)
+    except DatasetError:
+        raise
     except FileNotFoundError:
         raise DatasetError(f"{path} is not there: `fsage report STUDY` writes it") from None
     except untrusted.NotTaken as error:
         raise DatasetError(f"{path} is not read: {error}") from None
     except (OSError, pa.ArrowException) as error:
         raise DatasetError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
-    version = (table.schema.metadata or {}).get(VERSION, b"").decode()
-    if not version.isdigit():
-        raise DatasetError(f"{path} is no table of fsage: its metadata has no {VERSION.decode()}")
-    if int(version) != SCHEMA_VERSION:
-        raise DatasetError(
-            f"{path} has schema version {version}, this fsage reads {SCHEMA_VERSION}: make the table again from its "
-            "records with this one"
-        )
     try:
-        return _typed(_as_ours(table.to_pandas()), path)
-    except DatasetError:
-        raise
+        return _typed(_as_ours(table.to_pandas()))
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DatasetError(f"{path} has a column of another type than ours: {reason}") from None
 
 
 def _table(path: Path) -> pa.Table:
-    """What is in a Parquet file that unpacks to no more than allowed. Raises NotTaken, OSError, ArrowException."""
+    """What is in a Parquet file of ours. What it says of itself is checked first, then each column as it comes.
+
+    Raises DatasetError, NotTaken, OSError, ArrowException.
+    """
     with untrusted.open_file(path) as stream:
+        if (size := os.fstat(stream.fileno()).st_size) > MOST_BYTES:
+            raise untrusted.NotTaken(f"it has {size:,} bytes; allowed are {MOST_BYTES:,}")
         file = pq.ParquetFile(stream)
-        about = file.metadata
-        unpacked = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
-        if about.num_rows > MOST_ROWS or unpacked > MOST_UNPACKED_BYTES or about.num_columns > MOST_COLUMNS:
-            raise untrusted.NotTaken(
-                f"it has {about.num_rows:,} rows of {about.num_columns:,} columns, {unpacked:,} bytes unpacked; "
-                f"allowed are {MOST_ROWS:,}, {MOST_COLUMNS:,} and {MOST_UNPACKED_BYTES:,}"
+        _check(file, path)
+        texts = [field.name for field in file.schema_arrow if OF_TYPE["str"](field.type)]
+        file = pq.ParquetFile(stream, read_dictionary=texts)  # each text once, however often it stands there
+        columns, left_bytes = [], MOST_UNPACKED_BYTES
+        for name in file.schema_arrow.names:
+            column = file.read(columns=[name]).column(0)
+            left_bytes -= max(column.nbytes, _text_bytes(column, name) if name in texts else 0)
+            if left_bytes < 0:
+                raise untrusted.NotTaken(f"it has more than {MOST_UNPACKED_BYTES:,} bytes unpacked")
+            columns.append(column.cast(pa.large_string()) if name in texts else column)
+        return pa.table(columns, pa.schema([_plain(field) for field in file.schema_arrow], file.schema_arrow.metadata))
+
+
+def _check(file: pq.ParquetFile, path: Path) -> None:
+    """That it is one of our tables, of a size and of types that it may have. Raises DatasetError, NotTaken."""
+    schema, about = file.schema_arrow, file.metadata
+    version = (schema.metadata or {}).get(VERSION, b"").decode(errors="replace")
+    if not version.isdecimal():
+        raise DatasetError(f"{path} is no table of fsage: its metadata has no {VERSION.decode()}")
+    if version != str(SCHEMA_VERSION):
+        raise DatasetError(
+            f"{path} has schema version {version[:20]}, this fsage reads {SCHEMA_VERSION}: make the table again from "
+            "its records with this one"
+        )
+    if lacking := [name for name in COLUMNS if name not in schema.names]:
+        raise DatasetError(f"{path} lacks the columns {', '.join(lacking)}")
+    for field in schema:
+        kind = COLUMNS[field.name].type if field.name in COLUMNS else "float64"
+        if not OF_TYPE[kind](field.type) and not (field.name == TIME and field.type == TIMESTAMP):
+            raise DatasetError(
+                f"{path} has a column of another type than ours: {field.name} is {field.type}, not {kind}"
             )
-        return file.read()
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    rows = max([about.num_rows, *(group.num_rows for group in groups)])
+    if len(groups) > 1 or rows > MOST_ROWS or about.num_columns > MOST_COLUMNS:
+        raise untrusted.NotTaken(
+            f"it has {rows:,} rows of {about.num_columns:,} columns in {len(groups):,} groups; allowed are "
+            f"{MOST_ROWS:,}, {MOST_COLUMNS:,} and 1"
+        )
+    for group in groups:
+        unpacked = max(group.total_byte_size, 8 * rows * about.num_columns)
+        if unpacked > MOST_UNPACKED_BYTES:
+            raise untrusted.NotTaken(f"it has {unpacked:,} bytes unpacked; allowed are {MOST_UNPACKED_BYTES:,}")
+        packed = {group.column(number).compression for number in range(group.num_columns)}
+        if other := packed.difference(PACKED):
+            raise untrusted.NotTaken(f"it is packed by {other.pop()}; allowed are {' and '.join(PACKED)}")
+
+
+def _text_bytes(column: pa.ChunkedArray, name: str) -> int:
+    """Of the texts of a column that has each once, with how often it stands there. Raises NotTaken."""
+    whole = 0
+    for chunk in column.chunks:
+        lengths = pc.binary_length(chunk.dictionary)
+        if (longest := pc.max(lengths).as_py() or 0) > MOST_TEXT_BYTES:
+            raise untrusted.NotTaken(f"{name} has a text of {longest:,} bytes; allowed are {MOST_TEXT_BYTES:,}")
+        whole += pc.sum(lengths.take(chunk.indices)).as_py() or 0
+    return whole
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.large_string()) if pa.types.is_dictionary(field.type) else field
 
 
 def _as_ours(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,9 +178,7 @@ def _as_ours(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _typed(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    if lacking := [name for name in COLUMNS if name not in frame]:
-        raise DatasetError(f"{path} lacks the columns {', '.join(lacking)}")
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     extra = [name for name in frame.columns if name not in COLUMNS]
     frame = frame.reindex(columns=[*COLUMNS, *extra])
     return frame.astype({name: column.type for name, column in COLUMNS.items()} | dict.fromkeys(extra, "float64"))
