@@ -37,6 +37,7 @@ UNITS = {
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 MOST_EXAMPLE = 60
+BLOCKS = {"reference_reads": "ReferenceReads", "headline": "Headline", "targets": "Bind", "database": "Database"}
 log = get_plugin_logger("generate")
 
 
@@ -107,7 +108,7 @@ def study_keys() -> str:
         *_table(described["properties"], set(described["required"])),
         "## Keys of blocks",
     ]
-    for name, block in (("reference_reads", "ReferenceReads"), ("headline", "Headline"), ("targets", "Bind")):
+    for name, block in BLOCKS.items():
         shape = described["$defs"][block]
         lines += [f"### `{name}:`", *_table(shape["properties"], set(shape.get("required", ())), name)]
     lines.append("## `states:` by recipe")
@@ -162,7 +163,7 @@ def _table(properties: dict[str, Any], required: set[str], block: str = "", kind
         unit = next((UNITS[end] for end in sorted(UNITS, key=len, reverse=True) if key.endswith(end)), "")
         default = "required" if key in required else _shown(shape.get("default"), unit == "bytes")
         values = ", ".join(dict.fromkeys(_values(shape)))
-        example = _example(key, shape, block, kind)
+        example = example_of(key, shape, block, kind)
         cells = (f"`{key}`", shape.get("description", ""), values + (f" ({unit})" if unit else ""), default, example)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     yield "\n".join(rows)
@@ -210,7 +211,7 @@ def _range(shape: dict[str, Any]) -> str:
     return f"{kind}{above}" + (f" to {high}" if high is not None else "")
 
 
-def _example(key: str, shape: dict[str, Any], block: str, kind: str) -> str:
+def example_of(key: str, shape: dict[str, Any], block: str, kind: str) -> str:
     """The key as a study of `config/` has it, in the block that is of that kind; else a value that is allowed."""
     for path in sorted((ROOT / "config").glob("*.yaml")):
         study = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -242,5 +243,6 @@ def _allowed(shape: dict[str, Any]) -> str:
         low, high = shape.get("minimum", 0), shape.get("maximum", 2**63)
         return "0.25" if high == 1 else str(min(max(low, (default or 50) * 2), high))
     if "[KMGT" in shape.get("pattern", ""):
-        return format_size(default * 2) if isinstance(default, int) else "64K"
+        size = format_size(default * 2) if isinstance(default, int) else "64K"
+        return size if size[-1].isalpha() else f'"{size}"'
     return ""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import jsonschema
 import typer.main
 import yaml
 from markdown_it import MarkdownIt
 
 from fsage.cli import app
+from fsage.study.study import schema
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -180,6 +183,29 @@ def test_every_message_of_the_page_is_one_of_ours() -> None:
                 texts.append(node.value)
     ours = "\n".join(texts)
     assert len(named) > 20 and [text for text in named - of_others if text not in ours] == []
+
+
+def test_every_key_of_a_study_is_described_with_an_example_that_is_allowed() -> None:
+    example_of = runpy.run_path(str(ROOT / "docs/generate.py"))["example_of"]
+    whole = schema()
+    tables = [(whole["properties"], "", None)]
+    for block, kind in (("states", "recipe"), ("cells", "workload")):
+        for shape in whole["properties"][block]["anyOf"]:
+            tables.append((shape["properties"], block, shape["properties"][kind]["const"]))
+    wrong = []
+    for properties, block, kind in tables:
+        for key, shape in properties.items():
+            text = example_of(key, shape, block, kind).strip("`")
+            if key in ("recipe", "workload"):
+                continue
+            if "description" not in shape:
+                wrong.append((kind, key, "no description"))
+            elif text and not text.startswith("see "):
+                try:
+                    jsonschema.validate(yaml.safe_load(text)[key], {**shape, "$defs": whole["$defs"]})
+                except jsonschema.ValidationError as error:
+                    wrong.append((kind, key, f"{text}: {error.message}"))
+    assert wrong == []
 
 
 def test_the_glossary_and_the_readme_stay_short() -> None:

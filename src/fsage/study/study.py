@@ -290,8 +290,11 @@ def schema() -> dict[str, object]:
     """Return the JSON schema of a study file, with every recipe and workload there is."""
     whole = Study.model_json_schema()
     blocks = [cells_schema(name) for name in workloads.names()]
+    states = [_required(recipes.load(name).States, "recipe") for name in recipes.names()]
+    for block in states:  # a reference begins at the root
+        whole["$defs"] |= block.pop("$defs", {})
     shapes: dict[str, dict[str, object]] = {
-        "states": {"anyOf": [_required(recipes.load(name).States, "recipe") for name in recipes.names()]},
+        "states": {"anyOf": states},
         "cells": {"anyOf": [cells for cells, _ in blocks]},
         **{
             key: {"anyOf": [*(schemas(one)[key] for _, one in blocks), {"type": "null"}], "default": None}
