@@ -39,6 +39,7 @@ def written(spec: Spec) -> Spec:
         file.truncate(GIB)
     notes = {
         **{"schema": 1, "target": spec["name"], **claims.here(), "declared": {"stores": 1, "size_gib": 1}},
+        "made_directory": True,
         "images": [{"image": str(image), "status": "written", "nocow": False, **(loops.identity(str(image)) or {})}],
     }
     home = Path(spec["home"], spec["name"])

@@ -142,11 +142,13 @@ def test_size_follows_the_free_space(new_target: Spec, tmp_path: Path) -> None:
 def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, tmp_path: Path) -> None:
     with backing_of("btrfs", tmp_path) as store:
         new_target["image_dir"] = str(store / "images")
+        Path(new_target["image_dir"]).mkdir()
         made = create.create(new_target, {}, False)
         (image,) = made["images"]
         assert image["nocow"] and "chattr +C" in made["msg"]
         assert "C" in run(["lsattr", image["image"]]).stdout.split()[0]
         create.remove(new_target, {}, False)
+        assert os.listdir(new_target["image_dir"]) == [], "it was there before, and stays"
 
 
 def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target: Spec) -> None:

@@ -204,7 +204,8 @@ def test_a_state_that_may_be_two_is_refused(refused):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "small.yaml: null is not a block of keys"),
+        ("", "small.yaml: it is empty; a study has the keys name, title, question, states, cells at least, as config/"),
+        ("name: a\nstates:\n\trecipe: paf", "small.yaml: line 3, column 1: a tab, where YAML takes blanks: indent"),
         ("a: [1", "small.yaml: line 2, column 1: did not find expected ',' or ']'"),
         ("name: a\nname: b\n", "small.yaml: line 2, column 1: the key 'name' is there twice"),
         ("? [a]\n: 1", "small.yaml: line 1, column 3: found unhashable key"),

@@ -23,6 +23,10 @@ def evidence(
         typer.Option(min=0, help="of a directory, look at so many files at most [100000; 0 of --openmetrics]"),
     ] = None,
     save: Annotated[Path | None, typer.Option(help="write its list of free extents, e.g. ost0012.gz")] = None,
+    fail_on: Annotated[
+        str,
+        typer.Option(help="exit 3 from these numbers on: full=90,pieces_64M=12 (also inodes, pieces_1M, pieces_1G)"),
+    ] = "",
     openmetrics: Annotated[bool, typer.Option("--openmetrics", help="print metrics for Prometheus instead")] = False,
     to: Annotated[Path | None, typer.Option(help="of --openmetrics: write them to this file, at once")] = None,
     time_limit: Annotated[float, typer.Option(min=0.001, help="of --openmetrics: give up after so many seconds")] = 600,
@@ -33,8 +37,8 @@ def evidence(
     Read-only, and no target is needed. Of a directory: the free space of its file system, and the files below it.
     """
     if openmetrics:
-        if as_json or html or save:
-            raise ValueError("--openmetrics stands alone: leave out --json, --html and --save")
+        if as_json or html or save or fail_on:
+            raise ValueError("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")
         from fsage.evidence.exporter import export
 
         if failed := export([what], to, time_limit, nice, files or 0):
@@ -57,7 +61,7 @@ def evidence(
 
         html.write_text(page(layout), encoding="utf-8")
         say(f"page {html}")
-    terminal.show(layout, as_json)
+    raise typer.Exit(terminal.show(layout, as_json, fail_on))
 
 
 @app.command(rich_help_panel=PANEL)
@@ -69,6 +73,10 @@ def fragments(
     rate_mb_s: Annotated[float | None, typer.Option(help="transfer rate, 10^6 bytes; likewise")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
     files: Annotated[int, typer.Option(min=1, help="look at so many files at most")] = 1_000_000,
+    fail_on: Annotated[
+        str,
+        typer.Option(help="exit 3 from these numbers on: in_pieces=5 (percent of the files), full=90, pieces_64M=12"),
+    ] = "",
 ) -> None:
     """Show which files lie in most pieces, what defragmenting them would gain at most, and the command that does it.
 
@@ -76,4 +84,4 @@ def fragments(
     """
     from fsage.evidence import terminal
 
-    terminal.fragments(paths, worst, by, seek_ms, rate_mb_s, as_json, files)
+    raise typer.Exit(terminal.fragments(paths, worst, by, seek_ms, rate_mb_s, as_json, files, fail_on))

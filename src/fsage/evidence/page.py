@@ -10,23 +10,25 @@ import jinja2
 
 import fsage
 from fsage.evidence.tables import extents_per_file, tables, title
+from fsage.evidence.verdict import verdicts
 from fsage.figures import Axis, Bars, Figure, Strips
 from fsage.figures.drawing import draw
 from fsage.text.sizes import format_size
 
 
 def page(layout: dict[str, Any]) -> str:
-    """HTML of what `fsage.host.inspect` found; the same bytes each time for the same layout."""
+    """HTML of what `fsage.host.inspect` found, the verdict first; the same bytes each time for the same layout."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     stores = [
         {
             "title": title(store),
+            "says": verdict.sentences,
             "panels": [draw(figure, f"{layout['what']}: {title(store)}").svg for figure in _figures(store)],
             "tables": list(tables(store)),
         }
-        for store in layout["stores"]
+        for store, verdict in zip(layout["stores"], verdicts(layout), strict=True)
     ]
     template = environment.get_template("page.html.j2")
     return template.render(what=layout["what"], seconds=layout["seconds"], stores=stores, version=fsage.__version__)
@@ -50,7 +52,7 @@ def _figures(store: dict[str, Any]) -> Iterator[Figure]:
             f"{groups['kind'].capitalize()}s by free share",
             tuple(one["label"] for one in groups["buckets"]),
             {"": tuple(100 * one["groups"] / groups["count"] for one in groups["buckets"])},
-            Axis(f"free share of a {groups['kind']}"),
+            Axis(f"free share of each {groups['kind']}"),
             Axis(f"share of all {groups['count']:,} groups, %"),
         )
     for name, files in (store["files"] or {}).items():

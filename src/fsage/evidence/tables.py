@@ -23,10 +23,10 @@ class Table:
 
 
 def title(store: dict[str, Any]) -> str:
-    """'ext4, 8 GiB, 9.04% in use'; what is not known is left out."""
+    """'ext4, 8 GiB, 9.04% full'; what is not known is left out."""
     words = [store["filesystem"] or "files"]
     if store["device_bytes"]:
-        words += [round_size(store["device_bytes"]), f"{store['fullness_percent']:.2f}% in use"]
+        words += [round_size(store["device_bytes"]), f"{store['fullness_percent']:.2f}% full"]
     return ", ".join(words)
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fsage import seam
+from fsage.evidence import verdict
 from fsage.evidence.tables import Table, of_fragments, tables, title
 from fsage.model.message import printable
 
 SHADES = "█▓▒░ "  # in use to free
 STRIP_COLUMNS = 64
+REACHED = 3
+"""The exit code where a limit of --fail-on is reached: 1 is an error, 2 a wrong command line."""
 WIDEST = 60
 """Columns that a name is given at most; what is longer moves its own row only."""
 
@@ -25,12 +31,19 @@ def fragments(
     rate_mb_s: float | None,
     as_json: bool,
     files_at_most: int,
-) -> None:
-    """Look at files; print how they lie, and what defragments them. Raises ValueError."""
+    fail_on: str = "",
+) -> int:
+    """Look at files; print how they lie, and what defragments them; the exit code. Raises ValueError."""
+    limits = verdict.parse_limits(fail_on, verdict.OF_FRAGMENTS)
     found = seam.here().fragments(paths, files_at_most, worst, order, seek_ms, rate_mb_s)
+    verdicts = [verdict.of_fragments(found), *_file_systems(paths)]
+    code = _fail(verdicts, limits)
     if as_json:
-        print(json.dumps(found, indent=1))
-        return
+        print(json.dumps({**found, "verdicts": [one.as_json() for one in verdicts]}, indent=1))
+        return code
+    for sentence in [sentence for one in verdicts for sentence in one.sentences]:
+        print(sentence)
+    print()
     for table in of_fragments(found):
         print(f"{table.title}\n{drawn(table)}\n")
     for part in found["commands"]:
@@ -39,20 +52,44 @@ def fragments(
         if part["risk"]:
             print(f"Warning: {part['risk']}")
         print(printable(part["command"]))
+    return code
 
 
-def show(layout: dict[str, Any], as_json: bool) -> None:
-    """Print what `fsage.host.inspect` found."""
+def _file_systems(paths: Sequence[Path]) -> Iterator[verdict.Verdict]:
+    """The verdict on the free space of each file system that the paths are on."""
+    for path in {os.stat(path).st_dev: path for path in reversed(paths)}.values():
+        place = path if path.is_dir() else path.absolute().parent
+        layout = seam.here().inspect(str(place), 0)
+        for found in verdict.verdicts({**layout, "stores": [{**store, "files": None} for store in layout["stores"]]}):
+            yield replace(
+                found,
+                sentences=[f"{layout['what']}: {sentence}" for sentence in found.sentences[:1]] + found.sentences[1:],
+            )
+
+
+def _fail(verdicts: Sequence[verdict.Verdict], limits: Mapping[str, float]) -> int:
+    """Say on standard error which limits are reached; the exit code. Raises ValueError where a value is not known."""
+    reached = [sentence for one in verdicts for sentence in verdict.reached(one.values, limits)]
+    for sentence in reached:
+        print(f"fsage: {sentence}", file=sys.stderr)
+    return REACHED if reached else 0
+
+
+def show(layout: dict[str, Any], as_json: bool, fail_on: str = "") -> int:
+    """Print what `fsage.host.inspect` found, of each store the verdict first; the exit code. Raises ValueError."""
+    verdicts = verdict.verdicts(layout)
+    code = _fail(verdicts, verdict.parse_limits(fail_on, verdict.NAMES))
     if as_json:
-        print(json.dumps(layout, indent=1))
-        return
-    for store in layout["stores"]:
-        print(f"{layout['what']}: {title(store)}")
+        print(json.dumps({**layout, "verdicts": [one.as_json() for one in verdicts]}, indent=1))
+        return code
+    for store, found in zip(layout["stores"], verdicts, strict=True):
+        print("\n".join([f"{layout['what']}: {title(store)}", *found.sentences]))
         if store["bitmap"]:
             print(f"[{strip(store['bitmap']['free_share'])}]  █ in use")
         for table in tables(store):
             print(f"\n{table.title}\n{drawn(table)}")
     print(f"(taken in {layout['seconds']:.2f} s)")
+    return code
 
 
 def strip(free_share: list[float], columns: int = STRIP_COLUMNS) -> str:

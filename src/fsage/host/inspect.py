@@ -38,22 +38,30 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> dict[st
     began = time.monotonic()
     try:
         # A program that is given the name must not take it for an option.
-        store = _store(f"./{what}" if what.startswith("-") and what != "-" else what, files_at_most, counting)
+        name = f"./{what}" if what.startswith("-") and what != "-" else what
+        store, mount = _store(name, files_at_most, counting)
+        mounted = _told(mount) if mount else None
     except (NotThisText, NotTaken, Failure) as error:
         raise ValueError(f"{'standard input' if what == '-' else what}: {error}") from error
     except OSError as error:
         raise ValueError(f"{error.filename or what}: {error.strerror}") from error
+    looked_at = any(files["files"] for files in store.found.get("files", {}).values())
+    if "device_bytes" not in store.found and not looked_at:
+        reasons = "; ".join(dict.fromkeys(store.absent.values()))
+        raise ValueError(f"{what}: nothing is known of how it lies: {reasons}")
     seconds = time.monotonic() - began
-    return {"schema": SCHEMA, "what": printable(what), "seconds": seconds, "stores": [store.summary(0)]}
+    found = {"schema": SCHEMA, "what": printable(what), "seconds": seconds}
+    return {**found, "mounted": mounted, "stores": [store.summary(0)]}
 
 
-def _store(what: str, files_at_most: int, counting: Counting) -> Store:
+def _store(what: str, files_at_most: int, counting: Counting) -> tuple[Store, Path | None]:
+    """The store, and where it is mounted, if it is."""
     if what == "-":
-        return texts.read(sys.stdin.buffer, counting)
+        return texts.read(sys.stdin.buffer, counting), None
     what = f"./{what}" if what.startswith("-") else what  # or the tools would take it for an option
     mode = os.stat(what).st_mode
     if stat.S_ISDIR(mode):
-        return _of_directory(Path(what), files_at_most, counting)
+        return _of_directory(Path(what), files_at_most, counting), Path(what)
     if stat.S_ISBLK(mode):
         return _of_device(what, counting)
     with open_file(what) as stream:
@@ -63,15 +71,15 @@ def _store(what: str, files_at_most: int, counting: Counting) -> Store:
                 "this is an image of metadata: recipe `aged` restores it (`images:`, docs/background/replica.md)"
             )
         if texts.is_packed(start) or b"\0" not in start:  # no text has one, a file system's image begins with many
-            return texts.read(stream, counting)
+            return texts.read(stream, counting), None
     place = os.path.realpath(what)
     found = loops.identity(place)
     if found and (attached := loops.devices_of({**found, "image": place})):
         raise Failure(f"this image is attached to {attached[0]}, which may know it better: give that")
-    return _of_unmounted(what, counting)
+    return _of_unmounted(what, counting), None
 
 
-def _of_device(device: str, counting: Counting) -> Store:
+def _of_device(device: str, counting: Counting) -> tuple[Store, Path | None]:
     number = os.stat(device).st_rdev
     name = f"{os.major(number)}:{os.minor(number)}"
     for mount in mounting.mounts():
@@ -81,8 +89,8 @@ def _of_device(device: str, counting: Counting) -> Store:
             if "device_bytes" in store.absent:
                 raise Failure(store.absent["device_bytes"])
             store.absent["files"] = NO_FILES
-            return store
-    return _of_unmounted(device, counting)
+            return store, Path(mount.point)
+    return _of_unmounted(device, counting), None
 
 
 def _of_unmounted(device: str, counting: Counting) -> Store:
@@ -103,10 +111,22 @@ def _of_directory(directory: Path, files_at_most: int, counting: Counting) -> St
     elif ":/" in mount.source:
         store = Store(mount.type, {}, {}, without(OF_DEVICE, LUSTRE_CLIENT))
     else:  # a server's target, below whose mount point nothing is to be seen
-        return _of_device(mount.source, counting)
+        return _of_device(mount.source, counting)[0]
     _add_totals(store, directory)
     _add_files(store, directory, files_at_most)
     return store
+
+
+def _told(mount: Path) -> dict[str, int]:
+    """What statvfs(2) tells of a mount, as df and users see it."""
+    told = os.statvfs(mount)
+    return {
+        "bytes": told.f_blocks * told.f_frsize,
+        "free_bytes": told.f_bfree * told.f_frsize,
+        "available_bytes": told.f_bavail * told.f_frsize,
+        "inodes": told.f_files,
+        "free_inodes": told.f_ffree,
+    }
 
 
 def _add_totals(store: Store, directory: Path) -> None:

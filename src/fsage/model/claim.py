@@ -55,6 +55,7 @@ class Images(Here):
     schema: int
     target: str
     declared: dict[str, int]
+    made_directory: bool  # whether the directory of the images was made for them
     images: list[Made]
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from fsage.model import plugins
 from fsage.model.errors import Refusal
+from fsage.model.evidence.placement import ByRequest, LargestFirst, Placement
 
 
 class Defragmenter(NamedTuple):
@@ -32,6 +33,8 @@ class FileSystem:
     """Other names of the kernel's under which the same layout is read, such as ext3."""
     defragmenter: Defragmenter | None = None
     """What defragments its files."""
+    placement: Placement | None = None
+    """How it chooses blocks for a new file, where that is known."""
 
 
 class Ext4(FileSystem):
@@ -39,6 +42,7 @@ class Ext4(FileSystem):
 
     name, title, like = "ext4", "ext4 (ldiskfs)", ("ext2", "ext3")
     defragmenter = Defragmenter(("e4defrag", "-v"), ("e4defrag",), "e2fsprogs")
+    placement = ByRequest(8 << 20, 1 << 20)
 
 
 class Xfs(FileSystem):
@@ -46,6 +50,7 @@ class Xfs(FileSystem):
 
     name, title = "xfs", "XFS"
     defragmenter = Defragmenter(("xfs_fsr", "-v"), ("xfs_fsr", "-V"), "xfsprogs")
+    placement = LargestFirst()
 
 
 class Btrfs(FileSystem):
@@ -57,6 +62,7 @@ class Btrfs(FileSystem):
     defragmenter = Defragmenter(
         ("btrfs", "filesystem", "defragment", "-f", "-t", "128M"), ("btrfs", "--version"), "btrfs-progs"
     )
+    placement = LargestFirst()
 
 
 @cache

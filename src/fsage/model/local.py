@@ -34,11 +34,12 @@ class Local(Protocol):
     """The module fsage.host.local."""
 
     def inspect(self, what: str, files_at_most: int, counting: Counting = ONCE) -> dict[str, Any]:
-        """{"schema", "what", "seconds", "stores": [Store.summary]} of a device, an image, a directory, a text or `-`.
+        """{"schema", "what", "seconds", "mounted", "stores": [Store.summary]} of a device, image, directory, text, `-`.
 
         Of a directory: the free space of the file system that it is on, and the files below it, `files_at_most` of
         them. Nothing is synchronised: what the kernel has not placed yet counts as free. `counting`: who is given each
-        free extent. Raises ValueError, one sentence.
+        free extent. `mounted`: what statvfs(2) tells (bytes, free_bytes, available_bytes, inodes, free_inodes) where it
+        is mounted, else None. Raises ValueError, one sentence.
         """
 
     def fragments(

@@ -246,6 +246,11 @@ def load_study(path: Path | str) -> Study:
     """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed."""
     path = Path(path)
     block = _read_study(path)
+    if block is None:
+        needed = [name for name, field in Study.model_fields.items() if field.is_required()]
+        raise StudyError(
+            f"{path}: it is empty; a study has the keys {', '.join(needed)} at least, as config/quickstart.yaml"
+        )
     try:
         study = Study.model_validate(block)
     except ValidationError as error:

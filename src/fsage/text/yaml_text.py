@@ -36,6 +36,11 @@ def load(text: str) -> Any:
     try:
         _check(text)
         return yaml.load(text, _Loader)
+    except yaml.scanner.ScannerError as error:
+        mark = error.problem_mark
+        if mark and text.split("\n")[mark.line][mark.column :].startswith("\t"):
+            raise _problem("a tab, where YAML takes blanks: indent with these", mark) from None
+        raise
     except (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:
         # Numbers and dates that cannot be, and tags of values that they do not fit (!!int "").
         raise yaml.YAMLError(str(error) if isinstance(error, ValueError) else "a value does not fit its tag") from None

@@ -71,6 +71,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
     total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
     if check:
         return {"changed": True, "msg": f"would write {total} ({why})", "image_dir": str(place)}
+    there_before = place.exists()
     places.make(place)
     if not known:
         here = claims.here()
@@ -79,6 +80,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
             "target": spec["name"],
             **here,
             "declared": wanted,
+            "made_directory": not there_before,
             "images": [
                 {
                     "image": str(place / f"fsage-{spec['name']}-{store}.{uuid.uuid4().hex[:8]}.img"),
@@ -134,8 +136,9 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
         files.remove(path)
         proof.append(f"{path} is gone")
     files.remove(_journal(spec))
-    with contextlib.suppress(OSError):  # made by us unless something else is in it by now
-        os.rmdir(Path(known["images"][0]["image"]).parent)
+    if known.get("made_directory"):
+        with contextlib.suppress(OSError):  # something else is in it by now
+            os.rmdir(Path(known["images"][0]["image"]).parent)
     msg = f"removed the images of {spec['name']}"
     if left:
         msg += f"; left {', '.join(left)}: another file than the one that was made here"

@@ -1,0 +1,286 @@
+"""A store's layout in two or three sentences, from its numbers alone; and these numbers for a script to fail on."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fsage.model import filesystems
+from fsage.model.evidence import placement
+from fsage.text.sizes import format_size, round_size
+
+MIB, GIB = 1 << 20, 1 << 30
+NEW_FILES = (MIB, 64 * MIB, GIB)
+"""Sizes of which is said how a new file would lie."""
+IN_PIECES = "in_pieces"
+OF_FRAGMENTS = (IN_PIECES, *NAMES)
+"""The same of `fsage fragments`, which has percent of the files that lie in more pieces than need be."""
+FOUND = "found"
+"""What the files are called that were looked at themselves."""
+RUNS = (GIB, 64 * MIB, 8 * MIB, MIB)
+"""Sizes of free extents of which is said when there are none left."""
+WHOLE_BYTES = 64 * MIB
+"""Files whose pieces are so long on average are as good as whole: a disk moves that in a third of a second."""
+APART_POINTS = 1.0
+"""Where df's number differs by so much, it is explained."""
+FULL, INODES = "full", "inodes"
+NAMES = (FULL, INODES, *(f"pieces_{format_size(size)}" for size in NEW_FILES))
+"""What --fail-on can name: percent of blocks and of inodes, and pieces of new files."""
+
+
+class NewFile(NamedTuple):
+    """In how many pieces a new file of `size_bytes` would lie: from `low` to `high`; None: there is no room for it."""
+
+    size_bytes: int
+    low: int | None
+    high: int | None
+
+    @property
+    def name(self) -> str:
+        """What --fail-on calls it: pieces_64M."""
+        return f"pieces_{format_size(self.size_bytes)}"
+
+    def words(self) -> str:
+        """'1 piece', 'about 12 pieces', '3 to 40 pieces'; '' where there is no room."""
+        if self.low is None or self.high is None:
+            return ""
+        low, high = _two_digits(self.low), _two_digits(self.high)
+        if low == high:
+            return "1 piece" if high == 1 else f"about {high:,} pieces"
+        return f"{low:,} to {high:,} pieces"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`sentences`: what stands on top. `values`: by what --fail-on calls it; None: not known."""
+
+    sentences: list[str]
+    values: Mapping[str, float | None]
+
+    def as_json(self) -> dict[str, Any]:
+        """For a script: of `values` those that are known; null: a file of that size does not fit."""
+        known = {name: value for name, value in self.values.items() if value is not None}
+        values = {name: None if value == math.inf else value for name, value in known.items()}
+        return {"sentences": self.sentences, "values": values}
+
+
+def verdicts(layout: dict[str, Any]) -> list[Verdict]:
+    """The verdict on each store of a layout, as fsage.model.local.Local.inspect gives it."""
+    return [verdict(store, layout["what"], layout.get("mounted")) for store in layout["stores"]]
+
+
+def verdict(store: dict[str, Any], what: str, mounted: dict[str, int] | None) -> Verdict:
+    """The verdict on a Store.summary. `mounted`: what statvfs(2) says where it is mounted (fsage.host.inspect)."""
+    free = placement.classes(store["free_extents"]) if store["free_extents"] else []
+    known = store["device_bytes"] is not None and store["free_bytes"] is not None
+    files = new_files(store)
+    values: dict[str, float | None] = dict.fromkeys(NAMES)
+    values |= {FULL: store["fullness_percent"], INODES: _inodes_percent(mounted)}
+    values |= {one.name: math.inf if one.high is None else one.high for one in files}
+    sentences = []
+    if known:
+        sentences.append(_full(store, free, mounted))
+    if files:
+        sentences.append(f"{_new(store, files)} {_next(store, free, mounted)}".strip())
+        sentences.append(_worth(store, what, files))
+    sentences += _of_files(store, what)
+    if known and not files:
+        sentences.append(f"How free space lies is not known: {store['absent']['free_extents']}.")
+    return Verdict(sentences, values)
+
+
+def _full(store: dict[str, Any], free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
+    said = (
+        f"{store['fullness_percent']:.1f}% full: {round_size(store['used_bytes'])} of "
+        f"{round_size(store['device_bytes'])} are in use, the file system's own blocks among them"
+        f"{_df(store, mounted)}."
+    )
+    if not store["free_extents"]:
+        return said
+    if not free:
+        return f"{said} Nothing is free."
+    extents = store["free_extents"]
+    halves = 0
+    for one in free:
+        halves += one.bytes
+        if 2 * halves >= store["free_bytes"]:
+            break
+    return (
+        f"{said} The {round_size(store['free_bytes'])} that are free lie in {extents['count']:,} extents: half of them "
+        f"in extents of {round_size(one.low)} and more, the largest {round_size(extents['largest_bytes'])}."
+    )
+
+
+def _df(store: dict[str, Any], mounted: dict[str, int] | None) -> str:
+    """' (df says 91%: it ...)' where df's number is another."""
+    if not mounted or not mounted["bytes"]:
+        return ""
+    used = mounted["bytes"] - mounted["free_bytes"]
+    percent = 100 * used / (used + mounted["available_bytes"]) if used + mounted["available_bytes"] else 100.0
+    if abs(percent - store["fullness_percent"]) < APART_POINTS:
+        return ""
+    reasons = []
+    if (own := store["device_bytes"] - mounted["bytes"]) > 0:
+        reasons.append(f"leaves out {round_size(own)} that the file system keeps for itself")
+    if (held := mounted["free_bytes"] - mounted["available_bytes"]) > 0 and percent > store["fullness_percent"]:
+        reasons.append(f"takes {round_size(held)} for full that ordinary users cannot write")
+    if not reasons:
+        reasons.append("counts otherwise what the file system keeps for itself")
+    return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
+
+
+def new_files(store: dict[str, Any]) -> list[NewFile]:
+    """How new files of NEW_FILES would lie in a Store.summary; none where its free extents are not known."""
+    if not store["free_extents"]:
+        return []
+    free = placement.classes(store["free_extents"])
+    return [_new_file(store, size, free) for size in NEW_FILES]
+
+
+def _new_file(store: dict[str, Any], size_bytes: int, free: list[placement.Extents]) -> NewFile:
+    if size_bytes > store["free_bytes"] or not free:
+        return NewFile(size_bytes, None, None)
+    if way := _placement(store):
+        low, high = way.pieces(size_bytes, free)
+    else:
+        low, high = placement.FEWEST.pieces(size_bytes, free)[0], placement.as_they_come(size_bytes, free)
+    return NewFile(size_bytes, round(low), round(max(low, high)))
+
+
+def _placement(store: dict[str, Any]) -> placement.Placement | None:
+    known = filesystems.like(store["filesystem"])
+    return known.placement if known else None
+
+
+def _new(store: dict[str, Any], files: Sequence[NewFile]) -> str:
+    known = filesystems.like(store["filesystem"])
+    how = "from the largest free extents first, to as they come: how this file system chooses is not known"
+    if known and known.placement:
+        how = f"as {known.title} chooses: {known.placement.says}"
+    fitting = [one for one in files if one.high is not None]
+    if not fitting:
+        return f"No new file of {round_size(files[0].size_bytes)} fits."
+    whole = [one for one in fitting if one.high == 1]
+    parts = [f"of {round_size(one.size_bytes)} in {one.words()}" for one in fitting if one.high != 1]
+    if whole:
+        parts.insert(0, f"of {'up to ' * (len(whole) > 1)}{round_size(whole[-1].size_bytes)} in 1 piece")
+    said = f"A new file {', '.join(parts)}".replace(" in ", " would lie in ", 1)
+    too_large = next((f"; one of {round_size(one.size_bytes)} does not fit" for one in files if one.high is None), "")
+    return f"{said} ({how}){too_large}."
+
+
+def _next(store: dict[str, Any], free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
+    """What can no longer be had first, and at which fullness."""
+    device_bytes, now = store["device_bytes"], store["fullness_percent"]
+    ends: list[tuple[float, str]] = []
+    largest = store["free_extents"]["largest_bytes"]
+    if held := next((size for size in RUNS if size <= largest), None):
+        smaller = sum(one.bytes for one in free if one.low < held)
+        percent = 100 * (device_bytes - smaller) / device_bytes
+        ends.append((percent, f"no free extent of {round_size(held)} is left, if new files take those first"))
+    elif free:
+        ends.append((now, f"no free extent holds {round_size(RUNS[-1])}"))
+    if mounted:
+        rest = mounted["free_bytes"] - mounted["available_bytes"]
+        if mounted["available_bytes"] < mounted["free_bytes"]:
+            ends.append((100 * (device_bytes - rest) / device_bytes, "ordinary users can write no more"))
+        used_inodes = mounted["inodes"] - mounted["free_inodes"]
+        if used_inodes > 0:
+            more = mounted["free_inodes"] * store["used_bytes"] / used_inodes
+            if more < store["free_bytes"]:
+                ends.append((now + 100 * more / device_bytes, "no inode is left, with files as large as now"))
+    if not ends:
+        return ""
+    percent, end = min(ends)
+    return f"Next, {'now' if percent <= now else f'at {percent:.1f}% full'}: {end}."
+
+
+def _inodes_percent(mounted: dict[str, int] | None) -> float | None:
+    if not mounted or not mounted["inodes"]:
+        return None
+    return 100 * (1 - mounted["free_inodes"] / mounted["inodes"])
+
+
+def _worth(store: dict[str, Any], what: str, files: Sequence[NewFile]) -> str:
+    """Whether to measure, and why."""
+    broken = [one for one in files if one.high is not None and one.high > 1 and one.size_bytes / one.high < WHOLE_BYTES]
+    if not broken:
+        return "Not worth measuring: new files would lie about as they do on an empty file system."
+    one = broken[0]
+    why = f"a new file of {round_size(one.size_bytes)} would lie in {one.words()}, and on an empty file system in 1"
+    if not store["bitmap"]:
+        return f"Worth measuring, for {why}; but this text does not say where its free extents lie, which that needs."
+    command = f"./run fsage age {shlex.quote(what)}"
+    if what == "-":
+        command = "./run fsage age FILE` of the same text, `--save FILE"
+    return f"Worth measuring, for {why}: `{command}` says what that costs, which depends on the device."
+
+
+def _of_files(store: dict[str, Any], what: str) -> Iterator[str]:
+    """How the files lie that were looked at."""
+    for name, files in (store["files"] or {}).items():
+        count = files["files"]
+        if not count:
+            continue
+        several = sum(number for extents, number in files["extents_per_file"].items() if int(extents) > 1)
+        yield (
+            f"Of {count:,} files {name}, {100 * several / count:.1f}% lie in 2 pieces or more; all lie in "
+            f"{files['extents']:,} pieces, {files['extents'] / count:.3g} a file."
+            + f" `./run fsage fragments {shlex.quote(what)}` lists the worst."
+            * (several > 0 and name == FOUND)
+        )
+
+
+def _two_digits(pieces: int) -> int:
+    digits = max(0, len(str(pieces)) - 2)
+    return round(pieces / 10**digits) * 10**digits
+
+
+def of_fragments(found: dict[str, Any]) -> Verdict:
+    """On files that were looked at (fsage.host.defragmentation.look.summary)."""
+    every, broken = found["all"], found["files_in_pieces"]
+    if not every["files"]:
+        return Verdict(["No file was found."], {IN_PIECES: 0.0})
+    percent = 100 * broken / every["files"]
+    said = (
+        f"{broken:,} of {every['files']:,} files ({percent:.1f}%) lie in more pieces than need be: all in "
+        f"{every['extents']:,} pieces, where {every['ideal_extents']:,} would do."
+    )
+    if found["device"] and every["read_s_at_most"]:
+        said += (
+            f" Reading them cold takes {every['read_s_at_most']:.3g} s at most, and jumps are "
+            f"{100 * every['gain_s_at_most'] / every['read_s_at_most']:.2g}% of that: more cannot be gained."
+        )
+    return Verdict([said], {IN_PIECES: percent})
+
+
+def parse_limits(text: str, known: Sequence[str]) -> dict[str, float]:
+    """'full=90,pieces_64M=12' of --fail-on. Raises ValueError."""
+    limits = {}
+    for part in filter(None, text.split(",")):
+        name, _, number = part.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if name not in known or not 0 <= value < math.inf or name in limits:
+            raise ValueError(
+                f"--fail-on {part!r}: it is NAME=NUMBER, each once, such as {FULL}=90; names are {', '.join(known)}"
+            )
+        limits[name] = value
+    return limits
+
+
+def reached(values: Mapping[str, float | None], limits: Mapping[str, float]) -> list[str]:
+    """A sentence for each limit that is reached. Raises ValueError where a value is not known."""
+    if unknown := [name for name in limits if name in values and values[name] is None]:
+        raise ValueError(f"--fail-on {unknown[0]}: that is not known here")
+    found = {name: value for name, value in values.items() if name in limits and value is not None}
+    return [
+        f"{name} is {'more than fits' if value == math.inf else f'{value:.4g}'}, and --fail-on has {limits[name]:g}"
+        for name, value in found.items()
+        if value >= limits[name]
+    ]

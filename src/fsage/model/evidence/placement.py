@@ -1,0 +1,117 @@
+"""How a file system chooses blocks for a new file, and in about how many pieces that lies in a store's free space.
+
+What is known of the free space are its extents by size (FreeSpace.summary, `free_extents`), not which of them are near
+each other: the numbers are estimates. docs/layout.md has how well they agree with files that were written.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+
+class Extents(NamedTuple):
+    """Free extents of one power of two: `number` of them, `bytes` in all, each from `low` to below twice that."""
+
+    low: int
+    number: int
+    bytes: int
+
+
+def classes(free_extents: dict[str, Any]) -> list[Extents]:
+    """The free extents of a store, the largest first."""
+    found = [Extents(one["from_bytes"], one["extents"], one["bytes"]) for one in free_extents["histogram"]]
+    return [one for one in reversed(found) if one.number]
+
+
+class Placement(ABC):
+    """A way to choose."""
+
+    says: str
+    """What it does, as the end of a sentence."""
+
+    @abstractmethod
+    def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
+        """In how many pieces a new file would lie, from and to. `free`: the largest first; together they hold it."""
+
+
+class LargestFirst(Placement):
+    """It takes the largest extents: what the fewest pieces are, and about what XFS and btrfs do.
+
+    XFS looks for the length that it wants, and where no group has it for the longest that there is
+    (xfs_bmap_btalloc_select_lengths, fs/xfs/libxfs/xfs_bmap.c); btrfs keeps the free space of a block group by size,
+    largest first (fs/btrfs/free-space-cache.c).
+    """
+
+    says = "the largest free extents first"
+
+    def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
+        """As Placement.pieces."""
+        left, pieces = size_bytes, 0.0
+        for extents in free:
+            if extents.bytes >= left:
+                pieces += _of(extents, left)
+                break
+            left, pieces = left - extents.bytes, pieces + extents.number
+        return pieces, pieces
+
+
+def _of(extents: Extents, size_bytes: int) -> float:
+    """How many of a class hold so much, the largest first, where lengths are spread evenly about their mean."""
+    high = max(2 * extents.bytes / extents.number - extents.low, float(extents.low))
+    step = (high - extents.low) / extents.number
+    if not step:
+        return math.ceil(size_bytes / high)
+    return max(1, math.ceil((high - math.sqrt(max(0.0, high**2 - 2 * step * size_bytes))) / step))
+
+
+class ByRequest(Placement):
+    """It looks for `request_bytes` at a time, in any extent that holds them, and goes on behind them while there is room.
+
+    Where no extent does it tries halves of that, to `least_bytes`, and then takes the best of some that it looks at:
+    those that it meets may be as good as all halves, or no better than any. That is ext4, of which writes ask for 8 MiB,
+    aligned (CR_POWER2_ALIGNED to CR_ANY_FREE, fs/ext4/mballoc.c).
+    """
+
+    def __init__(self, request_bytes: int, least_bytes: int) -> None:
+        self.request_bytes, self.least_bytes = request_bytes, least_bytes
+        self.says = f"{request_bytes >> 20} MiB at a time, in any free extent that holds them"
+
+    def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
+        """As Placement.pieces."""
+        request = min(self.request_bytes, 1 << (size_bytes - 1).bit_length())
+        whole, left, free = _requests(request, size_bytes, free)
+        if left <= 0:
+            return whole, whole
+        worst = whole + as_they_come(left, free)
+        best = whole
+        while left > 0 and request > self.least_bytes:
+            request //= 2
+            pieces, left, free = _requests(request, left, free)
+            best += pieces
+        return best + (as_they_come(left, free) / BEST_OF_SOME if left > 0 else 0), worst
+
+
+def _requests(request: int, left: int, free: list[Extents]) -> tuple[float, int, list[Extents]]:
+    """Pieces in extents that hold a whole request, what of the file is left then, and the extents that are left."""
+    held = [one for one in free if one.low >= request]
+    if not held:
+        return 0.0, left, free
+    # An aligned request begins somewhere in the extent: half of one lies unused before it.
+    used = sum(max(one.number * request, one.bytes - one.number * request // 2) for one in held)
+    pieces = max(1.0, min(left, used) * sum(one.number for one in held) / used)
+    return pieces, left - used, free[len(held) :]
+
+
+BEST_OF_SOME = 1.5
+"""So many times the mean free extent was the mean piece, on ext4 of Linux 6.18 that was filled and emptied for long."""
+
+
+FEWEST = LargestFirst()
+
+
+def as_they_come(size_bytes: int, free: list[Extents]) -> float:
+    """The pieces where each free extent is as likely to be taken as any other, whatever its size."""
+    whole = sum(one.bytes for one in free)
+    return max(1.0, size_bytes * sum(one.number for one in free) / whole) if whole else 1.0

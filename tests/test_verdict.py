@@ -1,0 +1,185 @@
+"""The verdict of `fsage evidence` and `fragments`: sentences that follow from numbers, on which scripts can fail."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from fsage.cli import app
+from fsage.evidence.verdict import GIB, MIB, NAMES, new_files, of_fragments, parse_limits, reached, verdict
+from fsage.model.evidence import placement, texts
+from fsage.model.evidence.placement import ByRequest, Extents
+
+ROOT = Path(__file__).parents[1]
+TEXTS = ROOT / "tests" / "data" / "evidence"
+EXAMPLE = ROOT / "config" / "layouts" / "example.gz"
+
+
+def store(
+    classes: dict[int, tuple[int, int]], filesystem: str | None = "ext4", used_bytes: int = GIB
+) -> dict[str, Any]:
+    """A store with free extents: from so many bytes, so many of them, so many bytes in all."""
+    free_bytes = sum(size for _, size in classes.values())
+    return {
+        "filesystem": filesystem,
+        "device_bytes": used_bytes + free_bytes,
+        "used_bytes": used_bytes,
+        "free_bytes": free_bytes,
+        "fullness_percent": 100 * used_bytes / (used_bytes + free_bytes),
+        "free_extents": {
+            "count": sum(count for count, _ in classes.values()),
+            "largest_bytes": max((size // count for low, (count, size) in classes.items()), default=0),
+            "histogram": [
+                {"from_bytes": low, "extents": count, "bytes": size} for low, (count, size) in sorted(classes.items())
+            ],
+        },
+        "bitmap": {"bin_bytes": MIB},
+        "files": None,
+        "absent": {},
+    }
+
+
+AGED = store({4096: (1000, 6 * MIB), MIB: (100, 150 * MIB), 8 * MIB: (10, 100 * MIB)})
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "pieces"),
+    [
+        ("ext4", (1, (64 - 8) // 8, None)),  # extents of 10 MiB hold one request of 8 MiB each
+        ("xfs", (1, 6, None)),
+        ("zfs", (1, 6, None)),
+    ],
+)
+def test_new_files_lie_as_the_file_system_chooses_else_between_bounds(filesystem, pieces):
+    found = new_files({**AGED, "filesystem": filesystem})
+    assert tuple(one.low for one in found) == pytest.approx(pieces, abs=1)
+    assert found[1].high > found[1].low if filesystem == "zfs" else found[1].high == found[1].low
+    assert found[2].high is None, "there are 256 MiB"
+
+
+@given(
+    st.dictionaries(st.integers(12, 33), st.tuples(st.integers(1, 5000), st.floats(1, 1.99)), min_size=1, max_size=12),
+    st.floats(0, 1),
+)
+def test_no_way_of_choosing_needs_fewer_pieces_than_the_largest_extents_nor_more_than_there_are(free, share):
+    extents = [Extents(1 << power, count, int((count << power) * mean)) for power, (count, mean) in free.items()]
+    extents.sort(reverse=True)
+    size = max(1, int(share * sum(one.bytes for one in extents)))
+    fewest = placement.FEWEST.pieces(size, extents)
+    assert 1 <= fewest <= sum(one.number for one in extents) + 1
+    biggest = max(one.bytes // one.number for one in extents)
+    assert fewest >= size / (2 * biggest) or fewest == 1
+    assert ByRequest(8 * MIB, MIB).pieces(size, extents) >= 1
+
+
+def told(**numbers: int) -> dict[str, int]:
+    """What statvfs(2) says of AGED."""
+    size, free = AGED["device_bytes"], AGED["free_bytes"]
+    same = {"bytes": size, "free_bytes": free, "available_bytes": free, "inodes": 1000, "free_inodes": 999}
+    return {**same, **numbers}
+
+
+@pytest.mark.parametrize(
+    ("mounted", "says"),
+    [
+        (None, "80.0% full: 1 GiB of 1.25 GiB are in use, the file system's own blocks among them. "),
+        (told(), "the file system's own blocks among them. "),
+        (
+            told(available_bytes=128 * MIB),
+            "(df says 89%: it takes 128 MiB for full that ordinary users cannot write)",
+        ),
+        (
+            told(bytes=AGED["device_bytes"] - 512 * MIB),
+            "(df says 67%: it leaves out 512 MiB that the file system keeps",
+        ),
+        (None, "lie in 1,110 extents: half of them in extents of 1 MiB and more, the largest 10 MiB."),
+        (None, "Next, at 87.8% full: no free extent of 8 MiB is left, if new files take those first."),
+        (told(available_bytes=56 * MIB), "Next, at 84.4% full: ordinary users can write no more."),
+        (told(free_inodes=10), "Next, at 80.8% full: no inode is left, with files as large as now."),
+        (
+            None,
+            "Worth measuring, for a new file of 64 MiB would lie in about 8 pieces, and on an empty file system in 1",
+        ),
+    ],
+)
+def test_what_a_verdict_says(mounted, says):
+    said = " ".join(verdict(AGED, "/mnt/scratch", mounted).sentences)
+    assert says in said, said
+
+
+def test_one_number_for_full_and_no_advice_without_evidence():
+    whole = verdict(store({GIB: (4, 6 * GIB)}), "x", None).sentences
+    assert whole[-1] == "Not worth measuring: new files would lie about as they do on an empty file system."
+    assert (
+        "of up to 1 GiB would lie in 1 piece" in whole[1]
+        and "Next, at 100.0% full: no free extent of 1 GiB" in whole[1]
+    )
+    header = texts.read(io.BytesIO((TEXTS / "dumpe2fs_h.txt").read_bytes())).summary(0)
+    assert verdict(header, "x", None).sentences == [
+        "8.3% full: 677 MiB of 8 GiB are in use, the file system's own blocks among them.",
+        "How free space lies is not known: dumpe2fs -h lists no groups.",
+    ]
+    nowhere = {**AGED, "bitmap": None}
+    assert "but this text does not say where its free extents lie" in verdict(nowhere, "x", None).sentences[-1]
+    assert "Nothing is free." in verdict(store({}), "x", None).sentences[0]
+
+
+def test_the_command_begins_with_it_and_what_it_names_can_be_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    said = CliRunner().invoke(app, ["evidence", str(EXAMPLE)], env={"COLUMNS": "4000"}).output.splitlines()
+    assert said[0].endswith("ext4, 16 GiB, 70.35% full") and said[1].startswith("70.4% full: 11.3 GiB of 16 GiB")
+    command = shlex.split(re.search(r"`([^`]+)`", said[3])[1])
+    assert command[:3] == ["./run", "fsage", "age"]
+    places = ["--target", "local", "--results", str(tmp_path)]
+    done = CliRunner().invoke(app, [*places, *command[2:], "--prepare"])
+    assert done.exit_code == 0 and list(tmp_path.glob("age/*/*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "says"),
+    [
+        ("full=90,pieces_64M=1000", 0, ""),
+        ("full=70.35", 3, "fsage: full is 70.35, and --fail-on has 70.35\n"),
+        ("pieces_64M=3", 3, "fsage: pieces_64M is 3, and --fail-on has 3\n"),
+        ("inodes=90", 1, "--fail-on inodes: that is not known here"),
+        ("fulll=90", 1, "such as full=90; names are full, inodes, pieces_1M, pieces_64M, pieces_1G"),
+        ("full=nan", 1, "it is NAME=NUMBER"),
+        ("full=1,full=2", 1, "each once"),
+    ],
+)
+def test_a_script_can_fail_on_the_numbers(limits, code, says):
+    done = CliRunner().invoke(app, ["evidence", str(EXAMPLE), "--json", "--fail-on", limits])
+    assert done.exit_code == code
+    assert says in (done.stderr if code != 1 else str(done.exception))
+    if code != 1:
+        assert json.loads(done.stdout)["verdicts"][0]["values"]["pieces_64M"] == 3
+
+
+def test_what_does_not_fit_is_more_than_any_limit():
+    values = verdict(AGED, "x", None).values
+    assert values["pieces_1G"] == math.inf and set(values) == set(NAMES)
+    assert reached(values, parse_limits("pieces_1G=9e9", NAMES)) == [
+        "pieces_1G is more than fits, and --fail-on has 9e+09"
+    ]
+
+
+def test_fragments_begins_with_the_files_and_each_file_system(tmp_path):
+    (tmp_path / "file").write_bytes(b"x" * 5000)
+    words = ["fragments", str(tmp_path), str(tmp_path / "file"), "--seek-ms", "9", "--rate-mb-s", "200"]
+    done = CliRunner().invoke(app, [*words, "--fail-on", "full=0"], env={"COLUMNS": "4000"})
+    first, second = done.stdout.splitlines()[:2]
+    assert first.startswith("0 of 1 files (0.0%) lie in more pieces than need be")
+    assert re.match(rf"{tmp_path}: \d+\.\d% full: .* in use, the file system's own blocks among them", second)
+    assert done.exit_code == 3 and done.stderr.count("fsage: full is ") == 1, "one file system"
+    none = {"all": {"files": 0}, "files_in_pieces": 0}
+    assert of_fragments(none).values == {"in_pieces": 0.0}
