@@ -61,7 +61,7 @@ AGED = store({4096: (1000, 6 * MIB), MIB: (100, 150 * MIB), 8 * MIB: (10, 100 * 
     ],
 )
 def test_new_files_lie_as_the_file_system_chooses_else_between_bounds(filesystem, pieces):
-    found = new_files({**AGED, "filesystem": filesystem})
+    found = new_files({**AGED, "filesystem": filesystem}, None)
     assert tuple(one.low for one in found) == pytest.approx(pieces, abs=1)
     assert found[1].high > found[1].low if filesystem == "zfs" else found[1].high == found[1].low
     assert found[2].high is None, "there are 256 MiB"

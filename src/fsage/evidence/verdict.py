@@ -76,7 +76,7 @@ def verdict(store: dict[str, Any], what: str, mounted: dict[str, int] | None) ->
     """The verdict on a Store.summary. `mounted`: what statvfs(2) says where it is mounted (fsage.host.inspect)."""
     free = placement.classes(store["free_extents"]) if store["free_extents"] else []
     known = store["device_bytes"] is not None and store["free_bytes"] is not None
-    files = new_files(store)
+    files = new_files(store, mounted)
     values: dict[str, float | None] = dict.fromkeys(NAMES)
     values |= {FULL: store["fullness_percent"], INODES: _inodes_percent(mounted)}
     values |= {one.name: math.inf if one.high is None else one.high for one in files}
@@ -132,17 +132,16 @@ def _df(store: dict[str, Any], mounted: dict[str, int] | None) -> str:
     return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
 
 
-def new_files(store: dict[str, Any]) -> list[NewFile]:
+def new_files(store: dict[str, Any], mounted: dict[str, int] | None) -> list[NewFile]:
     """How new files of NEW_FILES would lie in a Store.summary; none where its free extents are not known."""
     if not store["free_extents"]:
         return []
     free = placement.classes(store["free_extents"])
-    return [_new_file(store, size, free) for size in NEW_FILES]
+    room = min(store["free_bytes"], mounted["available_bytes"]) if mounted else store["free_bytes"]
+    return [_new_file(store, size, free) if free and size <= room else NewFile(size, None, None) for size in NEW_FILES]
 
 
 def _new_file(store: dict[str, Any], size_bytes: int, free: list[placement.Extents]) -> NewFile:
-    if size_bytes > store["free_bytes"] or not free:
-        return NewFile(size_bytes, None, None)
     if way := _placement(store):
         low, high = way.pieces(size_bytes, free)
     else:
