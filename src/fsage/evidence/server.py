@@ -46,6 +46,8 @@ def parser() -> argparse.ArgumentParser:
     )
     evidence.add_argument("--nice", type=int, default=0, choices=range(20), help="of --openmetrics: the niceness")
 
+    evidence.add_argument("--fail-on", default="", metavar="LIMITS", help="exit 3 from these on: full=90,pieces_64M=12")
+
     fragments = commands.add_parser("fragments", help="show which files lie in most pieces, and what defragments them")
     fragments.set_defaults(do=_fragments)
     fragments.add_argument("paths", nargs="+", type=Path, help="files, folders or mounts, of any file system")
@@ -55,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     fragments.add_argument("--rate-mb-s", type=_positive, help="transfer rate, 10^6 bytes; likewise")
     fragments.add_argument("--json", action="store_true", help="print JSON instead of tables")
     fragments.add_argument("--files", type=_whole, default=1_000_000, metavar="N", help="look at so many files at most")
+    fragments.add_argument("--fail-on", default="", metavar="LIMITS", help="exit 3 from these on: in_pieces=5,full=90")
     return whole
 
 
@@ -74,39 +77,45 @@ def _positive(text: str) -> float:
     return value
 
 
-def _evidence(given: argparse.Namespace) -> list[str]:
-    if given.openmetrics and given.json:
-        raise ValueError("--openmetrics stands alone: leave out --json")
+def _evidence(given: argparse.Namespace) -> int:
+    if given.openmetrics and (given.json or given.fail_on):
+        raise ValueError("--openmetrics stands alone: leave out --json and --fail-on")
     if given.openmetrics:
-        return export(given.what, given.to, given.time_limit, given.nice, given.files or 0)
+        failed = export(given.what, given.to, given.time_limit, given.nice, given.files or 0)
+        for sentence in failed:
+            _complain(sentence)
+        return 1 if failed else 0
     if given.to:
         raise ValueError("--to is where the metrics go: give --openmetrics with it")
-    for what in given.what:
-        terminal.show(seam.here().inspect(what, FILES if given.files is None else given.files), given.json)
-    return []
+    files = FILES if given.files is None else given.files
+    return max([terminal.show(seam.here().inspect(what, files), given.json, given.fail_on) for what in given.what])
 
 
-def _fragments(given: argparse.Namespace) -> list[str]:
-    terminal.fragments(given.paths, given.worst, given.by, given.seek_ms, given.rate_mb_s, given.json, given.files)
-    return []
+def _fragments(given: argparse.Namespace) -> int:
+    order = given.by, given.seek_ms, given.rate_mb_s
+    return terminal.fragments(given.paths, given.worst, *order, given.json, given.files, given.fail_on)
+
+
+def _complain(sentence: str) -> None:
+    print(lines(f"fsage: {sentence}"), file=sys.stderr)
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The program. Exit code 1: something could not be read or written, and a sentence says what."""
+    """The program. Exit code 1: something could not be read or written; 3: a limit of --fail-on is reached."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files in whatever encoding
     given = parser().parse_args(words)
     try:
-        failed: list[str] = given.do(given)
+        code: int = given.do(given)
     except OSError as error:
-        failed = [f"{error.filename}: {error.strerror}" if error.filename else str(error)]
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return 1
     except (ValueError, Failure, Refusal) as error:
-        failed = [str(error)]
+        _complain(str(error))
+        return 1
     except KeyboardInterrupt:
         return 130
-    for sentence in failed:
-        print(lines(f"fsage: {sentence}"), file=sys.stderr)
-    return 1 if failed else 0
+    return code
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def show(layout: dict[str, Any], as_json: bool, fail_on: str = "") -> int:
     if as_json:
         print(json.dumps({**layout, "verdicts": [one.as_json() for one in verdicts]}, indent=1))
         return code
-    for store, found in zip(layout["stores"], verdicts, strict=True):
+    for store, found in zip(layout["stores"], verdicts):
         print("\n".join([f"{layout['what']}: {title(store)}", *found.sentences]))
         if store["bitmap"]:
             print(f"[{strip(store['bitmap']['free_share'])}]  █ in use")

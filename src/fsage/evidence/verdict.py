@@ -15,9 +15,6 @@ from fsage.text.sizes import format_size, round_size
 MIB, GIB = 1 << 20, 1 << 30
 NEW_FILES = (MIB, 64 * MIB, GIB)
 """Sizes of which is said how a new file would lie."""
-IN_PIECES = "in_pieces"
-OF_FRAGMENTS = (IN_PIECES, *NAMES)
-"""The same of `fsage fragments`, which has percent of the files that lie in more pieces than need be."""
 FOUND = "found"
 """What the files are called that were looked at themselves."""
 RUNS = (GIB, 64 * MIB, 8 * MIB, MIB)
@@ -29,6 +26,9 @@ APART_POINTS = 1.0
 FULL, INODES = "full", "inodes"
 NAMES = (FULL, INODES, *(f"pieces_{format_size(size)}" for size in NEW_FILES))
 """What --fail-on can name: percent of blocks and of inodes, and pieces of new files."""
+IN_PIECES = "in_pieces"
+OF_FRAGMENTS = (IN_PIECES, *NAMES)
+"""The same of `fsage fragments`, which has percent of the files that lie in more pieces than need be."""
 
 
 class NewFile(NamedTuple):
