@@ -67,11 +67,11 @@ def _of(extents: Extents, size_bytes: int) -> float:
 
 
 class ByRequest(Placement):
-    """It looks for `request_bytes` at a time, in any extent that holds them, and goes on behind them while there is room.
+    """It looks for `request_bytes` at a time, in any extent that holds them, and goes on behind them while it can.
 
     Where no extent does it tries halves of that, to `least_bytes`, and then takes the best of some that it looks at:
-    those that it meets may be as good as all halves, or no better than any. That is ext4, of which writes ask for 8 MiB,
-    aligned (CR_POWER2_ALIGNED to CR_ANY_FREE, fs/ext4/mballoc.c).
+    those that it meets may be as good as all halves, or no better than any. That is ext4, of which writes ask for
+    8 MiB, aligned (CR_POWER2_ALIGNED to CR_ANY_FREE, fs/ext4/mballoc.c).
     """
 
     def __init__(self, request_bytes: int, least_bytes: int) -> None:
@@ -81,27 +81,40 @@ class ByRequest(Placement):
     def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
         """As Placement.pieces."""
         request = min(self.request_bytes, 1 << (size_bytes - 1).bit_length())
-        whole, left, free = _requests(request, size_bytes, free)
-        if left <= 0:
-            return whole, whole
-        worst = whole + as_they_come(left, free)
-        best = whole
-        while left > 0 and request > self.least_bytes:
+        first = _held(request, free)
+        if size_bytes <= first.used:
+            pieces = first.pieces(size_bytes)
+            return pieces, pieces
+        worst = first.pieces(first.used) + as_they_come(size_bytes - first.used, first.smaller)
+        left, best, held = size_bytes, 0.0, first
+        while True:
+            taken = min(left, held.bytes)
+            left, best = left - taken, best + held.pieces(taken)
             request //= 2
-            pieces, left, free = _requests(request, left, free)
-            best += pieces
-        return best + (as_they_come(left, free) / BEST_OF_SOME if left > 0 else 0), worst
+            if left <= 0 or request < self.least_bytes:
+                break
+            held = _held(request, held.smaller)
+        return best + (as_they_come(left, held.smaller) / BEST_OF_SOME if left > 0 else 0), worst
 
 
-def _requests(request: int, left: int, free: list[Extents]) -> tuple[float, int, list[Extents]]:
-    """Pieces in extents that hold a whole request, what of the file is left then, and the extents that are left."""
+class _Held(NamedTuple):
+    """Extents that hold a whole request: so many `bytes`, of which aligned requests use `used`; and the `smaller`."""
+
+    number: int
+    bytes: int
+    used: int
+    smaller: list[Extents]
+
+    def pieces(self, size_bytes: int) -> float:
+        """In how many of them so much lies."""
+        return max(1.0, size_bytes * self.number / self.used) if self.used and size_bytes else 0.0
+
+
+def _held(request: int, free: list[Extents]) -> _Held:
     held = [one for one in free if one.low >= request]
-    if not held:
-        return 0.0, left, free
     # An aligned request begins somewhere in the extent: half of one lies unused before it.
     used = sum(max(one.number * request, one.bytes - one.number * request // 2) for one in held)
-    pieces = max(1.0, min(left, used) * sum(one.number for one in held) / used)
-    return pieces, left - used, free[len(held) :]
+    return _Held(sum(one.number for one in held), sum(one.bytes for one in held), used, free[len(held) :])
 
 
 BEST_OF_SOME = 1.5
