@@ -101,7 +101,10 @@ def kept_aside(plan: Plan) -> list[bytes]:
         ({"rows": 2, "store_schema": True}, "has a column of another type than ours: why is dictionary<"),
     ],
 )
-def test_a_table_that_unpacks_to_more_than_allowed(tmp_path: Path, how: dict[str, Any], said: str) -> None:
+def test_a_table_that_unpacks_to_more_than_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where samples are made
     content = parquet_of(**how)
     assert len(content) < 200_000
     (tmp_path / "records.parquet").write_bytes(content)
