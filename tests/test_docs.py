@@ -172,6 +172,25 @@ def test_every_link_out_of_the_site_leads_somewhere() -> None:
     assert gone == []
 
 
+def test_every_path_of_the_tree_is_there() -> None:
+    tree = re.compile(
+        r"(src|tests|bench|docs|config|roles|playbooks|profiles|inventories|envs|plugins|workflow|\.ci)/[^\s:]*"
+    )
+    made = {"config/mystudy.yaml", "config/layouts/ost0012.gz", "docs/reference/roles.md"}
+    gone = []
+    for page in PAGES:
+        for token in PARSE.parse(page.read_text(encoding="utf-8")):
+            for code in token.children or ():
+                if code.type == "code_inline" and tree.fullmatch(code.content) and code.content not in made:
+                    name = re.sub(r"[A-Z][A-Z_]+|<\w+>|mysite|mytarget", "*", code.content)
+                    options = re.search(r"\{(.*)\}", name)
+                    names = [name.replace(options[0], part) for part in options[1].split(",")] if options else [name]
+                    gone += [
+                        (str(page.relative_to(ROOT)), each) for each in names if not any(ROOT.glob(each.rstrip("/")))
+                    ]
+    assert gone == []
+
+
 def test_every_message_of_the_page_is_one_of_ours() -> None:
     of_others = {"No space left on device"}
     page = (ROOT / "docs/reference/messages.md").read_text(encoding="utf-8")
