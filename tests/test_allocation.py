@@ -2,7 +2,7 @@
 
 import pytest
 
-from fsage.run import allocation
+from fsage.run import resources
 
 THREE = {"launcher": "srun", "hosts": ["n2", "n1", "n3"]}
 
@@ -20,4 +20,4 @@ THREE = {"launcher": "srun", "hosts": ["n2", "n1", "n3"]}
     ],
 )
 def test_a_job_asks_for_all_clients_as_the_plugin_takes_it(claim, asked):
-    assert allocation.requested(claim) == ({"mpi": "srun", **asked} if asked else {})
+    assert resources.requested(claim) == ({"mpi": "srun", **asked} if asked else {})

@@ -20,7 +20,7 @@ from small_filesystems import small
 from test_playbooks import ansible, done, refused
 from tiers import first_row_of
 
-from fsage.evidence import exporter, metrics
+from fsage.evidence import monitoring
 from fsage.evidence.program import program
 from fsage.evidence.server import main
 from fsage.host.evidence import ext4
@@ -126,7 +126,7 @@ def test_a_time_limit_ends_what_reads(tmp_path: Path, monkeypatch: pytest.Monkey
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr("fsage.host.local.inspect", lambda what, files, counting: ext4.of_device(what))
-    failed = exporter.export(["/dev/none"], tmp_path / "fsage.prom", 0.5, 0, 0)
+    failed = monitoring.export(["/dev/none"], tmp_path / "fsage.prom", 0.5, 0, 0)
     assert failed == ["/dev/none: not read within 0.5 s (--time-limit)"]
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
     assert samples((tmp_path / "fsage.prom").read_text())["fsage_evidence_success"][0].value == 0
@@ -135,7 +135,7 @@ def test_a_time_limit_ends_what_reads(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_dashboard_and_alerts_name_only_what_is_printed() -> None:
     (store,) = inspect(str(EXAMPLE), 0)["stores"]
     store["files"] = {"found": {"files": 2, "extents_per_file": {"1": 2}, "extents": 2}}
-    printed = set(samples(metrics.text([metrics.Watched("/dev/sdb", store, 1.0, 1.0)]).decode()))
+    printed = set(samples(monitoring.text([monitoring.Watched("/dev/sdb", store, 1.0, 1.0)]).decode()))
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
     panels = dashboard["panels"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]

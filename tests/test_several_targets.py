@@ -13,7 +13,7 @@ from sent import CLAIM
 from fsage.plan import results
 from fsage.plan.dealing import common_states
 from fsage.plan.pool import MOST_TARGETS, Pool, load_pools, names_of
-from fsage.run import runs, sharing
+from fsage.run import resources, runs
 from fsage.study.study import StudyError
 
 STUDY: dict[str, Any] = {
@@ -231,18 +231,18 @@ def test_what_targets_have_in_common(site):
     site.target("near", host="oss2.site")
     site.target("other", host="oss9.site", shares=["switch-3"])
     names = ("a", "b", "far", "near", "other")
-    found = sharing.shared([folder / name for name in names])
+    found = resources.shared([folder / name for name in names])
     assert found == {
-        "a": {sharing.HERE},
-        "b": {sharing.HERE},
+        "a": {resources.HERE},
+        "b": {resources.HERE},
         "far": {"oss2.site", "switch-3 (declared)"},
         "near": {"oss2.site"},
         "other": {"switch-3 (declared)"},
     }
-    assert sharing.shared([folder / "a"]) == {"a": set()}, "alone on its machine"
+    assert resources.shared([folder / "a"]) == {"a": set()}, "alone on its machine"
     site.target("far", host="x", shares="switch-3")
     with pytest.raises(StudyError, match="fsage_target_shares: 'switch-3' is not a list of names"):
-        sharing.shared([folder / "a", folder / "far"])
+        resources.shared([folder / "a", folder / "far"])
 
 
 def test_a_name_for_many():

@@ -16,7 +16,7 @@ for name in CALL.targets:
         priority: 10**9
         localrule: True  # asks the hosts for a moment, once
         resources:
-            **sharing.resources(name, CALL.shared[name]),
+            **resources.of_target(name, CALL.shared[name]),
         params:
             target=name,
             partition=lambda wildcards, resources: resources.get("slurm_partition", ""),

@@ -1,7 +1,6 @@
 """Takes config/*.yaml, the targets' inventories and the records that exist; gives CALL: what is still to be measured."""
 
 import atexit
-import logging
 import os
 import shlex
 import sys
@@ -11,7 +10,7 @@ from snakemake.exceptions import WorkflowError
 
 from fsage import interrupt
 from fsage.plan.results import Results
-from fsage.run import allocation, failed_jobs, invocation, runs, sharing, terminal
+from fsage.run import invocation, resources, runs, screen
 
 if workflow.is_main_process:
     interrupt.handle()
@@ -20,14 +19,12 @@ if workflow.is_main_process:
 try:
     CALL = invocation.begin(config, sys.argv[1:]) if workflow.is_main_process else invocation.join()
 except (ValueError, runs.Superseded) as error:
-    terminal.refuse(str(error))
+    screen.refuse(str(error))
 
 if workflow.is_main_process:
     for note in (Path(os.environ[runs.NOTE]), runs.told_by(Path(os.environ[runs.NOTE]))):
         atexit.register(note.unlink, missing_ok=True)
-    logging.getLogger(failed_jobs.LOGGER).addHandler(failed_jobs.FailedJobs())
-    if not workflow.output_settings.verbose:
-        terminal.for_people(failed_jobs.LOGGER)
+    screen.set_up(workflow.output_settings.verbose)
 
 # How many states one job visits, one after another: many where starting a job costs much.
 BATCH_STATES = config.get("batch_states", 1)
@@ -35,18 +32,18 @@ HOW = "adaptive" if CALL.run.precision else "states" if BATCH_STATES == 1 else "
 
 # A resource limits nothing unless its limit is set for all.
 for name in CALL.targets:
-    for resource in sharing.resources(name, CALL.shared[name]):
+    for resource in resources.of_target(name, CALL.shared[name]):
         workflow.register_resource(resource, 1)
 
 
 def alone(plan):
     """Resources of a job that works on a target: the target, and what it shares with others."""
-    return sharing.resources(plan.target.name, CALL.shared[plan.target.name])
+    return resources.of_target(plan.target.name, CALL.shared[plan.target.name])
 
 
 def allocation_of(plan):
     """What a job that measures asks of Slurm. What the site's profile sets itself, such as slurm_extra, stays."""
-    return allocation.of_jobs(plan, workflow.resource_settings.default_resources or {})
+    return resources.of_slurm(plan, workflow.resource_settings.default_resources or {})
 
 
 def on(name):

@@ -39,7 +39,7 @@ def evidence(
     if openmetrics:
         if as_json or html or save or fail_on:
             raise ValueError("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")
-        from fsage.evidence.exporter import export
+        from fsage.evidence.monitoring import export
 
         if failed := export([what], to, time_limit, nice, files or 0):
             raise ValueError(failed[0])

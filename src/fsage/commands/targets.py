@@ -68,11 +68,11 @@ def claim(
 ) -> None:
     """Create the target where fsage makes it itself, claim and calibrate it; a copy of the claim goes to results/."""
     from fsage.plan import results
-    from fsage.run import partitions, runs
+    from fsage.run import resources, runs
     from fsage.run.play import play
 
     if partition:
-        partitions.check(partition)
+        resources.check_partitions(partition)
     target = context.obj.target()
     place = results.Results(context.obj.results, target.name, "")
     place.claim.parent.mkdir(parents=True, exist_ok=True)

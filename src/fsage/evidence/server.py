@@ -17,7 +17,7 @@ from pathlib import Path
 import fsage
 from fsage import seam
 from fsage.evidence import terminal
-from fsage.evidence.exporter import export
+from fsage.evidence.monitoring import export
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import lines
 

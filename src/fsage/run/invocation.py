@@ -15,7 +15,7 @@ from fsage.plan import results, settings
 from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import DIRECTORY, target_of, why_directory
-from fsage.run import runs, sharing, window
+from fsage.run import resources, runs, window
 from fsage.study.study import StudyError
 from fsage.study.targets import SHARE
 
@@ -144,7 +144,7 @@ def _lay_out(run: runs.Run, names: Sequence[str], now: datetime) -> Invocation:
     results.check(root)
     inventories = [Path(os.environ["FSAGE_INVENTORIES"]) / name for name in names_of(os.environ["FSAGE_TARGET"])]
     pools = load_pools([studies[name] for name in names], inventories, root, run.only, run.lost, run.parts)
-    return Invocation(run, pools, sharing.shared(inventories), now)
+    return Invocation(run, pools, resources.shared(inventories), now)
 
 
 def _until(config: Mapping[str, object], now: datetime) -> datetime | None:

@@ -6,12 +6,13 @@ import logging
 import os
 import re
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from fsage import interrupt
-from fsage.model.message import lines
+from fsage.model.message import lines, printable
 
 HANDLER = "DefaultStreamHandler"
 """As Snakemake calls the one that writes to the screen. Another, of a `--logger`, is left alone."""
@@ -54,8 +55,35 @@ class ForPeople(logging.Filter):
         return OWN not in record.pathname or record.getMessage().startswith(STAYS)
 
 
-def for_people(logger: str) -> None:
-    """From now on the screen has what is for people; the log, which is another handler, has all."""
-    for handler in logging.getLogger(logger).handlers:
-        if handler.name == HANDLER:
+def set_up(verbose: bool) -> None:
+    """From now on the screen has what is for people, or all (`verbose`); the log, which is another handler, has all."""
+    logger = logging.getLogger("snakemake.logging")
+    logger.addHandler(FailedJobs())
+    for handler in logger.handlers:
+        if handler.name == HANDLER and not verbose:
             handler.addFilter(ForPeople())
+
+
+class FailedJobs(logging.Handler):
+    """Prints, of each job that a scheduler lost or refused, what the scheduler says and what the job said last.
+
+    Snakemake, quiet about rules, would keep that to itself. The jobs of this machine have said themselves what was wrong.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the complaint of one record; all other records are left to Snakemake."""
+        said = getattr(record, "rule_msg", None)
+        if said and record.__dict__.get("event") == LogEvent.JOB_ERROR:
+            text = " ".join(said.partition("\n    sbatch call:")[0].split())
+            print(printable(f"fsage: {record.__dict__['rule_name']}: {text}"), file=sys.stderr)
+            for log in map(Path, record.__dict__["log"][-1:]):  # the scheduler's comes last
+                print(printable(f"fsage: its log is {log}{last_words(log)}"), file=sys.stderr)
+
+
+def last_words(log: Path) -> str:
+    """The last line that fsage wrote into a job's log."""
+    try:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("fsage: ")]
+    except OSError:
+        return ""
+    return f"; it last said: {lines[-1].removeprefix('fsage: ')}" if lines else ""
