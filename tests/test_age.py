@@ -16,7 +16,7 @@ from records import CONFIG
 from small_filesystems import MIB, small
 from test_requests import claim_of
 
-from fsage.evidence import free, whatif
+from fsage.evidence import free
 from fsage.host.evidence import ext4
 from fsage.host.stores import free_space
 from fsage.host.targets.opening import open_target
@@ -60,13 +60,13 @@ def test_what_ifs_change_a_layout_by_so_much_and_in_no_other_place(runs, percent
     before = [(int(start), int(end)) for start, end in ends]
     left = device_bytes * (100 - percent) // 100 // 4096 * 4096
     if 0 < left < extents.size(before):
-        after = list(whatif.filled(whole, percent, 1).pairs())
+        after = list(free.filled(whole, percent, 1).pairs())
         assert extents.size(after) == left and extents.common(before, after) == after
         assert len(set(after) - set(before)) <= 1, "but for the last, a free extent stays whole or goes"
     else:
         with pytest.raises(ValueError, match="full: it can be filled further"):
-            whatif.filled(whole, percent, 1)
-    after = list(whatif.deleted(whole, percent, 1).pairs())
+            free.filled(whole, percent, 1)
+    after = list(free.deleted(whole, percent, 1).pairs())
     used = device_bytes - extents.size(before)
     assert extents.size(after) - extents.size(before) == max(4096, used * percent // 100 // 4096 * 4096)
     assert extents.common(before, after) == before

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lustre_site import SERVERS, Site, recorded, session
 
-from fsage.host.lustre import brw, connections, mounts, params, servers, space, stripes
+from fsage.host.lustre import connections, mounts, params, servers, space, stripes
 from fsage.model.errors import Failure, Refusal
 
 MIB = 1 << 20
@@ -183,7 +183,7 @@ def test_values_of_several_lines_stay_with_their_name() -> None:
 
 
 def test_brw_stats_are_counted_between_two_looks() -> None:
-    stats = brw.parse(recorded("lctl_brw_stats.txt"))
+    stats = servers.parse_stats(recorded("lctl_brw_stats.txt"))
     assert list(stats) == [
         "pages per bulk r/w",
         "discontiguous pages",
@@ -197,13 +197,13 @@ def test_brw_stats_are_counted_between_two_looks() -> None:
     assert stats["disk fragmented I/Os"] == {"1": [0, 25], "2": [0, 1]}
     assert stats["disk I/O size"]["4M"] == [0, 26]
     earlier = {**stats, "disk fragmented I/Os": {"1": [0, 20]}}
-    counted = brw.between(earlier, stats)
+    counted = servers.between(earlier, stats)
     assert counted is not None
     assert counted["disk fragmented I/Os"] == {"1": [0, 5], "2": [0, 1]}
     assert counted["disk I/O size"] == {}
-    assert brw.between(stats, earlier) is None, "an OST that was started anew counts from zero"
+    assert servers.between(stats, earlier) is None, "an OST that was started anew counts from zero"
     with pytest.raises(Failure, match="no histogram"):
-        brw.parse("")
+        servers.parse_stats("")
 
 
 @pytest.mark.parametrize(

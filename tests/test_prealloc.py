@@ -20,7 +20,6 @@ from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.lustre import prealloc as ldiskfs
-from fsage.host.lustre import prealloc_ask
 from fsage.host.system import files
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, prealloc
@@ -102,7 +101,7 @@ def test_the_simulated_kernel_does_what_the_recorded_one_did() -> None:
 )
 def test_every_trap_of_the_table_is_refused(table: Any, says: str) -> None:
     with pytest.raises(Refusal, match=says):
-        prealloc_ask.read({"table": table})
+        ldiskfs.read({"table": table})
 
 
 @pytest.mark.parametrize(
@@ -110,13 +109,11 @@ def test_every_trap_of_the_table_is_refused(table: Any, says: str) -> None:
 )
 def test_a_size_needs_its_unit_and_is_a_power_of_two(size: Any) -> None:
     with pytest.raises(Refusal, match="a power of two from 64KiB to 1GiB is wanted, with its unit, such as 4MiB"):
-        prealloc_ask.read({"size": size})
+        ldiskfs.read({"size": size})
 
 
 def test_the_studys_tables_are_known_and_no_others() -> None:
-    tables = {
-        size: prealloc_ask.table_of(prealloc_ask.read({"size": size})) for size in ("1MiB", "2M", "4 MiB", "8MiB")
-    }
+    tables = {size: ldiskfs.table_of(ldiskfs.read({"size": size})) for size in ("1MiB", "2M", "4 MiB", "8MiB")}
     assert tables == {
         "1MiB": (32, 64, 128),
         "2M": (128, 256, 512),
@@ -126,22 +123,22 @@ def test_the_studys_tables_are_known_and_no_others() -> None:
     with pytest.raises(
         Refusal, match=r"16MiB, for which no table is known \(1MiB: 32 64 128.*give tune_prealloc_table"
     ):
-        prealloc_ask.table_of(prealloc_ask.read({"size": "16MiB"}))
+        ldiskfs.table_of(ldiskfs.read({"size": "16MiB"}))
     with pytest.raises(Refusal, match="give one"):
-        prealloc_ask.read({"size": "4MiB", "table": "256"})
+        ldiskfs.read({"size": "4MiB", "table": "256"})
     for group in ("12abc", "-1", "01", True, 1.5):
         with pytest.raises(Refusal, match="the number of a block group"):
-            prealloc_ask.read({"group": group})
-    assert prealloc_ask.given({"size": "", "table": [], "group": 0}) == {"group": 0}
+            ldiskfs.read({"group": group})
+    assert ldiskfs.given({"size": "", "table": [], "group": 0}) == {"group": 0}
 
 
 @given(st.one_of(st.text("0123456789 ,\tx-MKa\n", max_size=40), st.lists(st.sampled_from([4, 16, 256, 512, 1024, 5]))))
 def test_whatever_is_taken_the_kernel_takes_as_it_stands(table: Any) -> None:
     try:
-        ask = prealloc_ask.read({"table": table})
+        ask = ldiskfs.read({"table": table})
     except Refusal:
         return
-    text = prealloc_ask.table_words(ask.table or ())
+    text = ldiskfs.table_words(ask.table or ())
     if ask.table and ask.table[-1] <= MOST_BLOCKS:
         assert kernel_table(text) == text and len(text) < 127
 

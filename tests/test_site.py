@@ -13,8 +13,7 @@ import yaml
 
 from fsage.plan.target import Target, load_target
 from fsage.site import page
-from fsage.site.findings import findings
-from fsage.site.inspect import Host, Site, _groups, inspect
+from fsage.site.inspect import Host, Site, _groups, findings, inspect
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Target(name="here", kind="directory", directory="/data/fsage")

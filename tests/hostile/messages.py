@@ -28,7 +28,7 @@ from fsage.plan.plan import Plan, load_plan
 from fsage.records import messages, record
 from fsage.report import evidence
 from fsage.run import request
-from fsage.site import findings, page
+from fsage.site import inspect, page
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
 from hostile import bend
@@ -154,7 +154,7 @@ def read_saved(key: str) -> Callable[[Any], None]:
             hosts = [Host("n1", ("clients",), kept, 1.0), Host("n2", ("clients",), _probe(), 1.0)]
             site = Site(hosts, ("clients",))
             assert len(page.rows(site)) == 2
-            assert all(isinstance(text, str) for text in findings._clocks(site) + findings._unable(site))
+            assert all(isinstance(text, str) for text in inspect._clocks(site) + inspect._unable(site))
             differences({host.name: host.answer for host in hosts if host.answer})
 
     return read

@@ -27,7 +27,7 @@ from fsage.archive import crate as crates
 from fsage.archive import export
 from fsage.evidence import page, tables
 from fsage.host import inspect
-from fsage.host.lustre import brw, mounts, params, space, stripes
+from fsage.host.lustre import mounts, params, servers, space, stripes
 from fsage.model.errors import Failure, Refusal
 from fsage.model.message import Unacceptable
 from fsage.parse import BadOutput, fio, ior, mdtest
@@ -381,7 +381,7 @@ READERS = {
     "mdtest": Reader(recorded_texts("corpus/mdtest-*/*.stdout", 4), _output(mdtest), (BadOutput,), 150),
     "blastn": Reader(bent(BLASTN), _output(blastn), (BadOutput,), 100),
     "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(netflow), (BadOutput,), 100),
-    "brw_stats": Reader(recorded_texts("lustre/lctl_brw_stats.txt"), _text(brw.parse), LUSTRE, 80),
+    "brw_stats": Reader(recorded_texts("lustre/lctl_brw_stats.txt"), _text(servers.parse_stats), LUSTRE, 80),
     "lfs df": Reader(recorded_texts("lustre/lfs_df.txt"), _text(space.parse), LUSTRE, 80),
     "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(params.parse), LUSTRE, 80),
     "getstripe": Reader(recorded_texts("lustre/lfs_getstripe*.txt"), _text(stripes.parse), LUSTRE, 80),

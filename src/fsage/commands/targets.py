@@ -28,7 +28,7 @@ def site(
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
     from fsage import seam
-    from fsage.site import findings, inspect, page
+    from fsage.site import inspect, page
 
     where_: Where = context.obj.of(None)
     if helper:
@@ -39,7 +39,7 @@ def site(
         return
     target, plans = where_.target(), where_.plans(studies or [])
     found_site = inspect.inspect(where_.inventory)
-    found = findings.findings(found_site, target, where_.other_targets())
+    found = inspect.findings(found_site, target, where_.other_targets())
     page.show(found_site, target, plans, found)
     if html:
         page.write(found_site, target, plans, found, html)

@@ -14,8 +14,8 @@ from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems as stores
 from fsage.host.stores import free_space
 from fsage.host.system import mounting
+from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
-from fsage.host.system.walk import regular_files
 from fsage.model import filesystems
 from fsage.model.errors import Failure
 from fsage.model.evidence import texts

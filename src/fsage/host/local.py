@@ -38,9 +38,9 @@ def fragments(
 
 def regular_files(directory: Path) -> Iterator[Path]:
     """As Local.regular_files."""
-    from fsage.host.system import walk
+    from fsage.host.system import files
 
-    return walk.regular_files(directory)
+    return files.regular_files(directory)
 
 
 def source_of(path: Path) -> str:

@@ -67,7 +67,7 @@ def set_up(verbose: bool) -> None:
 class FailedJobs(logging.Handler):
     """Prints, of each job that a scheduler lost or refused, what the scheduler says and what the job said last.
 
-    Snakemake, quiet about rules, would keep that to itself. The jobs of this machine have said themselves what was wrong.
+    Snakemake, quiet about rules, would keep that to itself. Jobs of this machine have said themselves what was wrong.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

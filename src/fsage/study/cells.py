@@ -41,7 +41,7 @@ _ITS_OWN = ("workload", "iteration")  # parameters that a block does not give as
 
 
 class Cell(NamedTuple):
-    """One measurement: `kind` planned or one of fsage.study.diagnostic_cells, `order` its place (from 1) in its state.
+    """One measurement: `kind` planned or one of fsage.study.extra_cells, `order` its place (from 1) in its state.
 
     `params` are shared between states: read them, do not change them.
     """

@@ -16,12 +16,11 @@ from pydantic_core.core_schema import ValidationInfo
 from fsage import recipes, workloads
 from fsage.model import tuning, untrusted
 from fsage.recipes import State
-from fsage.study.additional_cells import Also
-from fsage.study.additional_cells import schema as additional_schema
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
 from fsage.study.comparisons import NAME, Compare, Headline
-from fsage.study.diagnostic_cells import Extras, ReferenceReads, Sentinels, Traces, schemas
+from fsage.study.extra_cells import Also, Extras, ReferenceReads, Sentinels, Traces, schemas
+from fsage.study.extra_cells import schema as additional_schema
 from fsage.study.filters import Axes, Filter, any_matches, of_cells
 from fsage.study.targets import REPEAT, SHARE, TARGETS, Bind, read_targets
 from fsage.text import yaml_text

@@ -13,7 +13,7 @@ from fsage.host import token
 from fsage.host.cells import io_groups, leftover, outbox
 from fsage.host.cells.phases import Phases
 from fsage.host.cells.structure_check import StructureCheck
-from fsage.host.lustre import servercache, servers, tuned
+from fsage.host.lustre import prealloc, servercache, servers
 from fsage.host.remote.others import Hosts
 from fsage.host.states.state import inspect, layout_record, remove_measured
 from fsage.host.structure.room import Room
@@ -68,7 +68,7 @@ class Visit:
             "launch": frozen.launch(self.target.claim),
         }
         if self.lustre:
-            if why := tuned.why_not(self.hosts, self.conditions["tunables"].get(tuned.NOTE)):
+            if why := prealloc.why_not(self.hosts, self.conditions["tunables"].get(prealloc.NOTE)):
                 raise Failure(f"no cell of state {self.now.state} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         return None
@@ -140,7 +140,7 @@ class Visit:
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
             phases, why = self.phases.run(cell, self.now)
             counted = osts.ended() if osts else None
-            if osts and (untuned := tuned.why_not(self.hosts, self.conditions["tunables"].get(tuned.NOTE))):
+            if osts and (untuned := prealloc.why_not(self.hosts, self.conditions["tunables"].get(prealloc.NOTE))):
                 why = why or untuned
             cleaning = time.monotonic()
             broken = self.clean(failed=bool(why))

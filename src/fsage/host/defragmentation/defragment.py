@@ -23,7 +23,7 @@ from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.stores.free_space import of_mount
 from fsage.host.system import caches, mounting
-from fsage.host.system.walk import regular_files
+from fsage.host.system.files import regular_files
 from fsage.model import filesystems as model
 from fsage.model.errors import Failure, Refusal
 from fsage.model.evidence import fragmentation

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from fsage.host.defragmentation.bound import STATEMENT, Device, Longest
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
+from fsage.host.system.files import regular_files
 from fsage.host.system.mounting import Mount, mount_of
-from fsage.host.system.walk import regular_files
 from fsage.model.evidence import fragmentation
 from fsage.model.evidence.fragmentation import Fragmentation
 

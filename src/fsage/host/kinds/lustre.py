@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.lustre import limits, osts, placement, servers, space, stripes, tunables
+from fsage.host.lustre import limits, osts, servers, space, stripes, tunables
 from fsage.host.lustre import target as lustre
 from fsage.host.system import privilege
 from fsage.host.targets.free import Free, Wrong, nothing
@@ -181,15 +181,15 @@ class Lustre(Directory, facts.Lustre):
 
     def make_folders(self, notes: Mapping[str, dict[str, object]]) -> None:
         """As Target.make_folders."""
-        placement.make_folders(self, notes)
+        stripes.make_folders(self, notes)
 
     def placement(self, files: list[Path], notes: Mapping[str, dict[str, object]]) -> dict[str, object]:
         """As Target.placement."""
-        return placement.of_striped(self, files, notes)
+        return stripes.of_striped(self, files, notes)
 
     def verify_fillers(self) -> None:
         """As Target.verify_fillers."""
-        placement.verify_fillers(self)
+        stripes.verify_fillers(self)
 
 
 TARGET = Lustre

@@ -1,4 +1,7 @@
-"""What the object storage servers count, asked by SSH from the launcher: the servers that `lustre.oss` names."""
+"""What the object storage servers count, asked by SSH from the launcher: the servers that `lustre.oss` names.
+
+`brw_stats` are histograms of reads and writes that an OST keeps since it was started: what it really did.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.host.evidence import ext4
-from fsage.host.lustre import brw, params, space
+from fsage.host.lustre import params, space
 from fsage.host.system import privilege
 from fsage.host.system.shell import SSH, run
 from fsage.host.targets.free import Ost
@@ -27,7 +30,10 @@ PLACE = "/run" if os.geteuid() == 0 else "~/.ssh"
 KEPT = (*SSH, "-o", "ControlMaster=auto", "-o", f"ControlPath={PLACE}/fsage-ssh-%C", "-o", "ControlPersist=600")
 ANSWER_S = 60
 NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
-Counted = dict[str, brw.Stats]  # by OST
+HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
+ROW = re.compile(r"(\d+[KMG]?):\s+(\d{1,19})\s+\d+\s+\d+\s+\|\s+(\d{1,19})\s+\d+\s+\d+")
+Stats = dict[str, dict[str, list[int]]]  # histogram -> bucket as printed (from that on) -> [reads, writes]
+Counted = dict[str, Stats]  # by OST
 
 
 def stats(lustre: LustreSpec) -> Counted:
@@ -36,7 +42,7 @@ def stats(lustre: LustreSpec) -> Counted:
     asked = _asked("lustre-counters", fsname, f"lctl get_param 'osd-*.{fsname}-OST*.brw_stats'")
     with ThreadPoolExecutor(max(1, len(lustre["oss"]))) as pool:
         said = pool.map(lambda host: _said(host, [*KEPT, host, asked]), lustre["oss"])
-    return {name.split(".")[1]: brw.parse(text) for one in said for name, text in params.parse(one).items()}
+    return {name.split(".")[1]: parse_stats(text) for one in said for name, text in params.parse(one).items()}
 
 
 def sync(fsname: str, hosts: Sequence[Mapping[str, object]]) -> int | None:
@@ -127,10 +133,10 @@ class Watch:
         """{"fullness": {"before", "after"} by OST, "brw_stats": what each counted in between, "absent": reasons}."""
         counted = {}
         for ost, after in self._stats().items():
-            if (between := brw.between(self.counted.get(ost, {}), after)) is None:
+            if (counts := between(self.counted.get(ost, {}), after)) is None:
                 self.absent[f"brw_stats of {ost}"] = "it counts from zero since the cell began"
             else:
-                counted[ost] = between
+                counted[ost] = counts
         return {
             "fullness": {"before": self.fullness, "after": self._fullness()},
             "brw_stats": counted if "brw_stats" not in self.absent else None,
@@ -150,3 +156,32 @@ class Watch:
         except Failure as why:
             self.absent["brw_stats"] = str(why)
             return {}
+
+
+def parse_stats(text: str) -> Stats:
+    """The histograms of one OST, counts only: the percentages follow from them. Raises Failure."""
+    stats: Stats = {}
+    rows: dict[str, list[int]] = {}
+    for line in text.splitlines():
+        if match := HEADING.match(line):
+            rows = stats[match[1]] = {}
+        elif match := ROW.match(line):
+            rows[match[1]] = [int(match[2]), int(match[3])]
+    if not stats:
+        raise Failure(f"brw_stats begins {text[:60]!r}: no histogram in it")
+    return stats
+
+
+def between(before: Stats, after: Stats) -> Stats | None:
+    """What was counted in between, empty buckets left out; None if the OST counts from zero since."""
+    counted: Stats = {}
+    for histogram, rows in after.items():
+        counted[histogram] = {}
+        for bucket, (reads, writes) in rows.items():
+            first = before.get(histogram, {}).get(bucket, [0, 0])
+            pair = [reads - first[0], writes - first[1]]
+            if min(pair) < 0:
+                return None
+            if any(pair):
+                counted[histogram][bucket] = pair
+    return counted

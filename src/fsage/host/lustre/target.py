@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from fsage.host.lustre import connections, mounts, params, servers, space, stripes
 from fsage.host.system import files, places, privilege
+from fsage.host.system.files import regular_files
 from fsage.host.system.shell import run
-from fsage.host.system.walk import regular_files
 from fsage.host.targets import directories
 from fsage.host.targets.free import Ost
 from fsage.model import striping

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.host.lustre import granted, params, tuned
+from fsage.host.lustre import granted, params, prealloc
 from fsage.host.system import files
 from fsage.model.errors import Failure, Refusal
 from fsage.model.tuning import OF_LUSTRE
@@ -87,7 +87,7 @@ def put_back(fsname: str, path: Path, check: bool = False) -> list[str]:
             if not check:
                 put(fsname, name, other, found)
     if not check:
-        kept = {name: entry for name, entry in noted.items() if name == tuned.NOTE}
+        kept = {name: entry for name, entry in noted.items() if name == prealloc.NOTE}
         files.write_json(path, kept) if kept else files.remove(path)
     return proof
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from fsage.host import containers
 from fsage.host.lustre import params
 from fsage.host.system import privilege
-from fsage.host.system.machine import memory_bytes
+from fsage.host.system.libc import memory_bytes
 from fsage.host.targets import run_as
 from fsage.model.hosts import Facts
 from fsage.model.target import Spec

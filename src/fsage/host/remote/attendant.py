@@ -24,8 +24,8 @@ from fsage.host.remote import alike, probe
 from fsage.host.remote.armed import NEXT, Armed
 from fsage.host.structure import eviction
 from fsage.host.system import caches
+from fsage.host.system.files import regular_files
 from fsage.host.system.shell import find_administrators
-from fsage.host.system.walk import regular_files
 from fsage.host.targets.opening import verified
 from fsage.host.targets.target import Target
 from fsage.model.answers import Dropped

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from fsage.host.lustre.prealloc_ask import read, size_words
-from fsage.host.lustre.tuned import NOTE, why_not
+from fsage.host.lustre.prealloc import NOTE, read, size_words, why_not
 from fsage.host.system import files
 from fsage.host.targets.target import Target
 from fsage.model.errors import Refusal

@@ -14,3 +14,8 @@ def error(what: str = "") -> OSError:
     """What the last call of this thread failed with; `what` it was about, such as a path."""
     code = ctypes.get_errno()
     return OSError(code, os.strerror(code), what) if what else OSError(code, os.strerror(code))
+
+
+def memory_bytes() -> int:
+    """This host's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -15,8 +15,7 @@ from typing import Any
 
 from fsage.host.lustre import prealloc as ldiskfs
 from fsage.host.lustre.osts import is_one
-from fsage.host.lustre.prealloc_ask import given, read
-from fsage.host.lustre.tuned import NOTE
+from fsage.host.lustre.prealloc import NOTE, given, read
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Preallocation
 from fsage.host.system import files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fsage.host.lustre import tunables, tuned
+from fsage.host.lustre import prealloc, tunables
 from fsage.host.system.files import read_json, write_json
 from fsage.host.targets.lease import held
 from fsage.host.targets.opening import opened
@@ -47,7 +47,7 @@ def restore(spec: dict[str, object], request: Request, check: bool) -> dict[str,
     """Put back the tunables of a claimed target as they were before `tune` first set them, and forget them."""
     target = opened(spec, request, anywhere=True)
     with held(target.home, request):
-        proof = target.untune(target.home / "tunables.json", tuned.NOTE, check)
+        proof = target.untune(target.home / "tunables.json", prealloc.NOTE, check)
         done = "would be put back" if check else "put back"
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from fsage.evidence import free, whatif
+from fsage.evidence import free
 from fsage.evidence.free import Free
 from fsage.model.message import Unacceptable
 from fsage.plan.plan import Plan, load_plan
@@ -137,8 +137,8 @@ def refuse_stale(claim_copy: Path) -> None:
 def _if(found: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
     """What else is asked of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
     asked: list[tuple[str, str, Callable[[Free, float, int], Free], float]] = [
-        *(("at", "--at", whatif.filled, percent) for percent in what_if.at),
-        *(("deleted", "--delete", whatif.deleted, percent) for percent in what_if.deleted),
+        *(("at", "--at", free.filled, percent) for percent in what_if.at),
+        *(("deleted", "--delete", free.deleted, percent) for percent in what_if.deleted),
     ]
     for word, option, change, percent in asked:
         try:

@@ -71,6 +71,6 @@ def _verify_stripes(step: Database, target: Target, there: Sequence[Path]) -> No
     osts = striping.osts_of(target.claim)
     for number in range(len(step.segments)):
         packed = [path for path in there if path.suffix == ".nsq" and path.parent.name == f"g{number + 1}"]
-        found = stripes.placement(packed, _striping(step, target, number), osts)
+        found = stripes.of_files(packed, _striping(step, target, number), osts)
         if found["astray"]:
             raise Failure(f"{len(found['astray'])} volumes lie elsewhere: {found['astray'][0]}")
