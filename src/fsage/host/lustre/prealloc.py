@@ -4,9 +4,9 @@
 have several and call the file `mb_last_groups`, with a line `N# group` for each; older ones have none. (Lustre's
 ldiskfs/kernel_patches: ext4-prealloc.patch, ext4-export-mb-stream-allocator-variables.patch.)
 
-What may be asked is checked before anything is written. ldiskfs takes nearly everything that is written to
-`prealloc_table` and makes something else of it: of `256,512` only 256, of `1M` one block, of `abc` nothing at all, which
-switches preallocation off.
+What may be asked is checked before anything is written. ldiskfs takes nearly everything that is written to the table
+and makes something else of it: of `256,512` only 256, of `1M` one block, of `abc` nothing at all, which switches
+preallocation off.
 """
 
 from __future__ import annotations
