@@ -87,8 +87,8 @@ def _of_a_file(error: OSError) -> str:
     places = (str(_Places.results), os.getcwd(), tempfile.gettempdir())
     full = [place for place in places if _is_full(place)]
     return (
-        f"{' or '.join(full or places[:1])}: {os.strerror(error.errno)}. Free some space there and give the same command again; "
-        "what was measured is kept"
+        f"{' or '.join(full or places[:1])}: {os.strerror(error.errno)}. Free some space there and give the same "
+        "command again; what was measured is kept"
     )
 
 
