@@ -19,12 +19,15 @@ from typing import Any
 import preloaded
 import pytest
 import yaml
+from hostile.messages import action
 
 from fsage.host import token
+from fsage.host.__main__ import ON_STEPS, VERBS
 from fsage.host.structure import fillers
 from fsage.host.system.library import packed
 from fsage.host.targets.lease import machine, start_of
 from fsage.model import structure
+from fsage.model.message import Unacceptable
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -206,45 +209,62 @@ def test_root_is_asked_for_task_by_task() -> None:
     assert changes and all(task.get("become") for task in changes), "what changes a server is root's"
 
 
-@pytest.mark.parametrize(
-    "playbook",
-    [
-        path.name
-        for path in ROOT.glob("playbooks/*.yml")
-        if TAKERS & set(re.findall(r"role: .*\.(\w+)", path.read_text()))
-    ],
-)
-def test_a_step_without_a_request_says_how_to_make_one(playbook: str, tmp_path: Path) -> None:
-    inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})
-    assert "`fsage request STUDY STATE > request.json`" in refused(ansible(inventory, playbook))
+@pytest.mark.parametrize("role", sorted(TAKERS))
+def test_a_step_without_a_request_says_how_to_make_one(role: str) -> None:
+    texts = [path.read_text() for path in (ROOT / "roles" / role / "tasks").glob("*.yml")]
+    words = {
+        word
+        for text in texts
+        for line in re.findall(r"^ +verb: (.+)$", text, re.M)
+        for word in re.findall(r"\w+", line)
+    }
+    asking = words & {*VERBS, *ON_STEPS} - action().WITHOUT
+    assert asking
+    for verb in asking:
+        with pytest.raises(Unacceptable, match=r"`fsage request STUDY STATE > request\.json`"):
+            action().request_of(verb, None)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        (None, "needs a request, and none was given"),
         ("@{file}", "(not -e @request.json)"),  # as it was once given
         ('{{"fsage_request": {{"steps": "{{{{ lookup(\'pipe\', \'touch {ran}\') }}}}"}}}}', "(not -e @request.json)"),
         ("fsage_request={{{{ lookup('pipe', 'touch {ran}') }}}}", "the path of a request's file is wanted"),
-        ("fsage_request=/dev/zero", "is no regular file"),
-        ("fsage_request={fifo}", "is no regular file"),
-        ("fsage_request={none}", "cannot be read: No such file or directory"),
-        ("fsage_request={deep}", "is nested deeper than 32 levels"),
-        ("fsage_request={list}", "holds no request"),
     ],
 )
-def test_a_request_is_a_file_and_never_a_template(given: str, said: str, tmp_path: Path) -> None:
+def test_a_request_is_a_file_and_never_a_template(given: str | None, said: str, tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "nowhere", {"name": "nowhere", "kind": "loop", "home": str(tmp_path)})
-    place = {name: tmp_path / name for name in ("file", "ran", "fifo", "none", "deep", "list")}
+    place = {name: tmp_path / name for name in ("file", "ran")}
     place["file"].write_text(
         json.dumps({"fsage_request": {"state": f"{{{{ lookup('pipe', 'touch {place['ran']}') }}}}"}})
     )
-    os.mkfifo(place["fifo"])
-    place["deep"].write_text("[" * 10**6)
-    place["list"].write_text("[]")
-    sentence = refused(ansible(inventory, "scrub.yml", "-e", given.format(**place)))
+    words = ("-e", given.format(**place)) if given else ()
+    sentence = refused(ansible(inventory, "scrub.yml", *words))
     assert said in sentence and "`fsage request STUDY STATE > request.json`" in sentence
     assert sentence.endswith("nothing was touched")
     assert not place["ran"].exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("/dev/zero", "is no regular file"),
+        ("{fifo}", "is no regular file"),
+        ("{none}", "cannot be read: No such file or directory"),
+        ("{deep}", "is nested deeper than 32 levels"),
+        ("{list}", "holds no request"),
+    ],
+)
+def test_a_file_that_holds_no_request_is_refused(given: str, said: str, tmp_path: Path) -> None:
+    place = {name: tmp_path / name for name in ("fifo", "none", "deep", "list")}
+    os.mkfifo(place["fifo"])
+    place["deep"].write_text("[" * 10**6)
+    place["list"].write_text("[]")
+    with pytest.raises(Unacceptable) as why:
+        action().request_of("scrub", given.format(**place))
+    assert said in str(why.value) and "`fsage request STUDY STATE > request.json`" in str(why.value)
 
 
 def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tiers import first_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = os.path.realpath(sys.executable)
@@ -241,7 +242,7 @@ def test_what_tests_need_comes_when_they_are_asked_for_and_once(clone: Clone) ->
     assert "more Python packages" in clone.run("pytest").stderr
 
 
-@pytest.mark.parametrize("name", ["build", "requirements"])
+@pytest.mark.parametrize("name", first_of("requirements", "build"))
 def test_package_with_another_hash_is_refused_and_the_next_call_goes_on(clone: Clone, name: str) -> None:
     right = clone.lock(name).read_text()
     clone.lock(name).write_text(right.replace("sha256:", "sha256:" + "0" * 8).replace(right[-9:], "\n"))
@@ -253,7 +254,7 @@ def test_package_with_another_hash_is_refused_and_the_next_call_goes_on(clone: C
     assert clone.run("python", "-c", "import tiny").returncode == 0
 
 
-@pytest.mark.parametrize("moment", ["install --require-hashes", "pip sync", "--editable"])
+@pytest.mark.parametrize("moment", first_of("pip sync", "install --require-hashes", "--editable"))
 def test_killed_at_any_moment_then_again(clone: Clone, moment: str) -> None:
     process, log = clone.start("true"), clone.venv / "setup.log"
     while not (log.exists() and moment in log.read_text()):

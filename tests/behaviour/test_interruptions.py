@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from project import CELLS, MEASURE, Project, kill_group
+from tiers import first_of
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
@@ -44,7 +45,8 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-def test_sigkill_at_any_moment_then_the_same_command(project: Project) -> None:
+@pytest.mark.parametrize("since", first_of(1, 0))  # a claim that is killed: test_agent_target_killed
+def test_sigkill_at_any_moment_then_the_same_command(project: Project, since: int) -> None:
     project.write_study(states__capacity=[30], cells__transfer_size=["4M"], headline=[])
     moments = [
         lambda: (project.home / "claim.json").exists(),  # while claiming
@@ -53,7 +55,7 @@ def test_sigkill_at_any_moment_then_the_same_command(project: Project) -> None:
         lambda: (project.root / "results/incoming").exists() and len(project.record_files()) >= 2,
     ]
     seen: dict = {}
-    for moment in moments:
+    for moment in moments[since:]:
         run = project.start("snakemake", "small")
         wait_for(lambda: moment() or run.poll() is not None)  # noqa: B023 - called at once
         assert run.poll() is None, (project.root / "started.log").read_text()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from project import Project
+from tiers import first_row_of
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
@@ -23,14 +24,14 @@ def changed(project: Project, work) -> None:
 
 @pytest.mark.parametrize(
     ("work", "said"),
-    [
+    first_row_of(
         (lambda s: s["states"].update(fragmantation=[0]), "did you mean 'fragmentation'"),
         (lambda s: s["cells"].update(workload="sequental"), "did you mean 'sequential'"),
         (lambda s: s["cells"].update(transfer_size=["3M", "64M"]), "3M"),
         (lambda s: s["states"].update(capacity=[120]), "120"),
         (lambda s: s.update(itertions=5), "itertions"),
         (lambda s: s["states"].update(capacity="many"), "'many'"),
-    ],
+    ),
 )
 def test_a_bad_study_is_refused_before_anything_is_done(new_project: Project, work, said) -> None:
     changed(new_project, work)
