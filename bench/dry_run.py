@@ -37,18 +37,12 @@ rule claim:
 
 for number, state in enumerate(STATES):
     rule:
-        name: f"establish_{state}"
+        name: f"fragment_series1_{state}@264M"
         input: ancient(f"{ROOT}/targets/local.json")
-        output: f"{ROOT}/states/local/series1/{state}@264M.json"
+        output: f"{ROOT}/states/local/series1/{state}@264M.json", CELLS[state]
+        log: f"{ROOT}/logs/local/series1/visit_{state}@264M.log"
         resources: target=1
-        priority: 1000 - 2 * number
-        shell: "touch {output}"
-    rule:
-        name: f"measure_{state}"
-        input: ancient(f"{ROOT}/states/local/series1/{state}@264M.json")
-        output: CELLS[state]
-        resources: target=1
-        priority: 1001 - 2 * number
+        priority: 1000 - number
         shell: "touch {output}"
 """
 

@@ -33,12 +33,10 @@ target = next((word.partition("=")[2] for word in sys.argv[1:] if word.startswit
 made = []
 if given[0] == "claim":
     made = [results / "targets" / f"{{target}}.json"]
-elif given[0] == "play":
+elif given[0] == "visit":
     plan, state = load_plan(Path("config/series1.yaml"), Path("inventories") / target, results), given[2]
-    made = [plan.results.state(state)]
-    if "measure.yml" in given:
-        time.sleep(plan.state_seconds(state) / {faster})
-        made = [plan.results.record(state, cell.name) for cell in plan.cells[state]]
+    time.sleep(plan.state_seconds(state) / {faster})
+    made = [plan.results.state(state), *(plan.results.record(state, cell.name) for cell in plan.cells[state])]
 elif given[0] == "report":
     folders = [Path("inventories") / name for name in os.environ["FSAGE_TARGET"].split(",")]
     pool = load_pool(Path("config/series1.yaml"), folders, results)

@@ -80,7 +80,6 @@ def test_a_file_where_a_folder_is_expected_is_refused(fsage, tmp_path) -> None:
 
 def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tmp_path) -> None:
     refused(fsage("visit", "quickstart", "nostate"), "has no state 'nostate'; it has 10.00@264M")
-    refused(fsage("play", "quickstart", "nostate", "measure.yml"), "has no state 'nostate'")
     refused(fsage("remeasure", "quickstart", "--state", "99.99"), "has no state '99.99'; it has 10.00@264M")
     refused(fsage("remeasure", "quickstart", "--cell", "transfer_size-64M_i9"), "did you mean 'transfer_size-64M_i")
     assert not (tmp_path / "results").exists()

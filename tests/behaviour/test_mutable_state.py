@@ -41,7 +41,7 @@ def test_every_cell_was_taken_in_its_state_and_in_planned_order(finished: Projec
         key = (record["state"], record["params"]["transfer_size"])
         placed.setdefault(key, set()).add(record["phases"][0]["extents"]["digest"])
     assert all(len(places) == 1 for places in placed.values()), "a mount starts the allocator anew: the same place"
-    for log in (finished.root / f"results/logs/{finished.spec['name']}/small").glob("measure_*.log"):
+    for log in (finished.root / f"results/logs/{finished.spec['name']}/small").glob("visit_*.log"):
         assert "measured 4 of 4 cells" in log.read_text(), "the last play of a state, which is the only one"
 
 
@@ -50,7 +50,7 @@ def test_run_again_has_nothing_to_measure(finished: Project) -> None:
     ran = finished.snakemake()
     assert ran.returncode == 0, ran.stderr
     assert not measured_again(before, finished)
-    assert "ansible-playbook" not in ran.stderr and "Measure" not in ran.stderr
+    assert "ansible-playbook" not in ran.stderr and "and measure" not in ran.stderr
     assert "0 cells to measure" in ran.stdout
 
 
@@ -84,7 +84,7 @@ def test_what_was_asked_for_again_is_measured_alone_whatever_code_was_edited(fin
     assert finished.fsage("remeasure", "small", "--state", "30.00@8M").returncode == 0
     finished.record_files()[deleted].unlink()
     rules = finished.root / "workflow/rules/states.smk"
-    rules.write_text(rules.read_text().replace("Bring the target into state", "Lead the target into state"))
+    rules.write_text(rules.read_text().replace("Bring the target into", "Lead the target into"))
     for edited in (
         "roles/measure/tasks/main.yml",
         "src/fsage/host/cells/measure.py",

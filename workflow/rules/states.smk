@@ -1,50 +1,27 @@
 """Takes the claim; gives, state by state in planned order, the state's evidence and its missing records.
 
-Only what is missing has a rule: a record that exists cannot be measured again, whatever was edited.
+One job brings the target into a state and measures there, by one call of ansible-playbook. A state that was reached
+before has its evidence. Only what is missing has a rule: a record that exists cannot be measured again, whatever was
+edited.
 """
 
 for number, plan in enumerate(CALL.plans):
     for position, name in enumerate(plan.missing):
-        state = plan.states[name]
-        priority_of_state = 10**8 - 10**6 * number - 2 * position
-
-        # lint: container: the environment is ./run's, made from the lock
-        rule establish_state:
-            name:
-                f"{state.last_step}_{plan.study.name}_{name}{on(plan.target.name)}"
-            input:
-                claim=ancient(str(plan.results.claim)),
-            output:
-                evidence=str(plan.results.state(name)),
-            log:
-                str(plan.results.log(f"establish_{name}")),
-            benchmark:
-                str(plan.results.benchmark(f"establish_{name}"))
-            priority: priority_of_state
-            resources:
-                **alone(plan),
-            params:
-                target=plan.target.name,
-                study=plan.study.name,
-                state=name,
-                playbooks=state.playbooks,
-            message:
-                f"Bring the target into state {name}"
-            shell:
-                "fsage --target={params.target:q} play {params.study:q} {params.state:q} {params.playbooks} evidence.yml"
+        step = plan.states[name].last_step if name in plan.unreached else "measure"
 
         # No benchmark: Snakemake then looks at all processes twice a second, on the machine that is measured.
         # lint: container: the environment is ./run's, made from the lock
-        rule measure_cells:
+        rule visit_state:
             name:
-                f"measure_{plan.study.name}_{name}{on(plan.target.name)}"
+                f"{step}_{plan.study.name}_{name}{on(plan.target.name)}"
             input:
-                evidence=ancient(str(plan.results.state(name))),
+                claim=ancient(str(plan.results.claim)),
             output:
+                evidence=[str(plan.results.state(name))] if name in plan.unreached else [],
                 records=[str(plan.results.record(name, cell.name)) for cell in plan.missing[name]],
             log:
-                str(plan.results.log(f"measure_{name}")),
-            priority: priority_of_state + 1
+                str(plan.results.log(f"visit_{name}")),
+            priority: 10**8 - 10**6 * number - position
             resources:
                 **allocation_of(plan),
                 **alone(plan),
@@ -53,7 +30,8 @@ for number, plan in enumerate(CALL.plans):
                 study=plan.study.name,
                 state=name,
             message:
-                # measure.yml brings a state that was lost since about again, by the same roles
-                f"Measure {len(plan.missing[name])} cells in state {name}"
+                # what was lost since is brought about again, by the same roles
+                f"{'Bring the target into' if name in plan.unreached else 'Go back to'} state {name}, "
+                f"and measure {len(plan.missing[name])} cells"
             shell:
-                "fsage --target={params.target:q} play {params.study:q} {params.state:q} tune_clients.yml measure.yml"
+                "fsage --target={params.target:q} visit {params.study:q} {params.state:q}"

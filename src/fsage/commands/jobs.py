@@ -24,29 +24,13 @@ def request(context: typer.Context, study: StudyName, state: StateName, cells: b
     print(json.dumps(requests.make(plan, state, todo), indent=1))
 
 
-@app.command(rich_help_panel=PANEL, name="play")
-def play_state(
-    context: typer.Context,
-    study: StudyName,
-    state: StateName,
-    playbooks: Annotated[list[str], typer.Argument(help="playbooks in order; measure.yml measures the missing cells")],
-) -> None:
-    """Bring the target into a state; with measure.yml, measure its missing cells and hand over their records."""
-    from fsage.run import job
-
-    do = job.measure if "measure.yml" in playbooks else job.establish
-    plan = context.obj.plan(study)
-    plan.check_state(state)
-    do(plan, state, playbooks, context.obj.of(study).inventory)
-
-
 @app.command(rich_help_panel=PANEL)
 def visit(
     context: typer.Context,
     study: StudyName,
     states: Annotated[list[str], typer.Argument(help="states of the study, in planned order")],
 ) -> None:
-    """Bring about several states one after another and measure the missing cells of each."""
+    """Bring about states one after another, measure the missing cells of each and hand over their records."""
     from fsage.run import job
 
     plan = context.obj.plan(study)

@@ -40,6 +40,10 @@ class Results:
         """Evidence of a state when it was first reached."""
         return self.root / "states" / self.target / self.study / f"{state}.json"
 
+    def evidence(self, state: str) -> Path:
+        """The same as it came home: what is declared as a job's output, Snakemake deletes when the job fails."""
+        return self.root / "evidence" / self.target / self.study / f"{state}.json"
+
     def records(self, state: str) -> Path:
         """Folder of a state's records."""
         return self.root / "records" / self.target / self.study / state

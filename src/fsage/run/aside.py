@@ -36,8 +36,10 @@ def set_aside(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str]
             moved += 1
     left = plan.results.existing_records()
     for state in sorted(touched):
-        if not left.get(state) and (evidence := plan.results.state(state)).exists():
-            _move(evidence, folder(plan) / f"{state}.{time.time_ns()}.json")
+        if not left.get(state):
+            plan.results.evidence(state).unlink(missing_ok=True)
+            if (evidence := plan.results.state(state)).exists():
+                _move(evidence, folder(plan) / f"{state}.{time.time_ns()}.json")
     return moved
 
 

@@ -29,7 +29,6 @@ from fsage.study.study import StudyError, means
 STATE_AXES = ("capacity", "fragmentation", "file_size")
 OF_SIZE = ("file_size", "transfer_size")
 """Axes along which a factor counts, not a difference."""
-MEASURE = ["tune_clients.yml", "measure.yml"]
 
 
 @dataclass(frozen=True)
@@ -184,11 +183,8 @@ class Course:
         plan, names = self.plan, {cell.name for cell in cells}
         assert self.inventory
         todo = [cell for cell in request.to_measure(plan, state) if cell.kind != "planned" or cell.name in names]
-        if not plan.results.state(state).exists():
-            playbooks = [*plan.states[state].playbooks, "evidence.yml"]
-            job.establish(plan, state, playbooks, self.inventory, Progress(plan, state, len(todo), self.seconds()))
         progress = Progress(plan, state, len(todo), self.seconds())
-        failed, refused = job.visit_cells(plan, state, todo, MEASURE, self.inventory, progress)
+        failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
         runs.check()
         if failed or refused:
             raise PlayFailed(f"state {state}: {failed or refused[0]}")

@@ -1,11 +1,10 @@
-"""What a job of the DAG does: bring a state about, or measure the missing cells of one, by playbooks."""
+"""What a job of the DAG does: bring states about and measure their missing cells, by playbooks."""
 
 from __future__ import annotations
 
+import os
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 from fsage.model.message import lines
 from fsage.plan import results
@@ -17,21 +16,27 @@ from fsage.run.progress import Progress
 from fsage.study.cells import Cell
 
 SHOWN = 5
+MEASURE = ("tune_clients.yml", "measure.yml")
 
 
-def establish(plan: Plan, state: str, playbooks: list[str], inventory: Path, progress: Progress | None = None) -> None:
-    """Bring the target into `state`; its evidence is noted by evidence.yml. Raises PlayFailed."""
-    began = time.monotonic()
-    first = min((plan.cell_seconds(state, cell) for cell in plan.missing.get(state, ())), default=0)
-    window.check(f"state {state} with a cell in it", plan.reach_seconds(state) + first)
-    file = _request(plan, state, f"establish_{state}", [])
-    plan.results.state(state).parent.mkdir(parents=True, exist_ok=True)
-    log = plan.results.log(f"establish_{state}")
-    play(playbooks, inventory, log, progress or Progress(plan, state), fsage_request=file)
-    _say(f"{plan.title}: state {state} reached in {time.monotonic() - began:.0f} s")
+def visit(plan: Plan, states: list[str], inventory: Path) -> None:
+    """Bring about and measure state after state; a state's records are handed over as soon as it is measured.
+
+    A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
+    """
+    failed: list[str] = []
+    for state in states:
+        try:
+            measure(plan, state, inventory)
+        except PlayFailed as error:
+            failed.append(f"state {state}: {error}" if len(states) > 1 else str(error))
+            if len(states) > 1:
+                _say(failed[-1])
+    if failed:
+        raise PlayFailed("\n".join(failed))
 
 
-def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> None:
+def measure(plan: Plan, state: str, inventory: Path) -> None:
     """Measure the cells of `state` that have no record, and hand their records over.
 
     What a killed run left between host and records is taken up first and not measured again. Raises PlayFailed
@@ -43,7 +48,7 @@ def measure(plan: Plan, state: str, playbooks: list[str], inventory: Path) -> No
     asked: list[Cell] = []
     while not failed and (todo := stopping.due(plan, state)) and todo != asked:
         progress, asked = Progress(plan, state), todo
-        failed, these = visit_cells(plan, state, todo, playbooks, inventory, progress)
+        failed, these = visit_cells(plan, state, todo, inventory, progress)
         refused = these or refused
     runs.check()
     if not failed:
@@ -59,44 +64,38 @@ def take_up(plan: Plan, state: str) -> None:
     """Take what a killed run left of a state between host and records."""
     _take(plan, plan.results.bundle(state))
     record.forget_handed_over(plan, state)
+    _hand_over_evidence(plan, state)
 
 
 def visit_cells(
-    plan: Plan, state: str, cells: list[Cell], playbooks: list[str], inventory: Path, progress: Progress
+    plan: Plan, state: str, cells: list[Cell], inventory: Path, progress: Progress
 ) -> tuple[PlayFailed | None, list[str]]:
-    """Measure `cells` of a state into the store; what failed, if anything, and what came home and was not taken."""
-    bundle, failed = plan.results.bundle(state), None
+    """Measure `cells` of a state into the store; what failed, if anything, and what came home and was not taken.
+
+    A state that has no evidence yet is brought about first, by the same call.
+    """
+    bundle, failed, playbooks = plan.results.bundle(state), None, list(MEASURE)
     bundle.parent.mkdir(parents=True, exist_ok=True)
-    file = _request(plan, state, f"measure_{state}", cells)
+    if not plan.results.state(state).exists():
+        first = min((plan.cell_seconds(state, cell) for cell in cells), default=0)
+        window.check(f"state {state} with a cell in it", plan.reach_seconds(state) + first)
+        playbooks = [*plan.states[state].playbooks, "evidence.yml", *MEASURE]
+    file = plan.results.request(f"visit_{state}")
+    results.write(file, request.make(plan, state, cells))
     try:
-        play(playbooks, inventory, plan.results.log(f"measure_{state}"), progress, fsage_request=file)
+        play(playbooks, inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
     except PlayFailed as error:
         failed = error
+    _hand_over_evidence(plan, state)
     return failed, _take(plan, bundle)
 
 
-def visit(plan: Plan, states: list[str], inventory: Path) -> None:
-    """Bring about and measure state after state; a state's records are handed over as soon as it is measured.
-
-    A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
-    """
-    failed: list[str] = []
-    for state in states:
-        try:
-            if not plan.results.state(state).exists():
-                establish(plan, state, [*plan.states[state].playbooks, "evidence.yml"], inventory)
-            measure(plan, state, ["tune_clients.yml", "measure.yml"], inventory)
-        except PlayFailed as error:
-            failed.append(f"state {state}: {error}")
-            _say(failed[-1])
-    if failed:
-        raise PlayFailed("\n".join(failed))
-
-
-def _request(plan: Plan, state: str, name: str, cells: list[Any]) -> Path:
-    path = plan.results.request(name)
-    results.write(path, request.make(plan, state, cells))
-    return path
+def _hand_over_evidence(plan: Plan, state: str) -> None:
+    """Put a state's evidence where it is declared; Snakemake deletes it there when cells cannot be measured."""
+    kept, declared = plan.results.evidence(state), plan.results.state(state)
+    if kept.exists() and not declared.exists():
+        declared.parent.mkdir(parents=True, exist_ok=True)
+        os.link(kept, declared)
 
 
 def _take(plan: Plan, bundle: Path) -> list[str]:
