@@ -95,6 +95,7 @@ def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, tmp_pat
     else:
         (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": {"scheduler": jinja}}))
     where = ["--target", "here", "--results", "results", "--studies", "config", "--inventories", "inventories"]
+    (tmp_path / "playbooks").symlink_to(ROOT / "playbooks")
     argv = [str(BIN / "fsage"), *where, "visit", "tiny", STATE]
     said = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert not ran.exists(), "it ran"

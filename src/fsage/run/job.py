@@ -16,7 +16,6 @@ from fsage.run.progress import Progress
 from fsage.study.cells import Cell
 
 SHOWN = 5
-MEASURE = ("tune_clients.yml", "measure.yml")
 
 
 def visit(plan: Plan, states: list[str], inventory: Path) -> None:
@@ -74,16 +73,16 @@ def visit_cells(
 
     A state that has no evidence yet is brought about first, by the same call.
     """
-    bundle, failed, playbooks = plan.results.bundle(state), None, list(MEASURE)
+    bundle, failed, first = plan.results.bundle(state), None, ["tune_clients.yml"]
     bundle.parent.mkdir(parents=True, exist_ok=True)
     if not plan.results.state(state).exists():
-        first = min((plan.cell_seconds(state, cell) for cell in cells), default=0)
-        window.check(f"state {state} with a cell in it", plan.reach_seconds(state) + first)
-        playbooks = [*plan.states[state].playbooks, "evidence.yml", *MEASURE]
+        one_s = min((plan.cell_seconds(state, cell) for cell in cells), default=0)
+        window.check(f"state {state} with a cell in it", plan.reach_seconds(state) + one_s)
+        first = [*plan.states[state].playbooks, "evidence.yml"]
     file = plan.results.request(f"visit_{state}")
     results.write(file, request.make(plan, state, cells))
     try:
-        play(playbooks, inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
+        play([*first, "measure.yml"], inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
     except PlayFailed as error:
         failed = error
     _hand_over_evidence(plan, state)
