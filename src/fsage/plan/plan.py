@@ -304,10 +304,10 @@ def load_plan(study_file: Path, inventory: Path, results_root: Path, only: Mappi
 
     `only` narrows studies, by name, for a run that is to do a part of them.
     """
-    study = load_study(study_file)
+    target = load_target(inventory)
+    study = load_study(study_file, turns=target.of_kind.takes_turns)
     if study.name in only:
         study = study.narrowed(only[study.name])
-    target = load_target(inventory)
     where = Results(results_root, target.name, study.name)
     claim = load_claim(where.claim)
     return Plan(study, target, where, claim and as_declared(claim, target.spec), study_file.parent, inventory.parent)

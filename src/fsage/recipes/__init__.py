@@ -65,6 +65,10 @@ class Study(Protocol):
 
     states: Any
 
+    @property
+    def turns(self) -> bool:
+        """Whether states are visited in turns."""
+
     def combinations(self, state: State) -> Sized:
         """Its planned cells in a state."""
 
@@ -72,4 +76,12 @@ class Study(Protocol):
 def expand(study: Study) -> list[State]:
     """Return the states of a study in planned order, without those that its filters leave no cell."""
     states = load(study.states.recipe).expand(study.states)
-    return [state for state in states if study.combinations(state)]
+    return [state for state in (_in_turns(states) if study.turns else states) if study.combinations(state)]
+
+
+def _in_turns(states: list[State]) -> list[State]:
+    """Their first structures, then the second ones in the reverse order, and so on."""
+    rounds: dict[int, list[State]] = {}
+    for state in states:
+        rounds.setdefault(state.nominal["structure"], []).append(state)
+    return [state for number, turn in sorted(rounds.items()) for state in (turn if number % 2 else turn[::-1])]

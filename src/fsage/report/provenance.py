@@ -51,7 +51,8 @@ def facts(
         (
             "order",
             [
-                "state by state as planned; within a state in random order (column `order_in_state`), "
+                ("states in turns, every second time in the reverse order (ABBA)" if study.turns else "state by state")
+                + " as planned; within a state in random order (column `order_in_state`), "
                 f"drawn with the seed {study.order_seed}"
             ],
         ),

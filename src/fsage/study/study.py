@@ -115,6 +115,12 @@ class Study(Strict):
     compare: Any = Field(None, description="another study to compare with; null: none")
 
     _narrowed: list[Filter] = PrivateAttr([])
+    _turns: bool = PrivateAttr(False)
+
+    @property
+    def turns(self) -> bool:
+        """Whether states are visited in turns (`load_study`)."""
+        return self._turns
 
     # What depends on other blocks is read only where these are in order: their own problems are said first.
 
@@ -241,8 +247,13 @@ class Study(Strict):
         return extras.among(self.combinations(state), self.order_seed, state.name, traced)
 
 
-def load_study(path: Path | str) -> Study:
-    """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed."""
+def load_study(path: Path | str, turns: bool = False) -> Study:
+    """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed.
+
+    `turns`: each iteration in a visit of its own, of all states one after the other, every second time in the reverse
+    order (ABBA): what changes slowly meanwhile meets all states alike. A study that repeats its states already, or
+    draws its seed, stays as it is.
+    """
     path = Path(path)
     block = _read_study(path)
     if block is None:
@@ -250,6 +261,26 @@ def load_study(path: Path | str) -> Study:
         raise StudyError(
             f"{path}: it is empty; a study has the keys {', '.join(needed)} at least, as config/quickstart.yaml"
         )
+    study = _validated(path, block)
+    if turns and (in_turns := _in_turns(block, study)):
+        study = _validated(path, in_turns)
+        study._turns = True
+    return study
+
+
+def _in_turns(block: Any, study: Study) -> dict[str, Any] | None:
+    """The block of a study with as many structures as it has iterations, of one each; None where that cannot be."""
+    states, cells = study.states, study.cells
+    if getattr(states, "structures", None) != 1 or states.seed is None or cells.iterations < 2 or cells.stop:
+        return None
+    return {
+        **block,
+        "states": {**block["states"], "structures": cells.iterations},
+        "cells": {**block["cells"], "iterations": 1},
+    }
+
+
+def _validated(path: Path, block: Any) -> Study:
     try:
         study = Study.model_validate(block)
     except ValidationError as error:

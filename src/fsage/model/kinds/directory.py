@@ -12,6 +12,7 @@ class Directory(Kind):
     """A directory on a file system that is other people's too, and of which nothing is known."""
 
     kind = "directory"
+    takes_turns = True
     how_shared = "; of several clients all share fsage_target.home"
 
     @classmethod
