@@ -25,6 +25,7 @@ from fsage.run import progress, request, runs
 from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
+HEADLINE = [{"label": "fullness", "state": "60.00", "against": "30.00"}]
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
@@ -50,6 +51,34 @@ def test_the_line_counts_and_estimates(plan):
     assert plan.line().startswith("plan tiny: 8 cells, 4 states, 2 populates, 0 extra cells, 8 cells to measure, ")
     assert plan.seconds() == pytest.approx(8 * 3.5 + 4 * STATE_S)
     assert plan.bytes_written() == 8 * 64 << 20
+
+
+def test_where_others_load_the_device_states_are_visited_in_turns(tmp_path, plan):
+    declaration = plan.inventories / "here/group_vars/all/target.yml"
+    on_loops = declaration.read_text()
+    declaration.write_text(on_loops.replace("kind: loop", "kind: directory"))
+
+    def states(**changes):
+        study = {**STUDY, **{block: {**STUDY[block], **changes.get(block, {})} for block in ("states", "cells")}}
+        (plan.studies / "tiny.yaml").write_text(yaml.safe_dump({**study, "headline": HEADLINE}))
+        found = load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
+        return found, [state.name for state in found.states.values()]
+
+    enough = {"states": {"seed": 7}, "cells": {"iterations": 5}}
+    found, names = states(**enough)
+    assert names[:8] == [f"{state}+7@8M" for state in ("30.00", "30.50", "60.00", "60.50")] + [
+        f"{state}+8@8M" for state in ("60.50", "60.00", "30.50", "30.00")
+    ]
+    assert len(names) == 20 and {len(cells) for cells in found.cells.values()} == {1}
+    assert "visited in turns" in found.notes()[0] and "never be significant" not in "".join(found.notes())
+    for other in (
+        {**enough, "states": {}},  # each layout is of a seed that is known
+        {**enough, "cells": {"iterations": 3}},  # nothing can become significant
+        {**enough, "states": {"seed": 7, "filler": "write"}},  # takes long
+    ):
+        assert states(**other)[1] == ["30.00@8M", "30.50@8M", "60.00@8M", "60.50@8M"]
+    declaration.write_text(on_loops)
+    assert len(states(**enough)[1]) == 4
 
 
 def test_what_a_message_names_can_be_given_as_it_stands(plan):

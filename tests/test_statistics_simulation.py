@@ -77,6 +77,28 @@ def test_coverage_over_layouts(row, layouts):
     assert holds(hits, trials, level)
 
 
+def wandering(rng, trials, moments):
+    """The level of a machine that others load: a random walk of 2% a sample, at each of these moments."""
+    return np.cumsum(0.02 * rng.standard_normal((trials, moments)), axis=1)
+
+
+@pytest.mark.parametrize("turns", [True, False])
+def test_alarms_on_a_machine_that_others_load(row, turns):
+    """Two states that are alike, of five samples each: in turns (ABBA), as on a directory, or one after the other."""
+    trials, rng = 2000, np.random.default_rng(6)
+    of_b = np.array([0, 1, 1, 0] * 2 + [0, 1] if turns else [0] * 5 + [1] * 5, dtype=bool)
+    samples = np.exp(wandering(rng, trials, 10) + 0.02 * rng.standard_normal((trials, 10)))
+    alarms = sum(compare(one[of_b], one[~of_b]).p <= 0.05 for one in samples)
+    row(
+        "false alarms under drift",
+        "in turns" if turns else "one after the other",
+        "5%" if turns else "",
+        alarms,
+        trials,
+    )
+    assert stays_below(alarms, trials, 0.05) == turns, "else the order of states would not matter"
+
+
 # comparisons
 
 

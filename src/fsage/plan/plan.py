@@ -246,7 +246,11 @@ class Plan:
             rates[pair.pair, str(pair.at), str(pair.measures)] = here.rates
             short.append((pair, samples or here.each, samples or there.each))
         family = sum(rates.values())
-        return [
+        turns = (
+            f"note {self.study.name}: others load the device of target {self.target.name} too, so its states are "
+            "visited in turns, every second time in the reverse order (ABBA)"
+        )
+        return [turns] * self.study.turns + [
             f"note {self.study.name}: '{pair.label}' compares {count} samples with {against}: its p is never below "
             f"{smallest_p(count, against):.2g}, {min(1, family * smallest_p(count, against)):.2g} among the "
             f"{family} primary comparisons, so it can never be significant; more iterations or structures would do"

@@ -16,6 +16,7 @@ from pydantic_core.core_schema import ValidationInfo
 from fsage import recipes, workloads
 from fsage.model import tuning, untrusted
 from fsage.recipes import State
+from fsage.statistics import reachable
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
 from fsage.study.comparisons import NAME, Compare, Headline
@@ -251,8 +252,9 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
     """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed.
 
     `turns`: each iteration in a visit of its own, of all states one after the other, every second time in the reverse
-    order (ABBA): what changes slowly meanwhile meets all states alike. A study that repeats its states already, or
-    draws its seed, stays as it is.
+    order (ABBA): what changes slowly meanwhile meets all states alike. Other studies stay as they are: those that
+    repeat their states already or draw a seed, whose states take long to build (data are written), or of which no
+    comparison could become significant.
     """
     path = Path(path)
     block = _read_study(path)
@@ -271,7 +273,11 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
 def _in_turns(block: Any, study: Study) -> dict[str, Any] | None:
     """The block of a study with as many structures as it has iterations, of one each; None where that cannot be."""
     states, cells = study.states, study.cells
-    if getattr(states, "structures", None) != 1 or states.seed is None or cells.iterations < 2 or cells.stop:
+    if getattr(states, "structures", None) != 1 or states.seed is None or cells.stop:
+        return None
+    if not reachable(cells.iterations, cells.iterations, family=1):
+        return None
+    if any(step.writes_bytes(1 << 30) for state in recipes.expand(study) for step in state.parts):
         return None
     return {
         **block,

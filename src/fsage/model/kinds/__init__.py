@@ -24,7 +24,7 @@ class Kind(ABC):
     of_one_host: ClassVar[bool] = False
     """Whether it is one host's: what is noted of it is believed there alone, and it is mounted where fsage's are."""
     takes_turns: ClassVar[bool] = False
-    """Whether others load its device too, while a state is built in no time: then states are visited in turns."""
+    """Whether others load its device too: then states that are built in no time are visited in turns."""
     has_osts: ClassVar[bool] = False
     """Whether it has Lustre's servers and OSTs, and stripes files over them."""
     meaningless: ClassVar[tuple[str, ...]] = ()
