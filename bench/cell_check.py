@@ -65,7 +65,7 @@ def of_target(spec: dict, count: int) -> dict[str, float]:
     digest(target.mounts)
     took["digest"] = time.process_time() - began
     populated = steps[0].sizes(target.capacity_bytes)
-    bare = by_hand(target, list(populated), steps[1].doomed(len(populated)))
+    bare = by_hand(target, list(populated), steps[1].to_delete(len(populated)))
     said = "; ".join(f"{name} {took[name]:.2f} s, {took[name] / bare[name]:.2f}x" for name in took)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"       beside the bare system calls: {said}; memory at most {peak_mib:.0f} MiB")
@@ -97,7 +97,7 @@ def of_checks(target: Target) -> dict[str, float]:
     return medians
 
 
-def by_hand(target: Target, sizes: list[int], doomed: set[int]) -> dict[str, float]:
+def by_hand(target: Target, sizes: list[int], to_delete: set[int]) -> dict[str, float]:
     """Seconds of processor time of the same calls in a bare loop, on the same target when it is empty again."""
     target.format()
     below = target.mounts[0] / "filler" / "g1"
@@ -111,7 +111,7 @@ def by_hand(target: Target, sizes: list[int], doomed: set[int]) -> dict[str, flo
     took["populate"] = time.process_time() - began
     target.remount()
     began = time.process_time()
-    for index in sorted(doomed):
+    for index in sorted(to_delete):
         os.unlink(paths[index])
     took["fragment"] = time.process_time() - began
     target.remount()

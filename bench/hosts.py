@@ -1,9 +1,9 @@
 """What a cell costs beyond its I/O commands on four SSH hosts: check, cold caches on all, start and end of the visit.
 
-Each host runs a fio of its own under its agent, over the connection that is there (fsage.host.remote.armed); nothing
-listens. It is loaded (`arm`) before all are told their jobs at once; how far apart they began is printed, with by how
-much the hosts' clocks may disagree (half of the round trip). fio says when it began only in newer versions; of others
-that is known to some 10 ms.
+Each host runs a fio of its own under its agent, over the connection that is there
+(fsage.host.remote.synchronised); nothing listens. It is loaded (`prepare`) before all are told their jobs at once. How
+far apart they began is printed, with by how much the hosts' clocks may disagree (half of the round trip). Only newer
+versions of fio tell when they began; for others it is known to some 10 ms.
 
 The hosts are namespaces of this machine (tests/testbed), so that four caches are dropped one after another by one
 kernel; the target is a directory that they share. Goal: at most 1 s a cell.
@@ -71,9 +71,9 @@ def measure(testbed: Testbed, place: Path) -> None:
     print(f"{(cells_s - run_s) / CELLS:.2f} s a cell, {(play_s - run_s) / CELLS:.2f} s with the play's start and end.")
     print("Medians inside a cell:")
     for one, cell in zip(own, cells, strict=True):
-        one["arm"] = sum(phase["arm_s"] for phase in cell["phases"])
-        one["rest"] = one["total"] - sum(one[name] for name in (*PARTS, "arm"))
-    for name in (*PARTS, "arm", "rest"):
+        one["prepare"] = sum(phase["prepare_s"] for phase in cell["phases"])
+        one["rest"] = one["total"] - sum(one[name] for name in (*PARTS, "prepare"))
+    for name in (*PARTS, "prepare", "rest"):
         print(f"  {name:5} {statistics.median(one[name] for one in own):.3f} s")
     phases = [phase for cell in cells for phase in cell["phases"]]
     spreads = [read_fio(phase).start_spread_s for phase in phases]

@@ -24,13 +24,13 @@ from fsage.evidence.windows import Windows
 from fsage.host.evidence import fiemap
 from fsage.host.states import state
 from fsage.host.structure import files, work
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.opening import open_target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Head
 from fsage.model.filler import path_of
 from fsage.model.structure import ALONE
-from fsage.studies.replica.host import ground, punched
+from fsage.studies.replica.host import free_space, punched
 from fsage.studies.replica.model import Replica
 
 COUNT, BLOCK, DEVICE_BYTES = 100_000, 4096, 16 << 30
@@ -53,7 +53,7 @@ def of_replica() -> None:
     """The step, from the request's text to what is read back, and the loop on a file of its own."""
     with loop_target(DEVICE_BYTES >> 30) as spec, tempfile.TemporaryDirectory() as place:
         target = open_target(spec)
-        _, room = ground.read(target)
+        _, room = free_space.read(target)
         draw = random.Random(67005)
         starts = sorted(draw.sample(range(0, DEVICE_BYTES // BLOCK - 12, 12), COUNT))
         wanted = extents.common([(at * BLOCK, (at + draw.randint(1, 11)) * BLOCK) for at in starts], room)
@@ -69,7 +69,7 @@ def of_replica() -> None:
         target = open_target(spec)
         files.make_room(target.mounts, 1)
         path, program = path_of(target.mounts, 1, 0), Path(place) / "punch"
-        Room(target).rest(path)
+        Quota(target).rest(path)
         pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
         holes = "".join(f"{offset} {length}\n" for offset, length in sorted(punched.within(pieces, wanted)))
         subprocess.run(["cc", "-O2", "-xc", "-", "-o", program], input=PUNCH.encode(), check=True)

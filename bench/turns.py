@@ -24,12 +24,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from fsage.model.steps.paf import Populate
 
 from fsage.host.cells import measure
 from fsage.host.states import state as states
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
-from fsage.model.steps.paf import Populate
 from fsage.statistics import ALPHA, adjust_primary, compare, ratio
 from fsage.workloads import sequential
 

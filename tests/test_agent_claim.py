@@ -47,7 +47,7 @@ def test_probe_says_what_can_be_done(local_target: Spec) -> None:
     found = answer["probe"]
     assert not answer["changed"] and found["able"] == (not found["missing"])
     assert set(found["tools"]) == {"fio", "ior", "mdtest", "mpirun", "srun", "blastn", "makeblastdb"}
-    assert found["io_controller"]["usable"] == (found["io_controller"]["why_not"] is None)
+    assert found["io_controller"]["usable"] == (found["io_controller"]["unavailable_because"] is None)
     assert found["kernel"] and found["host"] in answer["msg"]
 
 

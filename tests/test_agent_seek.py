@@ -37,7 +37,7 @@ PIECE = 64 << 10
 @pytest.fixture(scope="module")
 def spec(module_target: Spec) -> Iterator[Spec]:
     """A claimed target on a disk that charges for seeks."""
-    if why := seek.Seek.why_not({}):
+    if why := seek.Seek.unavailable_because({}):
         pytest.skip(why)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibrate, "BACKING_MIB", 64)

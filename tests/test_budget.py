@@ -27,8 +27,8 @@ from tiers import first_of
 from fsage.host.cells import measure
 from fsage.host.lustre import limits, space, stripes
 from fsage.host.structure import eviction, files, work
-from fsage.host.structure.room import Room
-from fsage.host.targets import kinds
+from fsage.host.structure.quota import Quota
+from fsage.host.targets import claims, kinds
 from fsage.host.targets.target import Target
 from fsage.model import striping, structure, typed
 from fsage.model.errors import Failure, Refusal
@@ -36,7 +36,7 @@ from fsage.model.structure import ALONE, Step
 from fsage.records.record import make_record
 from fsage.studies.aged.model import churn as uses
 from fsage.studies.iocontrol.host import contended_files
-from fsage.studies.replica.host import laying, punched, whole_extents
+from fsage.studies.replica.host import free_space_layout, punched, whole_extents
 from fsage.studies.replica.model import Replica
 from fsage.studies.striping.host import blastdb, database
 from fsage.studies.striping.model import sequences
@@ -45,7 +45,7 @@ MIB = 1 << 20
 KINDS = ["loop", "directory", "lustre"]
 MAKE_NOTHING = {"fragment", "delete_files", "free_reserved_run", "defragment"}
 TAKE_ALL = {"replica", "keep_free_space"}
-"""Fill what is fsage's own to the last block, by Room.rest, and are refused on anything else."""
+"""Fill what is fsage's own to the last block, by Quota.rest, and are refused on anything else."""
 REPLACES_ALL = {"restore"}
 """Takes the place of a file system of fsage's own, as large as that at most, and is refused on anything else."""
 OSTS_MIB = (60, 90, 120)
@@ -82,15 +82,15 @@ def test_every_kind_of_step_either_makes_nothing_or_is_held_to_the_budget() -> N
 @pytest.mark.parametrize(
     "module",
     [
-        *(sys.modules[structure.of(kind).__module__] for kind in structure.kinds()),
+        *(sys.modules[structure.step_type(kind).__module__] for kind in structure.kinds()),
         eviction,
-        laying,
+        free_space_layout,
         punched,
         whole_extents,
     ],
 )
 def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
-    """Nothing of a step gives a file bytes but Room, which counts them; a punched hole is none."""
+    """Nothing of a step gives a file bytes but Quota, which counts them; a punched hole is none."""
     tree = ast.parse(Path(str(module.__file__)).read_text())
     named = {
         ast.unparse(node)
@@ -98,9 +98,9 @@ def test_bytes_are_given_in_one_place(module: ModuleType) -> None:
         if isinstance(node, ast.Attribute)
         and node.attr in ("posix_fallocate", "fallocate", "allocate", "write", "write_bytes", "copyfileobj", "copy")
     }
-    given_by_room = {name for name in named if name.startswith("room.")}
+    given_by_quota = {name for name in named if name.startswith("quota.")}
     punches = {"files.allocate"} if module in (contended_files, punched) else set()
-    assert named - given_by_room == punches
+    assert named - given_by_quota == punches
     if punches:
         assert "files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE" in Path(str(module.__file__)).read_text()
 
@@ -114,7 +114,7 @@ class Place:
         monkeypatch.setattr(space, "LOOK_EVERY_S", 0.0)
         monkeypatch.setattr(space, "UNSEEN_S", 0.0)
         monkeypatch.setattr(space, "osts", self.osts)
-        monkeypatch.setattr(stripes, "of", self.lying)
+        monkeypatch.setattr(stripes, "components_of", self.lying)
         monkeypatch.setattr(stripes, "set_on", lambda *_: None)
         monkeypatch.setattr(stripes, "cut", lambda *_: [])
         monkeypatch.setattr(database, "_verify_stripes", lambda *_: None)
@@ -137,7 +137,7 @@ class Place:
             "tools": {},
         }
         spec = {"name": "small", "kind": kind, "filesystem": "ext4", "home": str(self.point / "home"), "lustre": lustre}
-        return kinds.of(kind)(spec, claim)
+        return kinds.named(kind)(spec, claim)
 
     def lying(self, path: Path) -> list[stripes.Component]:
         """Where files lie on OSTs: one each as their names have it, or on all of them."""
@@ -162,7 +162,7 @@ class Place:
 
     def made(self, target: Target, seed: int, volumes: int, each: int, check_lease: Any) -> dict:
         """Files as large as makeblastdb's."""
-        place = target.home / blastdb.PLACE
+        place = target.home / claims.KEPT
         place.mkdir(parents=True, exist_ok=True)
         for number in range(volumes):
             for suffix in sequences.SUFFIXES:
@@ -197,7 +197,7 @@ def enough_if(own: bool) -> Iterator[None]:
 
 def steps_of(kind: str) -> st.SearchStrategy[Step]:
     more = {"kind": kind, "generation": 1, "pattern": "two", "seed": 1, "queries": 1, "eviction_file": None}
-    known = typed.hints(structure.of(kind)).keys() | {"kind"}
+    known = typed.hints(structure.step_type(kind)).keys() | {"kind"}
     whole = STEPS[kind].map(lambda drawn: {**more, **LAYOUT, **drawn})
     return whole.map(lambda found: structure.read({key: found[key] for key in found if key in known}))
 
@@ -244,7 +244,7 @@ def test_what_is_left_is_of_the_claim_and_not_of_the_disk(place: Place) -> None:
     target = place.target("directory", 24 * MIB)
     (place.point / "target/filler").mkdir()
     free = os.statvfs(place.point).f_bavail * 4096
-    size = Room(target).rest(place.point / "target/filler/rest")
+    size = Quota(target).rest(place.point / "target/filler/rest")
     assert 22 * MIB < size <= 23 * MIB
     assert free - os.statvfs(place.point).f_bavail * 4096 < 24 * MIB
 
@@ -258,8 +258,8 @@ def test_a_disk_that_others_have_filled_is_left_to_them(place: Place) -> None:
     try:
         files.fallocate(others, free.f_bavail * free.f_frsize - 120 * MIB)
         with pytest.raises(Failure, match=r"40000000 bytes are wanted, and .*/target has \d+ left beside what stays"):
-            Room(target).fallocate(place.point / "target/filler/one", 40_000_000)
-        assert Room(target).rest(place.point / "target/filler/rest") <= 20 * MIB
+            Quota(target).fallocate(place.point / "target/filler/one", 40_000_000)
+        assert Quota(target).rest(place.point / "target/filler/rest") <= 20 * MIB
     finally:
         others.unlink()
 
@@ -275,7 +275,7 @@ def test_a_target_that_cannot_be_filled_is_not_full(place: Place, monkeypatch: p
     (place.point / "target/filler").mkdir()
     monkeypatch.setattr(os, "posix_fallocate", nothing)
     with pytest.raises(Failure, match=r"/rest: 0 of \d+ bytes were had, then there was no space; the target is not fu"):
-        Room(target).rest(place.point / "target/filler/rest")
+        Quota(target).rest(place.point / "target/filler/rest")
 
 
 @pytest.mark.root
@@ -285,10 +285,10 @@ def test_what_files_that_grow_at_once_were_promised_is_counted_before_they_have_
     names = (place.point / f"target/filler/{number}" for number in range(99))
     first, second = [path for path in names if place.lying(path)[0].osts == (0,)][:2]
     with pytest.raises(Failure, match=r"of it would lie on OST0, which has \d+ left for target files beside what"):
-        Room(target).in_turns([first, second], [35 * MIB] * 2, MIB, "fallocate", lambda: None)
-    room = Room(target)
-    room.in_turns([first], [35 * MIB], MIB, "fallocate", lambda: None)
-    room.in_turns([second], [20 * MIB], MIB, "fallocate", lambda: None)
+        Quota(target).in_turns([first, second], [35 * MIB] * 2, MIB, "fallocate", lambda: None)
+    quota = Quota(target)
+    quota.in_turns([first], [35 * MIB], MIB, "fallocate", lambda: None)
+    quota.in_turns([second], [20 * MIB], MIB, "fallocate", lambda: None)
     assert place.osts(place.point)[0].available_bytes >= 0
 
 
@@ -300,9 +300,9 @@ def test_no_ost_is_filled_although_others_have_room(place: Place) -> None:
         found for number in range(99) if place.lying(found := place.point / f"target/filler/{number}")[0].osts == (0,)
     )
     with pytest.raises(Failure, match=r"of it would lie on OST0, which has \d+ left for target files beside what"):
-        Room(target).fallocate(path, 80 * MIB)
+        Quota(target).fallocate(path, 80 * MIB)
     assert path.stat().st_blocks == 0
-    Room(target).fallocate(path, 50 * MIB)
+    Quota(target).fallocate(path, 50 * MIB)
     assert place.osts(place.point)[0].available_bytes > 0
 
 
@@ -311,7 +311,7 @@ def test_a_rest_is_what_its_ost_has(place: Place) -> None:
     target = place.target("lustre", 260 * MIB)
     (place.point / "target/filler").mkdir()
     path = place.point / "target/filler/rest"
-    size = Room(target).rest(path)
+    size = Quota(target).rest(path)
     ost = place.osts(place.point)[place.lying(path)[0].osts[0]]
     assert size > 0.9 * ost.total_bytes and ost.available_bytes > 0.9 * limits.OTHERS_SHARE * ost.total_bytes
 

@@ -18,8 +18,8 @@ from local_targets import claimed
 from tiers import first_of
 
 from fsage.host.cells.phases import Phases
-from fsage.host.remote.attendant import measured_files
-from fsage.host.remote.others import Hosts, of
+from fsage.host.remote.host_agent import measured_files
+from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.state import remove_measured
 from fsage.host.stores import filesystems
 from fsage.host.system import caches, mounting
@@ -74,7 +74,7 @@ def sectors_read(target: Target) -> int:
 def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Measured]:
     target = claimed({**local_target, "filesystem": request.param})
     remove_measured(target)
-    with closing(Hosts(target.spec, target.claim, of({}))) as hosts:
+    with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         yield Measured(target, hosts, None, lambda: None)
 
 

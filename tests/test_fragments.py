@@ -63,7 +63,7 @@ def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_pat
     assert (command["risk"] is not None) == (mounted.filesystem == "xfs")
     code, said, _ = fsage("fragments", folder / "f 0", "--seek-ms", 10, "--rate-mb-s", 100)
     assert code == 0 and "0.47 s at most" in said and "no forecast" in said and "nothing was changed" in said
-    tool = " ".join(filesystems.of(mounted.filesystem).defragmenter.command)
+    tool = " ".join(filesystems.named(mounted.filesystem).defragmenter.command)
     assert said.splitlines()[-1] == f"{tool} '{folder / 'f 0'}'"
 
     subprocess.run(["bash", "-c", command["command"]], check=True, cwd="/", stdin=subprocess.DEVNULL)
@@ -87,7 +87,7 @@ def test_wrong_input_is_said_in_a_sentence(tmp_path: Path, fsage) -> None:
 def test_what_a_loss_of_power_risks_is_known(tmp_path: Path) -> None:
     for name, options in (("with", "rmapbt=1"), ("without", "rmapbt=0")):
         with small("xfs", tmp_path / name, "-m", options) as made:
-            risk = filesystems.of("xfs").risk(str(made.point))
+            risk = filesystems.named("xfs").risk(str(made.point))
             assert (risk is None) == (name == "with"), risk
 
 

@@ -19,7 +19,7 @@ from states import MIB, bring
 from striped import netflow_phases
 
 from fsage.host.cells import measure
-from fsage.host.remote import others
+from fsage.host.remote import remote_hosts
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
@@ -93,7 +93,7 @@ def fios(spec: dict) -> list[int]:
 @pytest.mark.long
 def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tmp_path, monkeypatch):
     spec, _, hosts = several
-    monkeypatch.setattr(others, "SAY_EVERY_S", 0.0)  # as in a long phase
+    monkeypatch.setattr(remote_hosts, "SAY_EVERY_S", 0.0)  # as in a long phase
     one, other = observed(spec, request_of(spec, hosts(), SEQUENTIAL, METADATA))
     outcome = sequential.read(one)
     assert (outcome.status, outcome.why) == ("valid", None)
@@ -192,10 +192,10 @@ def test_netflows_tasks_on_all_hosts_share_the_work(several):
 
 LAUNCHER = """
 import json, sys
-from fsage.host.verbs import asked
+from fsage.host.verbs import request_check
 from fsage.host.cells import measure
 spec, request = json.load(sys.stdin)
-measure.measure(spec, asked.checked(request, request.pop("hosts")), False)
+measure.measure(spec, request_check.checked(request, request.pop("hosts")), False)
 """
 
 

@@ -18,7 +18,7 @@ from states import bring
 from fsage import workloads
 from fsage.host.cells import io_groups, measure
 from fsage.host.device import cgroups, iocost, loops
-from fsage.host.outside import groups, of_cells, scheduler
+from fsage.host.settings import cleanup, groups, scheduler
 from fsage.host.states import state
 from fsage.host.system import journal
 from fsage.host.system.files import read_json
@@ -203,11 +203,11 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
     recover.put_back(target.home)
     now = open_target(target.spec)  # on another loop device than before
     scheduler.put(now, "bfq")
-    assert queue(target) == "bfq" and not groups.left_over(target.home) and of_cells.left_over(target.home)
+    assert queue(target) == "bfq" and not groups.left_over(target.home) and cleanup.left_over(target.home)
     scheduler.put(now, "bfq")
     assert len(journal.entries(journal.path_of(target.home))) == 1, "what was before is noted once"
     assert state.diagnose(target.spec, request([]), False)["todo"] == []
-    assert queue(target) == "none" and not of_cells.left_over(target.home)
+    assert queue(target) == "none" and not cleanup.left_over(target.home)
 
 
 def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -> None:
@@ -218,7 +218,7 @@ def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -
     assert switch.read_text() == "1\n"
     scheduler.put(now, "bfq")
     assert switch.read_text() == "0\n"
-    of_cells.put_back(now)
+    cleanup.put_back(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")
     path.write_text("none")
 

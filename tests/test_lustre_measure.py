@@ -11,7 +11,7 @@ from lustre_site import Site, brw_stats, lustre_target, recorded, session
 from fsage.host.cells import measure
 from fsage.host.kinds.lustre import Lustre
 from fsage.host.lustre import cold, servers
-from fsage.host.remote.others import Hosts
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
 from fsage.host.verbs import claim
 from fsage.model import structure

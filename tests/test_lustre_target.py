@@ -22,7 +22,7 @@ from fsage.model.errors import Failure, Refusal
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
 from fsage.studies.paf.model import Populate
-from fsage.studies.replica.host import ground
+from fsage.studies.replica.host import free_space
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -249,10 +249,10 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
     claim.claim(spec, {}, False)
     target = open_target(spec)
     with pytest.raises(Failure, match=r"declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"):
-        ground.check(target)
+        free_space.check(target)
     target.lustre.update(first_ost=1, oss=["oss1", "oss2"])
     with pytest.raises(Failure, match=r"where nobody else writes: declare lustre.capacity_gib all"):
-        ground.check(target)
+        free_space.check(target)
     target.state_known = True
     mntdev = "lctl get_param -n osd-ldiskfs.lustre-OST0001.mntdev"
     for host, device in (("oss1", ""), ("oss2", "/dev/vdd\n")):

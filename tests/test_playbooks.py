@@ -81,7 +81,7 @@ def test_the_page_of_the_role_names_every_kind_of_step() -> None:
     text = (ROOT / "roles/apply_step/README.md").read_text()
     table = text.partition("| kind | what |")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.M)) == structure.kinds()
-    own = {structure.of(kind).PLAYBOOK for kind in structure.kinds()}
+    own = {structure.step_type(kind).PLAYBOOK for kind in structure.kinds()}
     assert own <= set(PLAYBOOKS) and "apply_step.yml" in own
 
 

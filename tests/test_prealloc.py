@@ -129,7 +129,7 @@ def test_the_studys_tables_are_known_and_no_others() -> None:
     for group in ("12abc", "-1", "01", True, 1.5):
         with pytest.raises(Refusal, match="the number of a block group"):
             ldiskfs.read({"group": group})
-    assert ldiskfs.given({"size": "", "table": [], "group": 0}) == {"group": 0}
+    assert ldiskfs.settings_in({"size": "", "table": [], "group": 0}) == {"group": 0}
 
 
 @given(st.one_of(st.text("0123456789 ,\tx-MKa\n", max_size=40), st.lists(st.sampled_from([4, 16, 256, 512, 1024, 5]))))
@@ -371,9 +371,9 @@ def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target
         said = subprocess.run(["filefrag", str(paths[0])], capture_output=True, text=True, check=True).stdout
         return int(said.split(": ")[1].split()[0])
 
-    assert ask(local_target, check=True, size="1MiB")["changed"] and HINT.of(mount) == 0
+    assert ask(local_target, check=True, size="1MiB")["changed"] and HINT.size_at(mount) == 0
     assert ask(local_target, size="1MiB")["changed"] and not ask(local_target, size="1MiB")["changed"]
-    assert HINT.of(mount) == HINT.of(mount / "filler/g1") == MIB and HINT.of(mount / ".fsage") == 0
+    assert HINT.size_at(mount) == HINT.size_at(mount / "filler/g1") == MIB and HINT.size_at(mount / ".fsage") == 0
     assert "allocsize=1024k" in target.mount_options()[0].split(",")
     few = extents("few")
     assert few <= 4, "4 MiB in pieces of at least 1 MiB"
@@ -381,12 +381,12 @@ def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target
     assert entry["asked"] == {"size": "1MiB"} and entry["now"] == "extsize=1048576 allocsize=1024k"
     target.format()
     again = open_target(local_target)
-    assert again.notes == [] and HINT.of(mount) == MIB and "allocsize=1024k" in again.mount_options()[0]
+    assert again.notes == [] and HINT.size_at(mount) == MIB and "allocsize=1024k" in again.mount_options()[0]
     for wrong, says in (({"size": "1GiB"}, "nothing was changed"), ({"table": "256"}, "XFS has one size")):
         with pytest.raises(Refusal, match=says):
             ask(local_target, **wrong)
     assert ask(local_target, state="restored")["changed"] and not ask(local_target, state="restored")["changed"]
-    assert HINT.of(mount) == 0 and "allocsize" not in target.mount_options()[0]
+    assert HINT.size_at(mount) == 0 and "allocsize" not in target.mount_options()[0]
 
 
 @pytest.mark.root

@@ -168,7 +168,7 @@ def test_a_superblock_that_names_another_device_or_options(tmp_path, make, chang
             os.truncate(file.fileno(), 320 * MIB)
     for command in ([*make, "first.img"], [*change, "first.img"] if change else ["true"]):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    filesystem = filesystems.of(make[0].removeprefix("mkfs."))
+    filesystem = filesystems.named(make[0].removeprefix("mkfs."))
     why = filesystem.why_more_than_itself(run(filesystem.superblock("first.img"), cwd=tmp_path).stdout)
     assert why is None if said is None else re.search(said, why)
 

@@ -10,7 +10,7 @@ import pytest
 from lustre_site import Site, lustre_target
 
 from fsage.host.lustre import servercache
-from fsage.host.remote.others import Hosts, Lost
+from fsage.host.remote.remote_hosts import Hosts, Lost
 from fsage.host.targets import lease
 from fsage.host.verbs import recover
 from fsage.model.declaration import complete
@@ -150,17 +150,17 @@ def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_th
 
 def test_why_it_cannot_be_set_is_said(spec: dict, site: Site) -> None:
     nobody = beside(spec, 0)
-    assert servercache.why_not(nobody, [{"name": "write"}]) is None
+    assert servercache.unavailable_because(nobody, [{"name": "write"}]) is None
     assert "server_cache none: the inventory's group `servers` names no host" in str(
-        servercache.why_not(nobody, ASKING)
+        servercache.unavailable_because(nobody, ASKING)
     )
     hosts = beside(spec)
-    assert servercache.why_not(hosts, ASKING) is None
+    assert servercache.unavailable_because(hosts, ASKING) is None
     site.answer(OF.format("zfs"))
-    assert "none of oss1 serves an OST on ZFS" in str(servercache.why_not(hosts, ASKING))
+    assert "none of oss1 serves an OST on ZFS" in str(servercache.unavailable_because(hosts, ASKING))
     site.answer(OF.format("ldiskfs"), "osd-ldiskfs.lustre-OST0000.mntdev=/dev/vdc\n")
     assert "lustre-OST0000 is on ldiskfs, and primarycache is a property of ZFS" in str(
-        servercache.why_not(hosts, ASKING)
+        servercache.unavailable_because(hosts, ASKING)
     )
     hosts.close()
 

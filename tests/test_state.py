@@ -20,7 +20,7 @@ from fsage.host.targets.target import Target
 from fsage.model import filler, structure
 from fsage.model.errors import Failure, Refusal
 from fsage.model.filler import path_of
-from fsage.studies.paf.model import doomed
+from fsage.studies.paf.model import to_delete
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -34,7 +34,7 @@ def test_nested_states_delete_more_and_keep_the_instance(spec):
     kept = {entry.name for entry in fillers(target.mounts[0])}
     count = tokens[0]["files"]
     assert kept == {f"{index:07d}" for index in range(count)} - {
-        f"{index:07d}" for index in doomed(67005, 1, 60, count)
+        f"{index:07d}" for index in to_delete(67005, 1, 60, count)
     }
     share = tokens[0]["achieved"][0]
     assert 0 <= 70 - share["capacity_percent_achieved"] < 100 * 8 * MIB / target.capacity_bytes

@@ -21,7 +21,7 @@ from states import bring
 from fsage import workloads
 from fsage.host.cells import measure
 from fsage.host.lustre import stripes
-from fsage.host.remote.others import Hosts
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.structure import eviction
 from fsage.host.system import caches
 from fsage.host.targets.opening import open_target

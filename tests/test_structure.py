@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fsage.host.structure import verify, work
 from fsage.host.targets.limits import Limits
 from fsage.model import structure
-from fsage.model.filler import fate, path_of
+from fsage.model.filler import draw, path_of
 from fsage.model.structure import Shard
 from fsage.studies.paf import model as paf
 
@@ -41,23 +41,23 @@ def test_several_sizes_share_the_bytes_equally(percent, several, capacity):
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 99), st.integers(0, 99), st.integers(0, 500))
 def test_what_a_smaller_bb_deletes_is_among_what_a_larger_one_deletes(seed, generation, one, other, count):
     small, large = sorted((one, other))
-    few, many = (paf.doomed(seed, generation, percent, count) for percent in (small, large))
+    few, many = (paf.to_delete(seed, generation, percent, count) for percent in (small, large))
     assert few <= many
-    assert paf.doomed(seed, generation, 0, count) == set()
+    assert paf.to_delete(seed, generation, 0, count) == set()
 
 
 def test_fates_are_uniform_and_differ_by_seed_generation_and_index():
-    draws = [fate(67005, 1, index) for index in range(20_000)]
+    draws = [draw(67005, 1, index) for index in range(20_000)]
     assert min(draws) >= 0 and max(draws) < 1
     for tenth in range(10):
         share = sum(tenth / 10 <= u < (tenth + 1) / 10 for u in draws) / len(draws)
         assert abs(share - 0.1) < 4 * math.sqrt(0.09 / len(draws))
-    assert fate(67005, 1, 0) != fate(67005, 2, 0) != fate(67006, 2, 0)
+    assert draw(67005, 1, 0) != draw(67005, 2, 0) != draw(67006, 2, 0)
 
 
 def test_fates_never_change_between_versions():
     """Recorded: a structure that was built with a seed must be built the same for ever."""
-    assert paf.doomed(67005, 1, 30, 20) == {8, 9, 11, 13, 17}
+    assert paf.to_delete(67005, 1, 30, 20) == {8, 9, 11, 13, 17}
 
 
 @given(st.integers(0, 99), st.integers(0, 2**20))
@@ -113,7 +113,7 @@ def test_generations_lie_apart_and_stores_take_turns(tmp_path, stores):
         for shard in (Shard(0, 2, 2), Shard(1, 2)):
             work(step, target, done, shard, lambda: None)
     verify(mounts, done, capacity, {})
-    first = paf.doomed(7, 1, 50, 25)
+    first = paf.to_delete(7, 1, 50, 25)
     assert not path_of(mounts, 1, min(first)).exists()
     assert len(list(tmp_path.glob("*/filler/g2/*"))) == 9
     path_of(mounts, 2, 0).write_bytes(b"short")

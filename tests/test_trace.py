@@ -12,8 +12,8 @@ import pytest
 from local_targets import claimed
 
 from fsage.host.evidence import fiemap
-from fsage.host.outside import trace
-from fsage.host.outside.undo import undo
+from fsage.host.settings import trace
+from fsage.host.settings.undo import undo
 from fsage.host.system import journal, mounting
 from fsage.host.targets.opening import open_target
 

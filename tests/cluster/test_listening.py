@@ -70,7 +70,7 @@ def test_nothing_listens_while_fio_is_at_work_on_three_clients_and_nobody_can_gi
 LAUNCHER = """
 import json, sys
 from contextlib import closing
-from fsage.host.remote.others import Hosts
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.targets.opening import open_target
 spec, hosts, phases = json.load(sys.stdin)
 target = open_target(spec)

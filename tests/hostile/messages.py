@@ -18,7 +18,7 @@ from sent import CLAIM, STUDY, bundle, observation
 from fsage import dataset
 from fsage.host import __main__ as agent
 from fsage.host.lustre import osts
-from fsage.host.verbs import asked
+from fsage.host.verbs import request_check
 from fsage.model import answers
 from fsage.model.errors import Refusal
 from fsage.model.hosts import differences, skews
@@ -172,8 +172,8 @@ def read_question(drawn: tuple[bytes, str]) -> None:
     """As an agent does: of its types, and no cell's file lies elsewhere."""
     text, verb = drawn
     question = agent.question(text)
-    taken: Any = asked.checked(question.get("request") or {}, question.get("hosts"))
-    asked.needed(verb, taken)
+    taken: Any = request_check.checked(question.get("request") or {}, question.get("hosts"))
+    request_check.needed(verb, taken)
     for cell in taken.get("cells", []):
         folders = (taken.get("study", "s"), taken.get("state", "s"))
         path = Path("/outbox", *folders, f"{cell['name']}.{cell['attempt']}.json")

@@ -18,8 +18,8 @@ from fsage.host.cells import measure
 from fsage.host.cells.phases import Phases
 from fsage.host.lustre import params
 from fsage.host.lustre.target import mount_of
-from fsage.host.remote.attendant import measured_files
-from fsage.host.remote.others import Hosts
+from fsage.host.remote.host_agent import measured_files
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.state import remove_measured
 from fsage.host.system import caches
 from fsage.host.targets.opening import opened

@@ -19,13 +19,13 @@ from fsage.host.cells import measure, outbox
 from fsage.host.device import capabilities
 from fsage.host.lustre import osts, servercache
 from fsage.host.lustre.format import format_osts
-from fsage.host.outside import of_cells
 from fsage.host.remote import probe
+from fsage.host.settings import cleanup
 from fsage.host.states import state
 from fsage.host.system import libc, namespace, space
 from fsage.host.system.shell import find_administrators
 from fsage.host.targets import lease
-from fsage.host.verbs import asked, claim, create, prealloc, recover, tune
+from fsage.host.verbs import claim, create, prealloc, recover, request_check, tune
 from fsage.host.verbs.leave import leave
 from fsage.model import MIB, kinds, message, structure, typed
 from fsage.model.declaration import DEFAULTS, complete, home_of
@@ -43,7 +43,7 @@ def hold(spec: dict[str, object], request: Request, check: bool) -> dict[str, ob
     if check:
         return {"changed": False, "msg": "the lease is taken only in earnest"}
     if request.get("release"):
-        if of_cells.left_over(home):  # as it was found, at the end of each run
+        if cleanup.left_over(home):  # as it was found, at the end of each run
             with lease.held(home, request):
                 recover.put_back(home)
         changed = lease.drop(home, request)
@@ -161,8 +161,8 @@ def main(arguments: list[str]) -> int:
         spec = given.get("target") or {}
         with among_mounts(spec):
             end_with_parent()
-            request = asked.checked(given.get("request") or {}, given.get("hosts"))
-            asked.needed(verb, request)
+            request = request_check.checked(given.get("request") or {}, given.get("hosts"))
+            request_check.needed(verb, request)
             if verb in ON_STEPS:
                 answer = of_step(verb, given, request, check)
             else:

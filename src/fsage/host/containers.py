@@ -25,7 +25,7 @@ NEEDED = "fio"  # calibrates every target; the others are used where they are
 
 def digests(folder: str | None) -> dict[str, str]:
     """Path -> SHA-256 of each image for measuring that is there."""
-    images = {image for image in (tools.of(name).image for name in tools.names()) if image}
+    images = {image for image in (tools.named(name).image for name in tools.names()) if image}
     paths = sorted(Path(folder, image) for image in images) if folder else []
     return {str(path): _sha256(path, path.stat().st_mtime_ns) for path in paths if path.is_file()}
 
@@ -75,14 +75,14 @@ def _sha256(path: Path, modified_ns: int) -> str:
 
 def versions(images: str | None) -> dict[str, str | None]:
     """The version that each measuring tool gives of itself, from its image if there are; None where there is none."""
-    return {name: _version(name, [*tools.command(name, images), *tools.of(name).options]) for name in tools.names()}
+    return {name: _version(name, [*tools.command(name, images), *tools.named(name).options]) for name in tools.names()}
 
 
 def _version(tool: str, argv: list[str]) -> str | None:
     if not shutil.which(argv[0]):
         return None
-    place = tempfile.TemporaryDirectory(prefix="fsage-probe-") if tools.of(tool).writes else contextlib.nullcontext("/")
-    with place as directory:
+    writes = tools.named(tool).writes
+    with tempfile.TemporaryDirectory(prefix="fsage-probe-") if writes else contextlib.nullcontext("/") as directory:
         try:
             done = subprocess.run(
                 argv,

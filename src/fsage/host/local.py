@@ -72,7 +72,7 @@ def lacking(spec: Spec) -> list[str]:
 
     needs = [name for name in capabilities.LOOP_TARGET if capabilities.obstacle(name)]
     no_loops = capabilities.why_no_loops()
-    missing = kinds.of(spec["kind"]).lacking(spec).missing
+    missing = kinds.named(spec["kind"]).lacking(spec).missing
     return [f"needs {', '.join(needs)}" if why == no_loops else why for why in missing]
 
 
@@ -80,7 +80,7 @@ def why_no_model(kind: str) -> str | None:
     """As Local.why_no_model."""
     from fsage.host.device.models import KINDS
 
-    return KINDS[kind].why_not(KINDS[kind].defaults)
+    return KINDS[kind].unavailable_because(KINDS[kind].defaults)
 
 
 def images_missing(folder: str | None) -> list[str]:

@@ -68,7 +68,7 @@ def complete(spec: Mapping[str, object]) -> Spec:
     full["scale"] = {**DEFAULTS["scale"], **full["scale"]}
     if full["device_model"] is not None:
         full["device_model"] = _device_model(full["device_model"])
-    kinds.of(full["kind"]).complete(full)
+    kinds.named(full["kind"]).complete(full)
     if full["home"] is None:
         full["home"] = "/var/lib/fsage" if os.geteuid() == 0 else str(Path.home() / ".local/state/fsage")
     if full["directory"] is None:

@@ -80,7 +80,7 @@ def get(name: str | None) -> FileSystem | None:
     return _all().get(name) if name else None
 
 
-def of(name: str) -> FileSystem:
+def named(name: str) -> FileSystem:
     """The file system of this name. Raises Refusal where there is none."""
     if not (found := get(name)):
         raise Refusal(f"no target can be {name!r:.100}: there are {', '.join(names())}")
@@ -89,10 +89,10 @@ def of(name: str) -> FileSystem:
 
 def like(name: str | None) -> FileSystem | None:
     """As which file system one of this name, the kernel's, is read; None where none can."""
-    return get(name) or next((found for found in map(of, names()) if name in found.like), None)
+    return get(name) or next((found for found in map(named, names()) if name in found.like), None)
 
 
 def titles() -> str:
     """Those whose layout is read, in words: "btrfs, ext4 (ldiskfs) and XFS"."""
-    *most, last = (of(name).title for name in names())
+    *most, last = (named(name).title for name in names())
     return f"{', '.join(most)} and {last}" if most else last

@@ -14,7 +14,7 @@ SLACK_BYTES = 1 << 20  # stays free where all is given away: for the target's ow
 OWN_BYTES = 32 << 20  # what a file system keeps for itself although it is free: ext4 4096 blocks, XFS 8192
 
 
-def fate(seed: int | None, generation: int, index: int) -> float:
+def draw(seed: int | None, generation: int, index: int) -> float:
     """The uniform number u in [0, 1) that decides over one file: fragment deletes it when u < BB/100."""
     key = f"{seed}:{generation}:{index}".encode()
     return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big") / 2**56

@@ -66,7 +66,7 @@ def flat(spec: Mapping[str, Any]) -> dict[str, object]:
 def declared(spec: Mapping[str, object]) -> dict[str, object]:
     """What a claim keeps of a complete declaration, to tell later what was edited."""
     kept = {key: value for key, value in flat(spec).items() if decided(key) in (CLAIMED, MADE)}
-    return {key: value for key, value in kept.items() if key not in kinds.of(spec["kind"]).meaningless}
+    return {key: value for key, value in kept.items() if key not in kinds.named(spec["kind"]).meaningless}
 
 
 def refuse(claim: Mapping[str, Any], spec: Mapping[str, object]) -> None:

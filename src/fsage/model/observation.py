@@ -128,7 +128,7 @@ class PhaseResult(CommandResult, _PhaseResult, total=False):
     beside: list[CommandResult]
     by_host: dict[str, Json]
     told: float
-    arm_s: Seconds
+    prepare_s: Seconds
     extents: Extents | None
     placement: Json
     server_cache: Json

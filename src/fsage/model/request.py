@@ -1,7 +1,7 @@
 """The request: all that a playbook, and by it an agent, is told about a state and its cells; declared here alone.
 
-`fsage.run.request` makes it, `fsage.host.verbs.asked` checks it where it arrives. All its keys may be missing; which
-a verb needs, `fsage.host.verbs.asked` says. A request is JSON: only its steps become values of their own types.
+`fsage.run.request` makes it. `fsage.host.verbs.request_check` checks it where it arrives and says which keys a verb
+needs; any other may be missing. A request is JSON: only its steps become values of their own types.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Phase(_Phase, total=False):
     `reads`: what is read must not be in memory; `reads_files`: files of the state that are; `warm`: they must be, all
     of them. `beside`: commands that run at the same time. `env`: variables; `folders` are made first; `files`: name ->
     text, found at {files}/NAME. `jobs`: client -> what its own run of the command reads, all begun together, and
-    `asks_next`: they share a count (fsage.host.remote.armed). `io_groups`: groups instead of a command. `metadata`: how
-    warm names are, if that is known. `eviction_file`: it is read after caches were dropped. `server_cache`: what the
-    servers may cache. `timeout_s`: set where it runs.
+    `asks_next`: they share a count (fsage.host.remote.synchronised). `io_groups`: groups instead of a command.
+    `metadata`: how warm names are, if that is known. `eviction_file`: it is read after caches were
+    dropped. `server_cache`: what the servers may cache. `timeout_s`: set where it runs.
     """
 
     reads: bool

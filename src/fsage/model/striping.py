@@ -78,7 +78,7 @@ class Layout(Step):
 
         Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.
         """
-        if self.realisation == PFL and not kinds.of(claim["kind"]).has_osts:
+        if self.realisation == PFL and not kinds.named(claim["kind"]).has_osts:
             raise Refusal(
                 f"pattern {self.pattern}, realisation {PFL}: only Lustre has composite layouts; on a target of kind "
                 f"{claim['kind']} the file is its objects, which is realisation {SEGMENTS}"
@@ -93,7 +93,7 @@ def file_bytes(claim: Mapping[str, Any]) -> int:
 
 def osts_of(claim: Mapping[str, Any]) -> int:
     """How many OSTs a claimed target has: those of its Lustre file system, or its stores."""
-    return len(claim["lustre"]["osts"] if kinds.of(claim["kind"]).has_osts else claim["stores"])
+    return len(claim["lustre"]["osts"] if kinds.named(claim["kind"]).has_osts else claim["stores"])
 
 
 def noted(notes: Mapping[str, Notes]) -> list[Segment]:

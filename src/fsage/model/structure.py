@@ -145,7 +145,7 @@ def kinds() -> list[str]:
     return sorted(_kinds())
 
 
-def of(kind: str) -> type[Step]:
+def step_type(kind: str) -> type[Step]:
     """The class of a kind of step."""
     return _kinds()[kind]
 
@@ -155,7 +155,7 @@ def read(value: Any, where: str = "step") -> Step:
     kind = value.get("kind") if isinstance(value, dict) else value
     if not isinstance(kind, str) or kind not in kinds():
         raise Unacceptable(f"{where}.kind is {shown(kind)}: one of {', '.join(kinds())} is wanted")
-    step = read_block(of(kind), {key: one for key, one in value.items() if key != "kind"}, where)
+    step = read_block(step_type(kind), {key: one for key, one in value.items() if key != "kind"}, where)
     if getattr(step, "seed", 0) is None:
         raise Unacceptable(f"{where}.seed is None: a whole number is wanted")
     return step

@@ -51,7 +51,7 @@ def names() -> list[str]:
     return sorted(_all())
 
 
-def of(name: str) -> Tool:
+def named(name: str) -> Tool:
     """The tool of this name."""
     return _all()[name]
 
@@ -64,7 +64,7 @@ def command(tool: str, folder: str | None, mounts: Iterable[str] = ()) -> list[s
     >>> command("fio", None, ["/mnt/0"])
     ['fio']
     """
-    image = of(tool).image
+    image = named(tool).image
     if folder is None or image is None:
         return [tool]
     binds = [word for mount in mounts for word in ("--bind", mount)]
@@ -84,6 +84,6 @@ def version_in(tool: str, said: str) -> str | None:
     >>> version_in("blastn", "blastn: 2.12.0+\\n Package: blast 2.12.0, build Feb 17 2022 10:04:48")
     '2.12.0+'
     """
-    named = of(tool).before
-    match = re.search(rf"^{named}(\d+\.\d[\w.+-]*)" if named else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
+    before = named(tool).before
+    match = re.search(rf"^{before}(\d+\.\d[\w.+-]*)" if before else r"(\d+\.\d[\w.+-]*)", said, re.MULTILINE)
     return match[1] if match else None

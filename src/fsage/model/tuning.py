@@ -72,11 +72,11 @@ LARGEST = 2**63 - 1
 def check(tuning: Mapping[Any, object]) -> None:
     """Raise Unacceptable for a name that no subsystem has, and for what is no plain value: "tuning.NAME ..."."""
     for name, value in tuning.items():
-        if why := why_not(name, value):
+        if why := invalid_because(name, value):
             raise Unacceptable(f"tuning.{name if isinstance(name, str) and name.isidentifier() else shown(name)} {why}")
 
 
-def why_not(name: object, value: object) -> str | None:
+def invalid_because(name: object, value: object) -> str | None:
     """Why a tunable cannot be set; None when it can."""
     every = [known for names in KNOWN.values() for known in names]
     if name not in every:

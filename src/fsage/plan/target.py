@@ -94,7 +94,7 @@ class Target(Strict):
     @property
     def of_kind(self) -> type[kinds.Kind]:
         """What its kind can be asked."""
-        return kinds.of(self.kind)
+        return kinds.named(self.kind)
 
     @property
     def images(self) -> str | None:

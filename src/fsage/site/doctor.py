@@ -87,7 +87,7 @@ def _kinds_of_targets() -> list[Check]:
     """A row for each file system that fsage makes itself, and one for each other kind."""
     checks = []
     for name in kinds.names():
-        if not kinds.of(name).own_stores:
+        if not kinds.named(name).own_stores:
             checks.append(Check(name, _WHAT.get(name, ""), [*_fio(), *_lacking({"kind": name})]))
             continue
         for filesystem in filesystems.names():
@@ -135,7 +135,7 @@ def _study(path: Path, inventories: Path, results: Path) -> Check:
         kinds_of_steps = {step.kind for state in plan.states.values() for step in state.parts}
         if kinds_of_steps & LAID and not target.of_kind.own_stores:
             obstacles.append("free space is laid out on a file system of fsage's own, or on an OST")
-        if "defragment" in kinds_of_steps and (tool := filesystems.of(target.spec["filesystem"]).defragmenter):
+        if "defragment" in kinds_of_steps and (tool := filesystems.named(target.spec["filesystem"]).defragmenter):
             programs.add(tool.command[0])
         obstacles += [f"{name} is not on PATH: install it" for name in sorted(programs) if not shutil.which(name)]
     except (StudyError, Refusal) as why:

@@ -70,7 +70,7 @@ def _read_tuning(block: Any) -> dict[str, object]:
     problems = [
         Problem((str(name),), why)
         for name, value in block_of(block).items()
-        if (why := tuning.why_not(name, value)) is not None
+        if (why := tuning.invalid_because(name, value)) is not None
     ]
     if problems:
         refuse(problems)

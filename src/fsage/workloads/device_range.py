@@ -36,7 +36,7 @@ class Params(BaseModel):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """One phase, `read`. Raises Unsupported where the target has no device of its own."""
-    if not kinds.of(claim["kind"]).own_stores:
+    if not kinds.named(claim["kind"]).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} has no device that could be read past its file system")
     amount_bytes = claim["amount_mib"] * MIB
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
@@ -66,7 +66,7 @@ def bytes_written(params: Params, claim: Claim) -> int:
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Estimate from the claim's calibration; none where it is unsupported."""
-    if not kinds.of(claim["kind"]).own_stores:
+    if not kinds.named(claim["kind"]).own_stores:
         return 0.0
     mib = claim["amount_mib"] * claim.get("passes", 1)
     return claim["calibration"]["cell_overhead_s"] + mib / claim["calibration"]["read_mib_s"]

@@ -20,8 +20,8 @@ from typing import Any
 
 from fsage.host.cells import query
 from fsage.host.device import cgroups, iocost
-from fsage.host.outside import groups, of_cells, scheduler
-from fsage.host.outside.groups import Counted
+from fsage.host.settings import cleanup, groups, scheduler
+from fsage.host.settings.groups import Counted
 from fsage.host.system import library
 from fsage.host.system.shell import stop
 from fsage.host.targets.target import Target
@@ -37,16 +37,16 @@ promises, because others use the disk below it; then no weight has an effect (se
 SPANS = 10
 
 
-def why_not(target: Target, phases: Sequence[Phase]) -> str | None:
+def unavailable_because(target: Target, phases: Sequence[Phase]) -> str | None:
     """Why this machine cannot run the phases as asked; None when it can."""
     for asked in (phase["io_groups"] for phase in phases if "io_groups" in phase):
-        if why := scheduler.why_not(target.devices[0], asked["queue"]):
+        if why := scheduler.unavailable_because(target.devices[0], asked["queue"]):
             return why
-        if asked["cgroup"] == "v1" and (why := groups.why_not_v1()):
+        if asked["cgroup"] == "v1" and (why := groups.v1_unavailable_because()):
             return why
         if asked["cgroup"] == "v2" and (why := iocost.possible({}) if asked["cost"] else iocost.grantable({})):
             return f"no shares by weight in cgroup v2: {why}"
-        if any("query" in one for one in asked["groups"]) and (why := query.why_not()):
+        if any("query" in one for one in asked["groups"]) and (why := query.unavailable_because()):
             return why
     return None
 
@@ -112,7 +112,7 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> dict[s
             for pipe in (process.stdout, process.stdin):
                 if pipe:
                     pipe.close()
-        of_cells.put_back(target)
+        cleanup.put_back(target)
     read = [
         {**one, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios}
         for one, was, now in zip(asked["groups"], first, last)

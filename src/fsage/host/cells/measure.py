@@ -7,8 +7,8 @@ import time
 
 from fsage.host import containers
 from fsage.host.cells import outbox
-from fsage.host.cells.visit import Visit
-from fsage.host.remote.others import Hosts, of
+from fsage.host.cells.session import Session
+from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.targets.lease import Orphaned, Watch, held
 from fsage.host.targets.opening import opened
 from fsage.host.targets.target import Target
@@ -40,28 +40,31 @@ def measure(spec: dict[str, object], request: Request, check: bool) -> dict[str,
             "kinds": [],
             "undone": None,
         }
-    with held(target.home, request) as lease, contextlib.closing(Hosts(target.spec, target.claim, hosts)) as others:
+    with (
+        held(target.home, request) as lease,
+        contextlib.closing(Hosts(target.spec, target.claim, hosts)) as remote_hosts,
+    ):
         watch = Watch(target.home, request, lease)
-        with contextlib.closing(Visit(target, request, watch, others)) as visit:
-            lost = visit.enter() if cells else None
+        with contextlib.closing(Session(target, request, watch, remote_hosts)) as session:
+            lost = session.enter() if cells else None
             measured, stopped = 0, None
             while not lost and not stopped and measured < len(cells):
                 if stopped := too_late(request.get("until"), cells[measured]):
                     break
                 try:
-                    lost = visit.cell(cells[measured])
+                    lost = session.cell(cells[measured])
                 except Orphaned:
                     raise Failure(
                         f"the run that asked for cell {cells[measured]['name']} has gone; {measured} of {len(cells)} "
                         "cells were measured and kept"
                     ) from None
                 measured += outbox.place(target, request, cells[measured]).exists()
-            lost = lost or (visit.leave() if cells else None)
+            lost = lost or (session.leave() if cells else None)
             return {
                 "changed": measured > 0,
                 "msg": f"measured {measured} of {len(cells)} cells"
                 + (f"; then: {lost or stopped}" if lost or stopped else "")
-                + (f"; {visit.unwatched}" if visit.unwatched else ""),
+                + (f"; {session.unwatched}" if session.unwatched else ""),
                 "measured": measured,
                 "remaining": len(cells) - measured,
                 "lost": lost,
@@ -84,7 +87,7 @@ def undone(target: Target, request: Request, lost: str | None, stopped: str | No
 
 def hosts_of(target: Target, request: Request) -> Inventory:
     """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
-    hosts = of(request)
+    hosts = inventory_of(request)
     names, claimed = [host["name"] for host in hosts["clients"]], target.claim.get("hosts", [])
     if len(claimed) > 1 or len(names) > 1:
         if names != claimed:

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 from fsage.host.cells import io_groups, leftover
 from fsage.host.lustre import servercache
-from fsage.host.outside.trace import tracing
-from fsage.host.remote.attendant import measured_files
-from fsage.host.remote.others import Hosts, Lost
+from fsage.host.remote.host_agent import measured_files
+from fsage.host.remote.remote_hosts import Hosts, Lost
+from fsage.host.settings.trace import tracing
 from fsage.host.states.fingerprint import layout_of
 from fsage.host.system import caches, commands
 from fsage.host.system.library import at_hand

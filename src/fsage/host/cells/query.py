@@ -29,7 +29,7 @@ READY = "ready"
 SAID = 300  # characters of what it said
 
 
-def why_not() -> str | None:
+def unavailable_because() -> str | None:
     """Why this host has no SQLite; None when it has."""
     if find_spec("sqlite3") is None:
         return f"{os.uname().nodename}: this Python ({sys.executable}) has no module sqlite3"
@@ -100,7 +100,7 @@ def _available(descriptor: int) -> str:
 
 def ask(path: Path, seconds: float) -> list[dict[str, object]]:
     """Ask until the queries took `seconds` together. Raises Failure, sqlite3.Error."""
-    import sqlite3  # a Python may be built without; see why_not
+    import sqlite3  # a Python may be built without; see unavailable_because
 
     answers: list[dict[str, Any]] = []
     while sum(one["seconds"] for one in answers) < seconds:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.system import places as owned
 from fsage.host.system.shell import run
@@ -120,7 +120,7 @@ def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:
 def _pair(target: Target, each_mib: int, passes: int) -> dict[str, Any]:
     """One write and one read as a cell has them, in the model's group: rates, seconds, command lines."""
     tasks = tasks_of(target.spec)
-    Room(target).must_hold(each_mib * tasks * MIB, "calibrating")
+    Quota(target).must_hold(each_mib * tasks * MIB, "calibrating")
     places = [mount / "measured" for mount in target.mounts]
     for place in places:
         target.take(place)

@@ -69,7 +69,7 @@ def new(spec: Spec, hosts: list[str], stores: list[ClaimedStore]) -> Claim:
         "launcher": spec["launcher"],
         "launcher_options": spec["launcher_options"],
         "declared": frozen.declared(spec),
-        "filesystem_state_known": kinds.of(spec["kind"]).own_stores,
+        "filesystem_state_known": kinds.named(spec["kind"]).own_stores,
     }
 
 

@@ -202,7 +202,7 @@ def _journal(spec: Spec) -> Path:
     return declaration.home_of(spec) / "images.json"
 
 
-def of(spec: Spec, known: Claim | None) -> list[Made]:
+def known_images(spec: Spec, known: Claim | None) -> list[Made]:
     """Every image of this target: those `create` noted, and those the claim names."""
     created = claims.images(declaration.home_of(spec))
     images = {image["image"]: image for image in (created["images"] if created else ())}
@@ -220,5 +220,5 @@ def whole(image: Made) -> Image:
 
 def all_of(spec: Spec, known: Claim | None) -> list[Image]:
     """Those of them that have an identity, and what the device model offers in their place."""
-    there = [whole(image) for image in of(spec, known) if "ino" in image]
+    there = [whole(image) for image in known_images(spec, known) if "ino" in image]
     return there + seek.disks(declaration.home_of(spec))

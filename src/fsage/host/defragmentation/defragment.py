@@ -37,7 +37,7 @@ TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
 
 def with_tool() -> list[str]:
     """Names of the file systems whose files can be defragmented."""
-    return [name for name in model.names() if filesystems.of(name).defragmenter]
+    return [name for name in model.names() if filesystems.named(name).defragmenter]
 
 
 def tool_of(filesystem: str) -> Defragmenter:

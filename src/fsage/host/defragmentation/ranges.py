@@ -115,7 +115,7 @@ def _move(mover: Mover, path: Path, descriptor: int, one: Range, extents: int) -
 def _mover_of(filesystem: str) -> Mover:
     found = filesystems.get(filesystem)
     if not found or not found.mover:
-        able = ", ".join(name for name in model.names() if filesystems.of(name).mover)
+        able = ", ".join(name for name in model.names() if filesystems.named(name).mover)
         raise Refusal(f"{filesystem} has no call that moves a range of a file; {able} have")
     return found.mover
 

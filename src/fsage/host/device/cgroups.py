@@ -55,7 +55,7 @@ def names() -> list[str]:
     return sorted(group.name for group in there.glob(PREFIX + "*") if group.is_dir()) if there else []
 
 
-def why_not() -> str | None:
+def unavailable_because() -> str | None:
     """Why this process may not have control groups; None when it may."""
     return "needs root" if os.geteuid() else None
 

@@ -35,7 +35,7 @@ class Iocost(Model, facts.Iocost):
     """The cost of each request on the loop device, charged to the target's control group."""
 
     @staticmethod
-    def why_not(declared: dict[str, object]) -> str | None:
+    def unavailable_because(declared: dict[str, object]) -> str | None:
         """See `possible`."""
         return possible(declared)
 

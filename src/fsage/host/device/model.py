@@ -20,7 +20,7 @@ class Model(facts.Model):
         self.home, self.name, self.claimed = home, name, claimed
 
     @staticmethod
-    def why_not(declared: dict[str, object]) -> str | None:
+    def unavailable_because(declared: dict[str, object]) -> str | None:
         """Why this machine cannot have it; None when it can."""
         return None
 

@@ -30,7 +30,7 @@ def choose(declared: dict[str, Any] | None, most_bytes_per_s: int) -> dict[str, 
     if declared is None:
         return none("not declared")
     kind = KINDS[declared["kind"]]
-    if why := kind.why_not(declared):
+    if why := kind.unavailable_because(declared):
         return none(why)
     fixed = {
         **declared,
@@ -51,4 +51,4 @@ def why_refused(declared: dict[str, Any] | None) -> str | None:
     """Why a target that declares this model is not claimed on this machine; None when it may be."""
     if declared is None or not KINDS[declared["kind"]].required:
         return None
-    return KINDS[declared["kind"]].why_not(declared)
+    return KINDS[declared["kind"]].unavailable_because(declared)

@@ -37,7 +37,7 @@ class Seek(Model, facts.Seek):
     """One disk with one arm for each store."""
 
     @staticmethod
-    def why_not(declared: dict[str, object]) -> str | None:
+    def unavailable_because(declared: dict[str, object]) -> str | None:
         """Needs FUSE."""
         why = capabilities.obstacle(capabilities.FUSE)
         return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another" if why else None

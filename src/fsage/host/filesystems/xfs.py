@@ -72,7 +72,7 @@ class ExtentSize(Preallocation):
         """As Preallocation.words."""
         return f"extsize={size_bytes} {self.option(size_bytes)}" if size_bytes else "none"
 
-    def of(self, mount: Path) -> int:
+    def size_at(self, mount: Path) -> int:
         """The hint that files made in this directory get; 0: none."""
         flags, size_bytes, *_ = _attributes(mount)
         return size_bytes if flags & FS_XFLAG_EXTSZINHERIT else 0
@@ -88,7 +88,7 @@ class ExtentSize(Preallocation):
             raise Failure(f"{directory}: an extent size hint of {size_bytes} was refused ({error.strerror})") from error
         finally:
             os.close(descriptor)
-        if (found := self.of(directory)) != size_bytes:
+        if (found := self.size_at(directory)) != size_bytes:
             raise Failure(f"{directory}: asked for an extent size hint of {size_bytes} bytes, reads back {found}")
 
     def directories(self, mount: Path) -> list[Path]:
@@ -105,7 +105,7 @@ class ExtentSize(Preallocation):
 
     def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
         """As Preallocation.in_place."""
-        hints = {self.of(directory) for mount in mounts for directory in self.directories(mount)}
+        hints = {self.size_at(directory) for mount in mounts for directory in self.directories(mount)}
         found = [[one for one in line.split(",") if one.startswith("allocsize=")] for line in options]
         return hints == {size_bytes} and all(one == ([self.option(size_bytes)] if size_bytes else []) for one in found)
 

@@ -139,7 +139,7 @@ class Directory(Target, facts.Directory):
     def open(self) -> None:
         """As Target.open."""
         self.verify()
-        privilege.why_not()  # a helper of another version is refused before anything is measured
+        privilege.unavailable_because()  # a helper of another version is refused before anything is measured
 
     def verify(self) -> None:
         """`Refusal` unless the directory is the very one that was claimed."""

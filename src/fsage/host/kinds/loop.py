@@ -13,7 +13,7 @@ from typing import Any
 from fsage.host.claiming import calibrate, claim, images
 from fsage.host.device import capabilities, loops, models, seek
 from fsage.host.device.model import Model
-from fsage.host.outside.undo import left_over, undo
+from fsage.host.settings.undo import left_over, undo
 from fsage.host.stores import filesystems, free_space, metadata_image
 from fsage.host.stores.filesystem import FileSystem
 from fsage.host.system import files, journal, mounting, places, space
@@ -48,7 +48,7 @@ class Loop(Target, facts.Loop):
             missing.append(why)
         missing += [
             f"{tool}: install the package that holds it"
-            for tool in (*PROGRAMS, *filesystems.of(spec["filesystem"]).programs)
+            for tool in (*PROGRAMS, *filesystems.named(spec["filesystem"]).programs)
             if not shutil.which(tool)
         ]
         if not filesystems.is_known_here(spec["filesystem"]):
@@ -90,7 +90,7 @@ class Loop(Target, facts.Loop):
     def claim_new(cls, spec: Spec, hosts: list[str], check: bool) -> Result:
         """As Target.claim_new."""
         capabilities.need_loops(spec["name"])
-        made, home = images.of(spec, None), declaration.home_of(spec)
+        made, home = images.known_images(spec, None), declaration.home_of(spec)
         if not made or any(image["status"] != "written" for image in made):
             raise Refusal(
                 f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
@@ -192,7 +192,7 @@ class Loop(Target, facts.Loop):
     @property
     def made_of(self) -> FileSystem:
         """What its stores hold."""
-        return filesystems.of(self.spec["filesystem"])
+        return filesystems.named(self.spec["filesystem"])
 
     @property
     def allocator_reset(self) -> str:
@@ -235,8 +235,8 @@ class Loop(Target, facts.Loop):
         return free_space.of_mount(self.spec["filesystem"], self.devices[number], self.mounts[number], counting)
 
     @property
-    def why_not_laid(self) -> str | None:
-        """As Target.why_not_laid."""
+    def layout_unavailable_because(self) -> str | None:
+        """As Target.layout_unavailable_because."""
         if len(self.mounts) == 1:
             return None
         return f"target {self.name} has {len(self.mounts)} stores: a layout is copied onto one (stores: 1)"
@@ -316,7 +316,7 @@ class Loop(Target, facts.Loop):
             filesystems.verify(self.spec["filesystem"], device, store["uuids"][0], point)
             self.stamp(index)
             settable = self.made_of.preallocation
-            if settable and settable.of(point) != self.preallocation_bytes:  # made anew
+            if settable and settable.size_at(point) != self.preallocation_bytes:  # made anew
                 settable.give(point, self.preallocation_bytes)
 
     def identify(self) -> None:

@@ -44,14 +44,14 @@ class Lustre(Directory, facts.Lustre):
         room_bytes: dict[str, int] = {}
         lacking = [f"{tool}: install the Lustre client" for tool in PROGRAMS if not shutil.which(tool)]
         missing = list(lacking)
-        if why := privilege.why_not():
+        if why := privilege.unavailable_because():
             missing.append(f"root, or its helper, for lctl set_param and caches: {why}")
         if not lacking:
             try:
                 mount = lustre.mount_of(spec).point
                 room_bytes = {str(mount): sum(ost.available_bytes for ost in space.osts(mount))}
-            except (Refusal, Failure) as why_not:
-                missing.append(str(why_not))
+            except (Refusal, Failure) as error:
+                missing.append(str(error))
         return Lacking(missing, room_bytes)
 
     @classmethod
@@ -146,8 +146,8 @@ class Lustre(Directory, facts.Lustre):
         return osts.every(self, list(answers))
 
     @property
-    def why_not_laid(self) -> str | None:
-        """As Target.why_not_laid."""
+    def layout_unavailable_because(self) -> str | None:
+        """As Target.layout_unavailable_because."""
         if not lustre.laid_ost(self.lustre):
             return (
                 f"target {self.name}: a layout is copied onto one OST, and its server is asked what is free there: "
@@ -160,7 +160,7 @@ class Lustre(Directory, facts.Lustre):
     def laid_space(self, counting: Counting = ONCE) -> Store:
         """As Target.laid_space: of the OST on which all of its files lie, by its server."""
         if not (ost := lustre.laid_ost(self.lustre)):
-            raise Failure(str(self.why_not_laid))
+            raise Failure(str(self.layout_unavailable_because))
         return servers.free_space(self.lustre, ost, counting)
 
     def fullness(self) -> dict[str, object]:

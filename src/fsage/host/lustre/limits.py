@@ -72,7 +72,7 @@ class Osts(Limits):
         self.good_bytes -= each
         self.promised[path] = size, _held(path)
 
-    def given(self, path: Path) -> None:
+    def allocated(self, path: Path) -> None:
         """As Limits.given."""
         self.promised.pop(path, None)
 
@@ -93,12 +93,12 @@ class Osts(Limits):
         if path.is_dir():
             return list(self.known)
         path.touch()
-        return [index for one in stripes.of(path) for index in one.osts]
+        return [index for one in stripes.components_of(path) for index in one.osts]
 
     def most(self, path: Path, left_bytes: int) -> int:
         """What a file that is there can be given: what the fullest of its OSTs has, on each of them."""
         self.inspect()
-        on = {index for one in stripes.of(path) for index in one.osts}
+        on = {index for one in stripes.components_of(path) for index in one.osts}
         each = min(map(self.left_on, on)) - (self.stripe_bytes if len(on) > 1 else 0)
         return min(left_bytes, len(on) * max(0, each))
 

@@ -135,16 +135,16 @@ def refuse_unfit(ost: Ost, table: tuple[int, ...] | None, group: int | None) -> 
         )
 
 
-def wanted(osts: list[Ost], ask: Ask) -> dict[str, Values]:
+def wanted(osts: list[Ost], requested: Requested) -> dict[str, Values]:
     """What is to be written to each OST. `Refusal` where one cannot have it: then none gets it."""
-    table = table_of(ask)
+    table = table_of(requested)
     for ost in osts:
-        refuse_unfit(ost, table, ask.group)
+        refuse_unfit(ost, table, requested.group)
     found: dict[str, Values] = {}
     for ost in osts:
         mine: Values = {} if table is None else {"prealloc_table": table_words(table)}
-        if ask.group is not None and ost.has_pointer:
-            mine["mb_last_group"] = ask.group
+        if requested.group is not None and ost.has_pointer:
+            mine["mb_last_group"] = requested.group
         found[ost.name] = mine
     return found
 
@@ -208,7 +208,7 @@ TABLE_TEXT = re.compile(r"[1-9][0-9]{0,9}( [1-9][0-9]{0,9})*")
 GROUP = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
-class Ask(NamedTuple):
+class Requested(NamedTuple):
     """A size or a table of blocks, and the block group to which the allocation pointer goes; None: not asked for."""
 
     size_bytes: int | None
@@ -216,29 +216,29 @@ class Ask(NamedTuple):
     group: int | None
 
 
-def given(asked: dict[str, object]) -> dict[str, object]:
+def settings_in(asked: dict[str, object]) -> dict[str, object]:
     """Those of size, table and group that were given."""
     return {key: asked[key] for key in ("size", "table", "group") if asked.get(key) not in (None, "", [])}
 
 
-def read(asked: dict[str, object]) -> Ask:
-    """What `asked`, as `given` leaves it, means. `Refusal` names what is wrong, and what is allowed."""
+def read(asked: dict[str, object]) -> Requested:
+    """What `asked`, as `settings_in` leaves it, means. `Refusal` names what is wrong, and what is allowed."""
     if {"size", "table"} <= set(asked):
         raise Refusal(f"tune_prealloc_size is {asked['size']}, and tune_prealloc_table {asked['table']}: give one")
-    return Ask(
+    return Requested(
         _size(asked["size"]) if "size" in asked else None,
         _table(asked["table"]) if "table" in asked else None,
         _group(asked["group"]) if "group" in asked else None,
     )
 
 
-def table_of(ask: Ask) -> tuple[int, ...] | None:
+def table_of(requested: Requested) -> tuple[int, ...] | None:
     """The table for ldiskfs; None when only the pointer is asked for. `Refusal` for a size that has none."""
-    if ask.size_bytes is None or ask.size_bytes in TABLES:
-        return TABLES[ask.size_bytes] if ask.size_bytes else ask.table
+    if requested.size_bytes is None or requested.size_bytes in TABLES:
+        return TABLES[requested.size_bytes] if requested.size_bytes else requested.table
     known = ", ".join(f"{size_words(size)}: {table_words(table)}" for size, table in TABLES.items())
     raise Refusal(
-        f"tune_prealloc_size is {size_words(ask.size_bytes)}, for which no table is known ({known}); give "
+        f"tune_prealloc_size is {size_words(requested.size_bytes)}, for which no table is known ({known}); give "
         "tune_prealloc_table"
     )
 
@@ -295,7 +295,7 @@ TABLE = "prealloc_table"
 SHOWN = 3
 
 
-def why_not(servers: Servers, noted: Mapping[str, Any] | None) -> str | None:
+def unavailable_because(servers: Servers, noted: Mapping[str, Any] | None) -> str | None:
     """Why the servers do not have what was `noted` when they were tuned; None when they have, or nothing was set."""
     wanted = {ost: one[TABLE] for ost, one in ((noted or {}).get("now") or {}).items() if TABLE in one}
     if not wanted:

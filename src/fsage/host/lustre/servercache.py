@@ -25,7 +25,7 @@ PROPERTY = "primarycache"
 
 
 class Servers(Protocol):
-    """Who can ask every server (fsage.host.remote.others.Hosts)."""
+    """Who can ask every server (fsage.host.remote.remote_hosts.Hosts)."""
 
     def ask_servers(self, **what: object) -> dict[str, dict[str, Any]]:
         """The answer of each."""
@@ -34,7 +34,7 @@ class Servers(Protocol):
 # On the launcher
 
 
-def why_not(hosts: Servers, phases: Sequence[Phase]) -> str | None:
+def unavailable_because(hosts: Servers, phases: Sequence[Phase]) -> str | None:
     """Why the servers' cache cannot be what a cell's phases ask for; None when it can, or none asks."""
     setting = asked(phases)
     if setting == SERVERS_KEPT:

@@ -69,7 +69,7 @@ def _found(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def of(path: Path, *options: str) -> list[Component]:
+def components_of(path: Path, *options: str) -> list[Component]:
     """The layout of one file; with `-d` the one that new files in a directory get. Raises Failure."""
     return parse(run(["lfs", "getstripe", "-y", *options, str(path)]).stdout)
 
@@ -78,7 +78,7 @@ def set_on(directory: Path, declared: Striping) -> None:
     """Give `directory` the declared striping for the files to come, and read it back. Raises Failure."""
     count, size_mib, first = declared["stripe_count"], declared["stripe_size_mib"], declared["first_ost"]
     run(["lfs", "setstripe", "-c", str(count), "-S", f"{size_mib}M", "-i", str(first), str(directory)])
-    now = of(directory, "-d")
+    now = components_of(directory, "-d")
     if [one[1:4] for one in now] != [(count, size_mib * MIB, first)]:
         raise Failure(
             f"{directory}: asked for {count} stripes of {size_mib} MiB from OST {first} on, `lfs getstripe -d` shows "
@@ -96,7 +96,7 @@ def compose(directory: Path, segments: Sequence[Segment]) -> None:
         end = "-1" if number == len(segments) else f"{one.end_bytes // MIB}M"
         words += ["-E", end, "-c", str(one.stripes), "-S", f"{one.stripe_bytes // MIB}M"]
     run(["lfs", "setstripe", *words, str(directory)])
-    now = [one[:3] for one in of(directory, "-d")]
+    now = [one[:3] for one in components_of(directory, "-d")]
     if now != _asked(segments):
         raise Failure(
             f"{directory}: asked for components (start, stripes, bytes of a stripe) {_asked(segments)}, "
@@ -128,7 +128,7 @@ def of_files(files: Iterable[Path], declared: Striping, osts: int, segments: Seq
     every = sorted(files)
     paths = every[:: -(-len(every) // FILES_AT_MOST) or 1]
     with ThreadPoolExecutor(THREADS) as pool:
-        for path, components in zip(paths, pool.map(of, paths)):
+        for path, components in zip(paths, pool.map(components_of, paths)):
             there = [index for component in components for index in component.osts]
             stripes.update(there)
             if segments:

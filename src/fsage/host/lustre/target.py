@@ -44,7 +44,7 @@ class Found(NamedTuple):
 def inspect(spec: Spec) -> Found:
     """The declared file system, as it is before it is claimed. `Refusal` if it is another, or not to be had."""
     lustre, place = lustre_of(spec), Path(spec["directory"])
-    if why := privilege.why_not():
+    if why := privilege.unavailable_because():
         raise Refusal(
             f"target {spec['name']} (kind: lustre) needs root on {os.uname().nodename}, for lctl set_param and caches, "
             f"or its helper: {why}"

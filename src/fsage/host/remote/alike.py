@@ -20,8 +20,8 @@ def facts(spec: Spec) -> Facts:
     """This host, as far as it costs nothing to tell."""
     uname = os.uname()
     return {
-        "root": privilege.why_not() is None,
-        "uid": None if run_as.why_not(spec) else run_as.uid(spec),
+        "root": privilege.unavailable_because() is None,
+        "uid": None if run_as.unavailable_because(spec) else run_as.uid(spec),
         "host": uname.nodename,
         "kernel": uname.release,
         "memory_bytes": memory_bytes(),

@@ -29,11 +29,11 @@ def probe(declared: Mapping[str, object], request: Mapping[str, Any], check: boo
     found = versions(spec["containers"])
     if not found["fio"] and not missing:
         missing.append("fio: nothing can be measured without it; install the package fio")
-    if run_as.why_not(spec):
+    if run_as.unavailable_because(spec):
         missing.append(f"user {spec['run_as']}: fsage_target.run_as names him, and the agent must be root or he")
     if spec["launcher"] == "srun" and not found["srun"]:
         missing.append(NO_SRUN)
-    lacking = kinds.of(spec["kind"]).lacking(spec)
+    lacking = kinds.named(spec["kind"]).lacking(spec)
     missing += lacking.missing
     model = iocost.possible(spec["device_model"] or {})
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
@@ -42,7 +42,7 @@ def probe(declared: Mapping[str, object], request: Mapping[str, Any], check: boo
         "missing": missing,
         **alike.facts(spec),
         "tools": found,
-        "io_controller": {"usable": model is None, "why_not": model},
+        "io_controller": {"usable": model is None, "unavailable_because": model},
         "places": [
             {"directory": place, "free_gib": round(free / GIB, 1)} for place, free in lacking.room_bytes.items()
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from fsage.host.lustre.prealloc import NOTE, read, size_words, why_not
+from fsage.host.lustre.prealloc import NOTE, read, size_words, unavailable_because
 from fsage.host.system import files
 from fsage.host.targets.target import Target
 from fsage.model.errors import Refusal
@@ -15,7 +15,7 @@ from fsage.model.structure import Step
 
 def verify_step(target: Target, request: Request, step: Step) -> None:
     """`Refusal` unless the servers' preallocation is what a step that leaves the pieces to them asks for."""
-    from fsage.host.remote.others import Hosts, of  # whose agents import this module's users
+    from fsage.host.remote.remote_hosts import Hosts, inventory_of  # whose agents import this module's users
 
     wanted = step.server_preallocation_bytes()
     if not target.has_osts or wanted is None:
@@ -28,8 +28,8 @@ def verify_step(target: Target, request: Request, step: Step) -> None:
             f"and tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
             f"tune_prealloc_size={size_words(wanted)} first"
         )
-    hosts = of(request)
+    hosts = inventory_of(request)
     only_servers: Inventory = {"clients": hosts["clients"][:1], "servers": hosts["servers"]}
-    with closing(Hosts(target.spec, target.claim, only_servers)) as others:
-        if why := why_not(others, noted):
+    with closing(Hosts(target.spec, target.claim, only_servers)) as remote_hosts:
+        if why := unavailable_because(remote_hosts, noted):
             raise Refusal(f"target {target.name}: {why}")

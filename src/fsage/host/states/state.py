@@ -12,7 +12,7 @@ from typing import Any
 from fsage.host import structure as making
 from fsage.host import token
 from fsage.host.lustre import space
-from fsage.host.outside import of_cells
+from fsage.host.settings import cleanup
 from fsage.host.states import preallocated
 from fsage.host.states.fingerprint import digest, fingerprint
 from fsage.host.states.layout import layout
@@ -66,7 +66,7 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
     if now.status == BUILDING:
         return now, f"building its state was interrupted at epoch {now.epoch}"
     interrupted = now.status == MEASURING
-    of_cells.put_back(target)
+    cleanup.put_back(target)
     if interrupted:
         try:
             remove_measured(target, now)

@@ -50,7 +50,7 @@ class Preallocation(ABC):
         """What is set, in words; `none` for 0."""
 
     @abstractmethod
-    def of(self, mount: Path) -> int:
+    def size_at(self, mount: Path) -> int:
         """What files made in the root of a store get. Raises OSError."""
 
     @abstractmethod

@@ -30,19 +30,19 @@ PACKAGE = "fsage.host.filesystems"
 def get(name: str | None) -> FileSystem | None:
     """The file system of this name; None where a target can be none such."""
     found = model.get(name)
-    return of(found.name) if found else None
+    return named(found.name) if found else None
 
 
-def of(name: str) -> FileSystem:
+def named(name: str) -> FileSystem:
     """The file system of this name. Raises Refusal where there is none."""
-    found: FileSystem = plugins.module(PACKAGE, "host", model.of(name).name).FILESYSTEM
+    found: FileSystem = plugins.module(PACKAGE, "host", model.named(name).name).FILESYSTEM
     return found
 
 
 def like(name: str | None) -> FileSystem | None:
     """As which file system one of this name, the kernel's, is read; None where none can."""
     found = model.like(name)
-    return of(found.name) if found else None
+    return named(found.name) if found else None
 
 
 def is_known_here(name: str) -> bool:
@@ -56,7 +56,7 @@ def is_known_here(name: str) -> bool:
 
 def make(filesystem: str, device: str, fs_uuid: str, hash_seed: str) -> None:
     """Make a file system with this UUID on a device that the caller has proved to be the target's own."""
-    command = of(filesystem).make_command(fs_uuid, hash_seed)
+    command = named(filesystem).make_command(fs_uuid, hash_seed)
     if uuid_on(device) == fs_uuid:  # an mkfs that was killed; mkfs.btrfs would refuse the UUID as taken
         wipe(device)
     run([*command, device])
@@ -74,7 +74,7 @@ def mount(filesystem: str, device: str, point: Path, more: str = "", watch: File
     """
     mounting.refuse_occupied(point, device)
     places.make(point)
-    options = of(filesystem).options + (more and f",{more}")
+    options = named(filesystem).options + (more and f",{more}")
     deadline = time.monotonic() + mounting.PATIENCE_S
     while True:
         try:
@@ -86,7 +86,7 @@ def mount(filesystem: str, device: str, point: Path, more: str = "", watch: File
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise Failure(f"mounting {device} ({filesystem}) at {point}: {error.strerror}") from error
             time.sleep(0.02)
-    of(filesystem).mounted(device)
+    named(filesystem).mounted(device)
 
 
 def remount(filesystem: str, device: str, point: Path, more: str = "", watch: FileWatch | None = None) -> None:
@@ -108,7 +108,7 @@ def verify(filesystem: str, device: str, fs_uuid: str, point: Path) -> None:
     there = mounting.mounted_at(point)
     if there is None:
         raise Refusal(f"{point}: nothing is mounted there; {device} (UUID {fs_uuid}) was expected")
-    if there.type != filesystem or not of(filesystem).is_on(device, there, point):
+    if there.type != filesystem or not named(filesystem).is_on(device, there, point):
         raise Refusal(
             f"{point}: {there.source} ({there.type}) is mounted there, not {device} ({filesystem}, UUID {fs_uuid})"
         )

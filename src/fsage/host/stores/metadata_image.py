@@ -49,7 +49,7 @@ def restored(filesystem: str, image: Path, digest: str, folder: Path, fs_uuid: s
         raw.touch(0o600)
         for path in (folder, own, raw):
             os.chown(path, nobody.pw_uid, nobody.pw_gid)
-        limit, made_of = ["prlimit", f"--fsize={most_bytes}", "--"], filesystems.of(filesystem)
+        limit, made_of = ["prlimit", f"--fsize={most_bytes}", "--"], filesystems.named(filesystem)
         restore, *checks = made_of.restoring(own.name, raw.name, fs_uuid)
         try:
             _as_nobody([*limit, *restore], filesystem, folder)

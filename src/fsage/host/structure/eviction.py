@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsage.host.structure import files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.system.libc import memory_bytes
 from fsage.host.targets.target import Target
@@ -36,15 +36,15 @@ def make(target: Target, size: float | str, check_lease: Callable[[], None]) -> 
     """
     whole = memory_bytes() if size == MEMORY else int(target.capacity_bytes * float(size) / 100)
     each = max(1, whole // EVICTION_FILES // MIB) * MIB
-    room = Room(target)
-    room.must_hold(EVICTION_FILES * each, "the cache-eviction file (eviction_file can be less)")
+    quota = Quota(target)
+    quota.must_hold(EVICTION_FILES * each, "the cache-eviction file (eviction_file can be less)")
     files.make_room(target.mounts, GENERATION)
     target.spread(path_of(target.mounts, GENERATION, 0).parent)
     for index in range(EVICTION_FILES):
         check_lease()
         path = path_of(target.mounts, GENERATION, index)
         try:
-            room.write(path, each, striping.ALL)
+            quota.write(path, each, striping.ALL)
         except OSError as error:
             raise Failure(
                 f"writing {path}, {each} bytes of the cache-eviction file ({EVICTION_FILES * each} bytes in "

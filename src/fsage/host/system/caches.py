@@ -90,7 +90,7 @@ def drop_pages(files: list[Path]) -> tuple[int, str]:
 
 def may_drop() -> bool:
     """Whether this process can have the kernel drop its caches."""
-    return os.access(DROP, os.W_OK) or (os.geteuid() != 0 and privilege.why_not() is None)
+    return os.access(DROP, os.W_OK) or (os.geteuid() != 0 and privilege.unavailable_because() is None)
 
 
 @privilege.privileged("drop-caches")

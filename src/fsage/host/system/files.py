@@ -90,8 +90,8 @@ def locked(path: Path | str, patience_s: float | None = None) -> Iterator[None]:
         while not lock(descriptor):
             if time.monotonic() > deadline:
                 raise Refusal(
-                    f"{path} has been locked for {patience_s:.0f} s by {holders.of(descriptor)}; nothing was touched. "
-                    "Wait for it or stop it, then give the same command again"
+                    f"{path} has been locked for {patience_s:.0f} s by {holders.describe(descriptor)}; nothing was "
+                    "touched. Wait for it or stop it, then give the same command again"
                 )
             time.sleep(0.01)
         yield

@@ -9,7 +9,7 @@ from pathlib import Path
 SHOWN = 80  # characters of a command line
 
 
-def of(descriptor: int) -> str:
+def describe(descriptor: int) -> str:
     """Who holds a lock on an open file, as words."""
     inode, device = os.fstat(descriptor).st_ino, _device(descriptor)
     numbers = []

@@ -38,7 +38,7 @@ def inside() -> bool:
     return False
 
 
-def there() -> bool:
+def exists() -> bool:
     """Whether this machine has the namespace now; asked from outside."""
     with contextlib.suppress(OSError):
         return os.stat(KEPT).st_dev == os.stat(OWN).st_dev
@@ -54,7 +54,7 @@ def enter(places: Collection[str] = ()) -> None:
         return
     outside = [_file_system(place) for place in places]
     with _failing("entering"), files.locked(LOCK), _opened(OWN) as before:
-        if not there():
+        if not exists():
             _make(places)
         number = os.stat(KEPT).st_ino
         if files.read_json(NOTE) != number:
@@ -74,7 +74,7 @@ def enter(places: Collection[str] = ()) -> None:
 
 def look_in() -> None:
     """The same where there is something to look at. Raises Refusal where no target is mounted."""
-    if not inside() and not there():
+    if not inside() and not exists():
         raise Refusal(f"no loop target is mounted on {os.uname().nodename}: a command of its study mounts it")
     enter()
 

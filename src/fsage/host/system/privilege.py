@@ -97,7 +97,7 @@ def value(text: str, errors: str, who: str) -> object:
 
 
 @functools.cache
-def why_not() -> str | None:
+def unavailable_because() -> str | None:
     """Why this process may not do what needs root; None when it may.
 
     Raises Refusal where the helper is of another version: it might do what is asked otherwise.

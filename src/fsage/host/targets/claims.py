@@ -48,7 +48,7 @@ def images(home: Path) -> Images | None:
 def _believed(path: Path) -> Any:
     noted, ours = files.read_json(path), here()
     # Only targets of one host have images, and these name no kind.
-    of_one_host = noted and ("kind" not in noted or kinds.of(noted["kind"]).of_one_host)
+    of_one_host = noted and ("kind" not in noted or kinds.named(noted["kind"]).of_one_host)
     if of_one_host and {key: noted.get(key) for key in ours} != ours:
         written = (
             " ".join(str(noted[key]) for key in ("host", "machine") if noted.get(key)) or "a host that is not named"

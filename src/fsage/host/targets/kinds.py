@@ -71,7 +71,7 @@ class Kind(model.Kind):
         """Remove what is fsage's from the target; a sentence for each thing that is proved to be gone."""
 
 
-def of(name: Any) -> type[Kind]:
+def named(name: Any) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
-    found: type[Kind] = plugins.module(PACKAGE, "host", model.of(name).kind).TARGET
+    found: type[Kind] = plugins.module(PACKAGE, "host", model.named(name).kind).TARGET
     return found

@@ -136,7 +136,7 @@ def held(home: Path, request: Asker, shared: bool = False) -> Iterator[dict[str,
                 drop(home, request)  # or a run that now ends would seem to hold the target
                 raise Refusal(
                     f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s: "
-                    f"{holders.of(descriptor)} holds {home / 'lock'}; nothing was touched"
+                    f"{holders.describe(descriptor)} holds {home / 'lock'}; nothing was touched"
                 )
             time.sleep(0.1)
         yield take(home, request)

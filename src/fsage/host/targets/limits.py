@@ -17,7 +17,7 @@ class Limits:
     def take(self, size: int, path: Path, spread: int) -> None:
         """Note that a file is given so many bytes more, in `spread` stripes (0: as declared). Raises Failure."""
 
-    def given(self, path: Path) -> None:
+    def allocated(self, path: Path) -> None:
         """Note that the file has what was taken for it."""
 
     def left(self) -> int | None:

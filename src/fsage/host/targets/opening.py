@@ -21,7 +21,7 @@ def open_target(declared: Mapping[str, object]) -> Target:
     `Refusal`, and nothing has been touched then.
     """
     spec = declaration.complete(declared)
-    home, kind = declaration.home_of(spec), kinds.of(spec["kind"])
+    home, kind = declaration.home_of(spec), kinds.named(spec["kind"])
     claim = claims.read(home) or kind.claimed_elsewhere(spec)
     where = f"on {os.uname().nodename}"
     if claim is None:

@@ -23,7 +23,7 @@ def user(spec: Spec) -> pwd.struct_passwd | None:
     return found if os.geteuid() == 0 else None
 
 
-def why_not(spec: Spec) -> str | None:
+def unavailable_because(spec: Spec) -> str | None:
     """Why this host cannot measure as that user; None when it can."""
     try:
         user(spec)

@@ -177,7 +177,7 @@ class Target(Kind):
         """How the free space of a store lies; what cannot be told is absent, with the reason."""
 
     @property
-    def why_not_laid(self) -> str | None:
+    def layout_unavailable_because(self) -> str | None:
         """Why free space cannot be laid out on it block by block; None: it can."""
         return (
             f"target {self.name} is of kind {self.kind}: a layout is copied onto one file system of fsage's own (kind "
@@ -186,7 +186,7 @@ class Target(Kind):
 
     def laid_space(self, counting: Counting = ONCE) -> Store:
         """How free space lies on the one store where it can be laid out. Raises Failure."""
-        raise Failure(str(self.why_not_laid))
+        raise Failure(str(self.layout_unavailable_because))
 
     @property
     def frees_parts(self) -> bool:

@@ -13,8 +13,8 @@ import shutil
 from collections.abc import Mapping
 
 from fsage.host import containers
-from fsage.host.outside import groups
-from fsage.host.remote.others import meet
+from fsage.host.remote.remote_hosts import meet
+from fsage.host.settings import groups
 from fsage.host.system import files, places
 from fsage.host.targets import claims, kinds, lease
 from fsage.host.targets.kinds import Result
@@ -69,14 +69,14 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
         )
     meet(spec, request)
     names = [host["name"] for host in clients_of(request)]
-    return kinds.of(spec["kind"]).claim_new(spec, names, check)
+    return kinds.named(spec["kind"]).claim_new(spec, names, check)
 
 
 def give_back(spec: Spec, check: bool) -> Result:
     """Release a target that is held already."""
     home = declaration.home_of(spec)
     known = claims.read(home)
-    kind = kinds.of(known["kind"] if known else spec["kind"])
+    kind = kinds.named(known["kind"] if known else spec["kind"])
     begun = bool(known) or kind.begun(spec)
     if check or not begun:
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fsage.host import containers
-from fsage.host.remote.others import meet
+from fsage.host.remote.remote_hosts import meet
 from fsage.host.targets import kinds, lease
 from fsage.host.targets.kinds import Result
 from fsage.host.verbs import claim
@@ -18,7 +18,7 @@ def create(declared: Mapping[str, object], request: Request, check: bool) -> Res
     """Make what will be claimed: images, or a directory; idempotent."""
     spec = declaration.complete(declared)
     containers.check(spec["containers"])
-    kind, claimed = kinds.of(spec["kind"]), (declaration.home_of(spec) / "claim.json").exists()
+    kind, claimed = kinds.named(spec["kind"]), (declaration.home_of(spec) / "claim.json").exists()
     kind.refuse_to_create(spec, claimed)
     if not claimed:
         meet(spec, request)
@@ -36,7 +36,7 @@ def remove(declared: Mapping[str, object], request: Request, check: bool) -> Res
 
 
 def _remove(spec: Spec, check: bool) -> Result:
-    removed = kinds.of(spec["kind"]).remove(spec, check, claim.give_back(spec, check))
+    removed = kinds.named(spec["kind"]).remove(spec, check, claim.give_back(spec, check))
     if not check:
         claim.forget(spec)
     return removed

@@ -15,7 +15,7 @@ from typing import Any
 
 from fsage.host.lustre import prealloc as ldiskfs
 from fsage.host.lustre.osts import is_one
-from fsage.host.lustre.prealloc import NOTE, given, read
+from fsage.host.lustre.prealloc import NOTE, read, settings_in
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import Preallocation
 from fsage.host.system import files
@@ -45,7 +45,7 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
     noted, restore = files.read_json(path), asked["state"] == "restored"
     if not (lustre := spec["lustre"]) or (restore and noted is None):
         return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
-    wanted = given(asked) or (noted or {}).get("asked") or {}
+    wanted = settings_in(asked) or (noted or {}).get("asked") or {}
     place = asked.get("proc") or (noted or {}).get("proc") or ldiskfs.PROC
     ask, fsname = read(wanted), lustre["fsname"]
     osts = ldiskfs.served(fsname, asked.get("osts") or [], Path(place))
@@ -96,7 +96,7 @@ def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
     asked, path = request["prealloc"], target.home / "tunables.json"
     noted = files.read_json(path) or {}
     known, restore = noted.get(NOTE), asked["state"] == "restored"
-    wanted = given(asked) or (known or {}).get("asked") or {}
+    wanted = settings_in(asked) or (known or {}).get("asked") or {}
     if not wanted and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
     entry: dict[str, object] = {"asked": wanted}
@@ -110,7 +110,7 @@ def _tune(target: Target, request: Request, check: bool) -> dict[str, object]:
             )
         size_bytes, words = 0 if restore else size_bytes or 0, found.preallocation.words
         entry |= {"bytes": size_bytes, "now": words(size_bytes)}
-        entry["before"] = (known or {}).get("before") or words(found.preallocation.of(target.mounts[0]))
+        entry["before"] = (known or {}).get("before") or words(found.preallocation.size_at(target.mounts[0]))
     else:
         entry |= {"now": None, "unsupported": found.no_preallocation if found else OF_A_DIRECTORY}
     left = {key: value for key, value in noted.items() if key != NOTE}

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fsage.host.device import loops, seek
-from fsage.host.outside import groups, of_cells
-from fsage.host.outside.undo import left_over, undo
+from fsage.host.settings import cleanup, groups
+from fsage.host.settings.undo import left_over, undo
 from fsage.host.system import files, journal, mounting
 from fsage.host.targets import claims, lease
 from fsage.model import declaration
@@ -43,7 +43,7 @@ def put_back(home: Path) -> list[str]:
     """The same for whoever holds the target."""
     with files.locked(home / "open.lock"):
         groups.end_readers(home)
-        proof = undo(home, of_cells.OF_A_CELL)
+        proof = undo(home, cleanup.OF_A_CELL)
         known = claims.read(home)
         stores = known["stores"] if known else []
         images: list[Image] = [{**store["image_id"], "image": store["image"]} for store in stores if "image" in store]

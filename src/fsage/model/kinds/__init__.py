@@ -67,7 +67,7 @@ def get(name: object) -> type[Kind] | None:
     return found
 
 
-def of(name: object) -> type[Kind]:
+def named(name: object) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
     if not (found := get(name)):
         raise Refusal(f"no target is of kind {name!r:.100}: there are {', '.join(names())}")

@@ -140,7 +140,7 @@ def metrics(name: str, one: Mapping[str, Any], seconds: float) -> shared.Metrics
 
 def _check(params: Params, claim: Claim) -> None:
     """Raise Unsupported for what this target can never do."""
-    if not kinds.of(claim["kind"]).own_stores:
+    if not kinds.named(claim["kind"]).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} has no device of its own whose scheduler could be set")
     if claim.get("device_model", {}).get("kind") == "iocost":
         raise Unsupported(

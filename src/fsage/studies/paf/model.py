@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from fsage.model.filler import BLOCK_BYTES, Method, fate
+from fsage.model.filler import BLOCK_BYTES, Method, draw
 from fsage.model.structure import Achieved, Files, Step, filled
 
 
@@ -108,9 +108,9 @@ class Fragment(Step):
         """The step in words."""
         return f"fragment generation {self.generation} by {self.percent}%"
 
-    def doomed(self, count: int) -> set[int]:
+    def to_delete(self, count: int) -> set[int]:
         """Indices among `count` files of its generation that it deletes."""
-        return doomed(self.seed, self.generation, self.percent, count)
+        return to_delete(self.seed, self.generation, self.percent, count)
 
     def continues(self, last: Step) -> bool:
         """A larger share of the same generation goes on from a smaller one."""
@@ -119,21 +119,21 @@ class Fragment(Step):
         return replace(last, percent=self.percent) == self and self.percent > last.percent
 
     def expect(self, files: Files, capacity_bytes: int) -> None:
-        """The doomed ones are gone."""
+        """The files to delete are gone."""
         count = sum(1 for generation, _ in files if generation == self.generation)
-        for index in self.doomed(count):
+        for index in self.to_delete(count):
             files.pop((self.generation, index), None)
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """How much of the generation was deleted."""
         sizes = sizes_of(done, self.generation, capacity_bytes)
-        lost = self.doomed(len(sizes))
+        lost = self.to_delete(len(sizes))
         shares[-1]["fragmentation_percent"] = self.percent
         shares[-1]["deleted_files"] = len(lost)
         shares[-1]["deleted_share_files"] = len(lost) / len(sizes) if sizes else 0.0
         shares[-1]["deleted_share_bytes"] = sum(sizes[index] for index in lost) / sum(sizes) if sizes else 0.0
 
 
-def doomed(seed: int | None, generation: int, percent: int, count: int) -> set[int]:
+def to_delete(seed: int | None, generation: int, percent: int, count: int) -> set[int]:
     """Indices among `count` files of a generation that `percent` fragmentation deletes."""
-    return {index for index in range(count) if fate(seed, generation, index) < percent / 100}
+    return {index for index in range(count) if draw(seed, generation, index) < percent / 100}

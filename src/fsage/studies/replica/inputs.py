@@ -45,7 +45,7 @@ def _text(plan: Plan, step: Replica) -> bytes:
 
 
 def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
-    device_bytes = kinds.of(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
+    device_bytes = kinds.named(plan.claim["kind"]).laid_bytes(plan.claim) if plan.claim else None
     if not device_bytes:
         raise StudyError(
             f"target {plan.target.name}: a layout is copied onto one claimed file system of fsage's own (kind loop), "

@@ -47,7 +47,7 @@ def controlled(params: Params, phases: Sequence[Phase], steps: Sequence[Step], c
     """
     found = [phase.copy() for phase in phases]
     if params.server_cache != "kept":
-        if not kinds.of(claim["kind"]).has_osts:
+        if not kinds.named(claim["kind"]).has_osts:
             raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
         for phase in found:
             phase["server_cache"] = params.server_cache
@@ -103,7 +103,7 @@ def layout(steps: Sequence[Step], claim: Claim) -> list[striping.Segment]:
     step = _stripe(steps)
     if step is None:
         raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
-    kind = kinds.of(claim["kind"])
+    kind = kinds.named(claim["kind"])
     if not (kind.has_osts or kind.own_stores):
         raise Unsupported(
             f"a target of kind {claim['kind']} has no OSTs, nor stores of its own to put a file's objects on"
@@ -123,7 +123,7 @@ def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[striping.Segment],
     """What is opened of the state's striped file: paths by object, and the map to them; raises as `layout`."""
     segments = layout(steps, claim)
     places = shared.directories(claim, ":").split(":")
-    if not kinds.of(claim["kind"]).has_osts:
+    if not kinds.named(claim["kind"]).has_osts:
         return segments, [f"{places[number % len(places)]}/object{number}" for number in range(_count(segments))]
     step = _stripe(steps)
     assert step  # or it had no segments

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.model.errors import Failure
 from fsage.model.structure import Shard, Step
@@ -39,7 +39,7 @@ def work(step: Age, target: Target, done: list[Step], shard: Shard, check_lease:
     there: Counter[str] = Counter()  # files by folder
     dirty = 0
     with contextlib.ExitStack() as stack:
-        stack.enter_context(Room(target).reserve(full_bytes, mount))
+        stack.enter_context(Quota(target).reserve(full_bytes, mount))
         content = stack.enter_context(files.noise(churn.LARGEST_BYTES))
         stack.enter_context(filesystems.one_cpu())
         for number, one in enumerate(churn.changes(step.way, full_bytes, written_bytes, step.seed or 0)):

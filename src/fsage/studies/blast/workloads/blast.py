@@ -103,7 +103,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     osts = [0] * striping.osts_of(claim)
     for one in volumes:
         osts[one.ost] += one.end_bytes - one.start_bytes
-    mib = max(osts) / MIB if kinds.of(claim["kind"]).own_stores else volumes[-1].end_bytes / MIB
+    mib = max(osts) / MIB if kinds.named(claim["kind"]).own_stores else volumes[-1].end_bytes / MIB
     computing = PROCESS_S * len(_shares(params, claim, len(volumes)))
     rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, 1, steps, claim)
     return rest + computing + mib / (MAPPED * calibration["read_mib_s"])

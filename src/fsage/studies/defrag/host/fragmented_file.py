@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.model.errors import Failure
 from fsage.model.evidence import fragmentation
 from fsage.model.filler import BLOCK_BYTES, path_of
@@ -36,8 +36,8 @@ def work(step: FragmentedFile, target: Target, done: list[Step], shard: Shard, c
     piece = size // step.extents // BLOCK_BYTES * BLOCK_BYTES
     if not piece:
         raise Failure(f"{step.extents} extents of a file of {size} bytes would be less than a block each")
-    room = Room(target)
-    room.must_hold(FILES * size, step.describe())
+    quota = Quota(target)
+    quota.must_hold(FILES * size, step.describe())
     files.make_room(target.mounts, generation)
     paths = [path_of(target.mounts, generation, index) for index in (0, 1)]
     cuts = [number * piece for number in range(step.extents)] + [size]
@@ -49,8 +49,8 @@ def work(step: FragmentedFile, target: Target, done: list[Step], shard: Shard, c
             for begin, end in zip(cuts, cuts[1:]):
                 check_lease()
                 for descriptor, path in zip(descriptors, paths):
-                    room.extend(descriptor, path, begin, end - begin)
-            room.fallocate(path_of(target.mounts, generation, RESERVED), size)
+                    quota.extend(descriptor, path, begin, end - begin)
+            quota.fallocate(path_of(target.mounts, generation, RESERVED), size)
             files.fill(descriptors[0], size)
             os.fsync(descriptors[0])
         except OSError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.model.errors import Failure
 from fsage.model.evidence import fragmentation
@@ -41,21 +41,21 @@ def work(step: ContendedFiles, target: Target, done: list[Step], shard: Shard, c
     size, generation = step.file_bytes(target.capacity_bytes), step.generation
     if size <= step.piece_bytes:
         raise Failure(f"a file of {step.percent}% has {size} bytes, not more than a piece of {step.piece_bytes}")
-    room = Room(target)
-    room.must_hold(2 * size + step.between_bytes(size), step.describe())
+    quota = Quota(target)
+    quota.must_hold(2 * size + step.between_bytes(size), step.describe())
     files.make_room(target.mounts, generation)
     paths = [path_of(target.mounts, generation, index) for index in range(FILES)]
     filler = path_of(target.mounts, generation, FILES)
     try:
         with filesystems.one_cpu():
             for path in paths[WHOLE:]:
-                room.fallocate(path, size)
-            room.fallocate(paths[BETWEEN], step.between_bytes(size))
-            room.rest(filler)
+                quota.fallocate(path, size)
+            quota.fallocate(paths[BETWEEN], step.between_bytes(size))
+            quota.rest(filler)
             _punch(paths[BETWEEN], step.between_bytes(size), step.piece_bytes, check_lease)
             caches.flush(target.mounts[0])  # what was freed is free only then
-            room.inspect()
-            room.fallocate(paths[IN_PIECES], size)
+            quota.inspect()
+            quota.fallocate(paths[IN_PIECES], size)
             filler.unlink()
             for path in (paths[IN_PIECES], *paths[WHOLE:]):
                 _write_over(path, size)

@@ -16,7 +16,7 @@ from fsage.host.cells import query
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.model.errors import Failure
 from fsage.model.evidence import fragmentation
 from fsage.model.filler import path_of
@@ -34,14 +34,14 @@ CHECK_EVERY = 4096  # rows
 
 def work(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Give the file its blocks at once, and have SQLite fill them; rows, sum and extents are noted."""
-    if why := query.why_not():
+    if why := query.unavailable_because():
         raise Failure(f"no database can be made: {why}")
     import sqlite3  # a Python may be built without
 
     size, count = step.file_bytes(target.capacity_bytes), step.rows(target.capacity_bytes)
     if not count:
         raise Failure(f"a database of {step.percent}% has {size} bytes, too few for {INNER} pages of {PAGE_BYTES}")
-    room = Room(target)
+    quota = Quota(target)
     files.make_room(target.mounts, step.generation)
     path = path_of(target.mounts, step.generation, 0)
     filling = random.Random(step.seed).randbytes(FILLING_BYTES)
@@ -54,7 +54,7 @@ def work(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lea
 
     try:
         with filesystems.one_cpu():
-            _keep(room, path, size)
+            _keep(quota, path, size)
             connection = sqlite3.connect(path, isolation_level=None)
             try:
                 connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -94,11 +94,11 @@ class Made(TypedDict):
     sqlite: str
 
 
-def _keep(room: Room, path: Path, size: int) -> None:
+def _keep(quota: Quota, path: Path, size: int) -> None:
     """An empty file for which so many bytes are kept, in one piece if there is one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
-        room.keep(descriptor, path, size)
+        quota.keep(descriptor, path, size)
     finally:
         os.close(descriptor)
 

@@ -139,7 +139,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     around = len(PHASES) * (calibration["cell_overhead_s"] + REMOUNT_S * len(claim["stores"]))
     around += size_bytes / MIB / GENERATE_MIB_S
     around += striped.eviction_seconds(params, len(PHASES), steps, claim)
-    if not kinds.of(claim["kind"]).own_stores:
+    if not kinds.named(claim["kind"]).own_stores:
         read_s = params.block_size / MIB / calibration["read_mib_s"]
         return around + size_bytes / MIB / calibration["read_mib_s"] + reads * read_s
     of_osts = [size for size in striped.ost_bytes(layout, claim) if size]

@@ -19,10 +19,10 @@ from fsage.studies.paf.model import Fragment
 
 
 def work(step: Fragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-    """Delete this shard's doomed files."""
+    """Delete those of this shard's files that the step deletes."""
     count = len(sizes_of(done, step.generation, target.capacity_bytes))
     gone = 0
-    for index in sorted(step.doomed(count)):
+    for index in sorted(step.to_delete(count)):
         if index % shard.count != shard.index:
             continue
         check_lease()

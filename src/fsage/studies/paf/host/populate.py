@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.model.errors import Failure
 from fsage.model.filler import SHARD, path_of
 from fsage.model.structure import Shard, Step
@@ -27,8 +27,8 @@ from fsage.studies.paf.model import Populate
 def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Make this shard's files."""
     mounts, sizes = target.mounts, step.sizes(target.capacity_bytes)
-    room = Room(target, making=[step.generation])
-    room.must_hold(sum(sizes), step.describe())
+    quota = Quota(target, making=[step.generation])
+    quota.must_hold(sum(sizes), step.describe())
     files.make_room(mounts, step.generation, len(sizes))
     there = _there(mounts, step.generation, len(sizes))
     mine = range(shard.index, len(sizes), shard.count)
@@ -39,7 +39,7 @@ def work(step: Populate, target: Target, done: list[Step], shard: Shard, check_l
             # what was made before another host was lost stays
             missing = [index for index in batch if there.get(paths[index]) != sizes[index]]
             try:
-                room.in_turns(
+                quota.in_turns(
                     [paths[index] for index in missing],
                     [sizes[index] for index in missing],
                     step.request_bytes,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.model.errors import Failure
 from fsage.model.filler import path_of
 from fsage.model.structure import Shard, Step
@@ -31,20 +31,20 @@ def work(step: Interleave, target: Target, done: list[Step], shard: Shard, check
     if len(mounts) > 1:
         raise Failure(f"target {target.name} has {len(mounts)} stores: files are interleaved on one; declare stores: 1")
     sizes = step.file_sizes(target.capacity_bytes)
-    room = Room(target)
-    room.must_hold(sum(sizes), step.describe())
+    quota = Quota(target)
+    quota.must_hold(sum(sizes), step.describe())
     files.make_room(mounts, step.generation)
     paths = [path_of(mounts, step.generation, index) for index in range(len(sizes))]
     try:
         if step.method == TOGETHER:
             with ThreadPoolExecutor(len(paths)) as pool:
-                list(pool.map(room.write, paths, sizes))
+                list(pool.map(quota.write, paths, sizes))
         else:
             with filesystems.one_cpu():
-                room.in_turns(paths, sizes, step.granularity_bytes, "fallocate", check_lease)
+                quota.in_turns(paths, sizes, step.granularity_bytes, "fallocate", check_lease)
     except OSError as error:
         raise Failure(
             f"interleaving {len(sizes)} files of {sizes[0]} bytes in {mounts[0]}/filler: {error.strerror}"
         ) from error
-    room.rest(path_of(mounts, step.generation, len(sizes)))
+    quota.rest(path_of(mounts, step.generation, len(sizes)))
     return Work(len(sizes) + 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fsage.host.structure import Work, files
 from fsage.model.structure import Shard, Step
-from fsage.studies.replica.host import laying
+from fsage.studies.replica.host import free_space_layout
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target
@@ -20,9 +20,11 @@ from fsage.studies.replica.model import KeepFreeSpace
 
 def work(step: KeepFreeSpace, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Read what is free, delete all files, and lay it out again."""
-    layout = laying.now(target)
+    layout = free_space_layout.now(target)
     for mount in target.mounts:
         files.remove_folders(mount)
         files.remove_others(mount)
-    notes = laying.lay(target, step.generation, f"of {done[-1].describe()}", layout, step.joined, check_lease)
+    notes = free_space_layout.lay(
+        target, step.generation, f"of {done[-1].describe()}", layout, step.joined, check_lease
+    )
     return Work(notes["files"], notes)

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents
 from fsage.model.evidence.fragmentation import Extent
 from fsage.model.filler import path_of
-from fsage.studies.replica.host import ground
+from fsage.studies.replica.host import free_space
 
 PARTS = 16
 ROUNDS = ((1 << 16, 2), (1 << 14, 4), (1, 8), (1, 64))
@@ -41,7 +41,7 @@ class Punched:
         self.total = None if joined is None else extents.size(copied)
         self.centre = extents.centre(copied)
         self.wanted = copied if joined is None else joined
-        self.room = Room(target)
+        self.quota = Quota(target)
         self.made = 0
 
     def lay(self) -> int:
@@ -52,7 +52,7 @@ class Punched:
             if self.total is not None:
                 self._join(self.total)
             for smallest, times in ROUNDS:
-                left = ground.read(self.target)[1]
+                left = free_space.read(self.target)[1]
                 wrong = extents.without(left, self.wanted)
                 if extents.size(wrong) <= ENOUGH * extents.size(self.wanted):
                     break
@@ -64,7 +64,7 @@ class Punched:
 
     def _join(self, total: int) -> None:
         """Want `total` bytes in one run, but for what is held back: that stays where it was left."""
-        left = ground.read(self.target)[1]
+        left = free_space.read(self.target)[1]
         room = extents.without(self.wanted, left)
         run = extents.joined(room, max(0, total - extents.size(left)), self.centre)
         self.wanted = sorted([*left, *run])
@@ -72,7 +72,7 @@ class Punched:
     def _fill(self) -> None:
         """Give all that is free to one file more."""
         self.check_lease()
-        self.room.rest(path_of(self.target.mounts, self.generation, self.made))
+        self.quota.rest(path_of(self.target.mounts, self.generation, self.made))
         self.made += 1
 
     def _punch(self, free: Extents) -> None:
@@ -89,7 +89,7 @@ class Punched:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        ground.flush(self.target)
+        free_space.flush(self.target)
 
 
 def within(pieces: list[Extent], free: Extents) -> list[tuple[int, int]]:

@@ -19,7 +19,7 @@ from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.evidence.store import NotThisText
 from fsage.model.structure import Shard, Step
-from fsage.studies.replica.host import ground, laying
+from fsage.studies.replica.host import free_space, free_space_layout
 
 if TYPE_CHECKING:
     from fsage.host.targets.target import Target
@@ -48,7 +48,7 @@ def _given(step: Replica, target: Target) -> tuple[Head, Extents]:
 
 def work(step: Replica, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Fill, and punch out what is to be free; note how much agrees."""
-    ground.check(target)
+    free_space.check(target)
     head, original = _given(step, target)
-    notes = laying.lay(target, step.generation, step.layout, (head, original), step.joined, check_lease)
+    notes = free_space_layout.lay(target, step.generation, step.layout, (head, original), step.joined, check_lease)
     return Work(notes["files"], notes)

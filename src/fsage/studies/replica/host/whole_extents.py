@@ -20,13 +20,13 @@ from pathlib import Path
 from fsage.host.evidence import fiemap
 from fsage.host.stores import filesystems
 from fsage.host.structure import files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents
 from fsage.model.filler import BLOCK_BYTES, path_of
-from fsage.studies.replica.host import ground
+from fsage.studies.replica.host import free_space
 
 PIECE_BYTES = 128 << 10
 CHECK_EVERY = 4096
@@ -47,10 +47,10 @@ class WholeExtents:
         self.wanted = copied
         if joined is not None:
             self.wanted = extents.joined(joined, extents.size(copied), extents.centre(copied))
-        self.room = Room(target)
+        self.quota = Quota(target)
         self.sizes, self.descriptors = [0, 0], list[int]()
         self.ranges: list[tuple[int, int, int]] = []  # as FileSystem.data_ranges has them
-        self.free = ground.read(target)[1]
+        self.free = free_space.read(target)[1]
         self.known: dict[int, Extents] = {}  # what is left of chunks that were begun, by their places
         self.left: Extents = []  # of the one where the last piece lies
         self.looks_again = LOOKS_AGAIN
@@ -82,7 +82,7 @@ class WholeExtents:
         """Make a file so much longer; False: there is not so much left."""
         before = self.sizes[file]
         try:
-            self.room.extend(self.descriptors[file], self._path(file), before, size)
+            self.quota.extend(self.descriptors[file], self._path(file), before, size)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -111,7 +111,7 @@ class WholeExtents:
                 return
         if self.looks_again:  # more is free there than was
             self.looks_again -= 1
-            self.free = ground.read(self.target)[1]
+            self.free = free_space.read(self.target)[1]
             self.known.clear()
             self.left = []
 
@@ -124,7 +124,7 @@ class WholeExtents:
                         self.known[place] = extents.common(self.free, [(place, place + length)])
                     self.left = self.known[place]
                     return place + address - begin
-            self.ranges = filesystems.of(self.target.filesystem or "").data_ranges(self.target.mounts[0])
+            self.ranges = filesystems.named(self.target.filesystem or "").data_ranges(self.target.mounts[0])
         raise Failure(f"target {self.target.name}: a file lies at {address}, where no chunk of data is")
 
 

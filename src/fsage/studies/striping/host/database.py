@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fsage.host.lustre import stripes
 from fsage.host.stores import filesystems
 from fsage.host.structure import Work, files
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.targets import claims
 from fsage.model import striping
 from fsage.model.declaration import MIB
@@ -38,7 +38,7 @@ def work(step: Database, target: Target, done: list[Step], shard: Shard, check_l
     each = step.sequences(target.claim)
     made = blastdb.made(target, step.seed, step.volumes, each, check_lease)
     lustre = target.has_osts
-    room = Room(target)
+    quota = Quota(target)
     for number in range(len(step.segments)):
         files.make_room(target.mounts, number + 1)
         if lustre:
@@ -50,9 +50,9 @@ def work(step: Database, target: Target, done: list[Step], shard: Shard, check_l
             base = base_of(target.mounts, number, segment, ost)
             for suffix in sequences.SUFFIXES:
                 source = target.home / claims.KEPT / f"{sequences.name_of(number)}{suffix}"
-                room.copy(source, base.with_name(base.name + suffix), whole=not lustre)
+                quota.copy(source, base.with_name(base.name + suffix), whole=not lustre)
         text = sequences.queries(step.seed, step.queries, step.volumes, each)
-        room.note(queries_at(target.mounts), text)
+        quota.note(queries_at(target.mounts), text)
     there = step.named(target.mounts, {"volumes": noted})
     if lustre:
         _verify_stripes(step, target, there)

@@ -52,7 +52,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     striped.clients(params.nodes, claim)
     layout = striped.layout(steps, claim)
     segments, paths = striped.opened(steps, claim)
-    if kinds.of(claim["kind"]).has_osts:
+    if kinds.named(claim["kind"]).has_osts:
         iors = [_iors(params, claim, name, segments, paths) for name in PHASES]
         return striped.controlled(params, iors, steps, claim)
     odd = next((one.stripe_bytes for one in layout if one.stripe_bytes % params.transfer_size), None)
@@ -87,7 +87,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     except Unsupported:
         return 0.0
     mib, calibration = bytes_written(params, claim) / MIB, claim["calibration"]
-    if kinds.of(claim["kind"]).own_stores:
+    if kinds.named(claim["kind"]).own_stores:
         mib = max(striped.ost_bytes(layout, claim)) / MIB
     rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, len(PHASES), steps, claim)
     return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]

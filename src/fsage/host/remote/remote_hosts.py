@@ -1,7 +1,7 @@
 """The other hosts of a measurement: an agent on each while the visit lasts, which does what the launcher says.
 
 The launcher starts it over SSH, as its own user, as MPI does; the agent itself comes over the connection, so that it is
-the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.host.remote.attendant.
+the launcher's to the byte, no port is opened and nothing is left behind. What is said: fsage.host.remote.host_agent.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from fsage.host.remote import alike, probe
-from fsage.host.remote.armed import NEXT, Armed
-from fsage.host.remote.attendant import drop_of
+from fsage.host.remote.host_agent import drop_of
+from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
 from fsage.host.system import caches
 from fsage.host.system.library import BOOT, packed, sent
@@ -41,7 +41,7 @@ from fsage.model.target import Spec
 
 # A host that is lost without a word is noticed within 15 seconds.
 ALIVE = (*SSH, "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-ATTEND = BOOT + "from fsage.host.remote import attendant; attendant.main()"
+START_AGENT = BOOT + "from fsage.host.remote import host_agent; host_agent.main()"
 PATIENCE_S = 300.0  # dropping the caches of a host with much memory takes its time
 SAY_EVERY_S = 600.0  # a phase may last for days; an agent that hears nothing for an hour ends
 READ_PATIENCE_S = 3600.0  # reading a file as large as that memory
@@ -59,7 +59,7 @@ class Host:
     def __init__(self, host: Known, role: str) -> None:
         self.name, self.role = host["name"], role
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `end`
-        command = shlex.join(["exec", host["python"], "-I", "-S", "-c", ATTEND])
+        command = shlex.join(["exec", host["python"], "-I", "-S", "-c", START_AGENT])
         self.process = subprocess.Popen(
             ["sh", "-c", command] if host["local"] else [*ALIVE, self.name, command],
             stdin=subprocess.PIPE,
@@ -169,7 +169,7 @@ def answers_of(
     return answers
 
 
-def of(request: Request) -> Inventory:
+def inventory_of(request: Request) -> Inventory:
     """The hosts of a request: clients, of whom the first launches, and servers."""
     return {"clients": clients_of(request) or [{"name": os.uname().nodename}], "servers": servers_of(request)}
 
@@ -178,14 +178,14 @@ def meet(spec: Spec, request: Request) -> None:
     """Refusal unless the hosts can measure together; asked before the target is claimed, and nothing is changed."""
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
-    if spec["launcher"] == "srun" and kinds.of(spec["kind"]).of_one_host:
+    if spec["launcher"] == "srun" and kinds.named(spec["kind"]).of_one_host:
         raise Refusal(
             f"fsage_target.launcher is srun and kind is {spec['kind']}: slurmd starts what srun launches outside of "
             f"fsage's mount namespace, where target {spec['name']} is not mounted; declare launcher: openmpi or mpich. "
             "Nothing was touched"
         )
-    if not kinds.of(spec["kind"]).of_one_host:
-        Hosts(spec, None, of(request)).close()
+    if not kinds.named(spec["kind"]).of_one_host:
+        Hosts(spec, None, inventory_of(request)).close()
 
 
 class Hosts:
@@ -200,14 +200,14 @@ class Hosts:
         self.client_names = [host["name"] for host in hosts["clients"]]
         self.clients = [Host(host, "client") for host in hosts["clients"][1:]]
         self.servers = [Host(host, "server") for host in hosts["servers"]]
-        self.others = [*self.clients, *self.servers]
-        code = sent(packed()) if self.others else b""
+        self.remote_hosts = [*self.clients, *self.servers]
+        code = sent(packed()) if self.remote_hosts else b""
         try:
-            for host in self.others:
+            for host in self.remote_hosts:
                 host.give(code)
             where = {"target": spec, "claim": claim["id"] if claim else None}
             asked_at = time.time()
-            answers = self._all(self.others, lambda host: {**where, "role": host.role})
+            answers = self._all(self.remote_hosts, lambda host: {**where, "role": host.role})
             heard_at = time.time()
         except Failure as why:
             self.close()
@@ -231,17 +231,17 @@ class Hosts:
 
     def close(self) -> None:
         """End the agents."""
-        for host in self.others:
+        for host in self.remote_hosts:
             host.end()
 
     def alive(self) -> None:
         """Raises Lost when a host has gone; to the others an empty line says now and then that we have not."""
-        for host in self.others:
+        for host in self.remote_hosts:
             if host.process.poll() is not None:
                 raise Lost(f"host {host.name} was lost: {host.why()}")
         if (now := time.monotonic()) - self.said > SAY_EVERY_S:
             self.said = now
-            for host in self.others:
+            for host in self.remote_hosts:
                 host.give(b"\n")
 
     def drop(self, target: Target, of_state: Sequence[Path] = ()) -> dict[str, Any]:
@@ -273,15 +273,15 @@ class Hosts:
         """Run a phase's command on each client that has one of its `jobs`, this one among them; all begin at once.
 
         Returns a phase's result without output of its own: that of each host is under `by_host`, with its clock as
-        `Host.clock` tells it. `told`: when all were told their jobs, by our clock; `arm_s`: what went before.
+        `Host.clock` tells it. `told`: when all were told their jobs, by our clock; `prepare_s`: what went before.
         """
         began, first, jobs, timeout_s = time.monotonic(), self.client_names[0], phase["jobs"], phase["timeout_s"]
         clients = [host for host in self.clients if host.name in jobs]
         argv, files = phase["argv"], phase.get("files", {})
         for host in clients:
-            host.tell({"do": "arm", "argv": argv, "files": files})
+            host.tell({"do": "prepare", "argv": argv, "files": files})
         try:
-            here: Armed | None = Armed(argv, files, target)
+            here: SynchronisedCommand | None = SynchronisedCommand(argv, files, target)
         except Failure as why:
             here, failed = None, why
         try:
@@ -294,14 +294,14 @@ class Hosts:
                 here.end()
             self._all(clients, lambda _: {"do": "end"})
             raise
-        told, arm_s, armed = time.time(), time.monotonic() - began, here
+        told, prepare_s, own_command = time.time(), time.monotonic() - began, here
         count, asks_next = itertools.count(), phase.get("asks_next", False)
         for host in clients:
             host.count = count if asks_next else None
             host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s, "asks_next": asks_next})
-        asked = (lambda: armed.tell(b"%d\n" % next(count))) if asks_next else None
+        asked = (lambda: own_command.tell(b"%d\n" % next(count))) if asks_next else None
         heard = {host.stdout: host.hear for host in clients}
-        own = armed.run(jobs[first], check_alive, timeout_s, asked, heard)
+        own = own_command.run(jobs[first], check_alive, timeout_s, asked, heard)
         by_host = {first: {**own, "clock_ahead_s": 0.0, "clock_error_s": 0.0}}
         for name, answer in answers_of(clients, timeout_s + PATIENCE_S, check_alive).items():
             by_host[name] = {**answer, **clocks[name]}
@@ -310,7 +310,7 @@ class Hosts:
             "stdout": "",
             "stderr": "",
             "wall_s": max(one["wall_s"] for one in by_host.values()),
-            "arm_s": arm_s,
+            "prepare_s": prepare_s,
             "told": told,
             "by_host": by_host,
         }

@@ -10,7 +10,7 @@ from fsage.model.errors import Failure
 from fsage.model.evidence import extents
 from fsage.model.evidence.extents import Extents, Head
 from fsage.model.structure import Notes
-from fsage.studies.replica.host import ground
+from fsage.studies.replica.host import free_space
 from fsage.studies.replica.host.punched import Punched
 from fsage.studies.replica.host.whole_extents import WholeExtents
 
@@ -98,14 +98,14 @@ def _summary(free: Extents, device_bytes: int) -> dict[str, object]:
 
 def now(target: Target) -> tuple[Head, Extents]:
     """What is free on a target as it is mounted for each cell, with a head for it. Raises Failure."""
-    ground.check(target)
+    free_space.check(target)
     target.remount()
-    return ground.read(target)
+    return free_space.read(target)
 
 
 def _fitting(target: Target, head: Head, layout: str) -> tuple[Extents, int]:
     """What is free on the target now, and the size of its device. Raises Failure where the layout does not fit it."""
-    here, found = ground.read(target)
+    here, found = free_space.read(target)
     if head.block_bytes != here.block_bytes:
         raise Failure(
             f"layout {layout} has blocks of {head.block_bytes} bytes and target {target.name} of {here.block_bytes}: "

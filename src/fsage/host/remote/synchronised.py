@@ -43,7 +43,7 @@ class _Asking(Command):
             self.asked()
 
 
-class Armed:
+class SynchronisedCommand:
     """A command that reads its job from standard input, and has begun to. Raises Failure if it does not.
 
     `argv` and `files`: as fsage.host.system.library.at_hand takes them.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fsage.host.remote import alike, attendant, others
-from fsage.host.remote.others import Hosts
+from fsage.host.remote import alike, host_agent, remote_hosts
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.verbs import claim, create
 from fsage.model.declaration import complete
 from fsage.model.errors import Refusal
@@ -83,8 +83,8 @@ def test_what_srun_starts_would_not_see_a_loop_target(tmp_path, monkeypatch):
 
 def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_path, monkeypatch):
     """An agent that hears nothing for an hour ends; what it hears meanwhile is answered by nothing."""
-    assert others.SAY_EVERY_S < attendant.SILENCE_S / 2
-    monkeypatch.setattr(others, "SAY_EVERY_S", 0.0)
+    assert remote_hosts.SAY_EVERY_S < host_agent.SILENCE_S / 2
+    monkeypatch.setattr(remote_hosts, "SAY_EVERY_S", 0.0)
     spec = {"name": "t", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
     clients = [{"name": "n1"}, another(tmp_path, "n2", TRUTH)]
     with closing(Hosts(complete(spec), None, {"clients": clients, "servers": []})) as hosts:

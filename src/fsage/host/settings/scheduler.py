@@ -18,7 +18,7 @@ from fsage.model.errors import Failure, Refusal
 PATH = "/sys/block/{}/queue/scheduler"
 
 
-def why_not(device: str, name: str) -> str | None:
+def unavailable_because(device: str, name: str) -> str | None:
     """Why the kernel cannot give a device this scheduler; None when it can."""
     offered = _offered(_path(device))
     if name in offered or _loadable(name):

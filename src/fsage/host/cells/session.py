@@ -14,9 +14,9 @@ from fsage.host.cells import io_groups, leftover, outbox
 from fsage.host.cells.phases import Phases
 from fsage.host.cells.structure_check import StructureCheck
 from fsage.host.lustre import prealloc, servercache, servers
-from fsage.host.remote.others import Hosts
+from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.state import inspect, layout_record, remove_measured
-from fsage.host.structure.room import Room
+from fsage.host.structure.quota import Quota
 from fsage.host.system.files import read_json
 from fsage.host.targets.lease import Orphaned, Watch
 from fsage.host.targets.target import Target
@@ -28,7 +28,7 @@ from fsage.model.request import Cell, Request
 from fsage.model.token import MEASURING, READY, Token
 
 
-class Visit:
+class Session:
     """One stay at a target in one state. `now`, its token, and `conditions` are known from `enter` on."""
 
     now: Token
@@ -68,7 +68,7 @@ class Visit:
             "launch": frozen.launch(self.target.claim),
         }
         if self.lustre:
-            if why := prealloc.why_not(self.hosts, self.conditions["tunables"].get(prealloc.NOTE)):
+            if why := prealloc.unavailable_because(self.hosts, self.conditions["tunables"].get(prealloc.NOTE)):
                 raise Failure(f"no cell of state {self.now.state} was measured: {why}")
             self.conditions["lustre"] = {key: self.target.claim["lustre"][key] for key in ("version", "declared")}
         return None
@@ -131,16 +131,18 @@ class Visit:
             self.doubt()
             return f"before cell {cell['name']}: the state is not the one that this visit found: {self.differs}"
         self.unsure = [*self.unsure, cell] if seen["looked_at"] == "sample" else []
-        if cannot := cell.get("unsupported") or self.why_not(cell):
+        if cannot := cell.get("unsupported") or self.unavailable_because(cell):
             observation = self.observation(cell, began, seen, [], "unsupported", cannot)
-        elif full := self.no_room(cell):
+        elif full := self.over_quota(cell):
             observation = self.observation(cell, began, seen, [], "failed", full)
         else:
             self.now = token.changed(self.mount, self.now, status=MEASURING, cell=cell["name"])
             osts = servers.Watch(self.mount, self.lustre) if self.lustre else None
             phases, why = self.phases.run(cell, self.now)
             counted = osts.ended() if osts else None
-            if osts and (untuned := prealloc.why_not(self.hosts, self.conditions["tunables"].get(prealloc.NOTE))):
+            if osts and (
+                untuned := prealloc.unavailable_because(self.hosts, self.conditions["tunables"].get(prealloc.NOTE))
+            ):
                 why = why or untuned
             cleaning = time.monotonic()
             broken = self.clean(failed=bool(why))
@@ -172,16 +174,16 @@ class Visit:
                 outbox.keep(path, kept)
         self.unsure = []
 
-    def why_not(self, cell: Cell) -> str | None:
+    def unavailable_because(self, cell: Cell) -> str | None:
         """Why a cell cannot be run as asked in this state, on this machine or this site; None when it can."""
         of_state = structure.unsupported(self.now.notes) if cell["kind"] == "planned" else None
         return (
             of_state
-            or io_groups.why_not(self.target, cell["phases"])
-            or servercache.why_not(self.hosts, cell["phases"])
+            or io_groups.unavailable_because(self.target, cell["phases"])
+            or servercache.unavailable_because(self.hosts, cell["phases"])
         )
 
-    def no_room(self, cell: Cell) -> str | None:
+    def over_quota(self, cell: Cell) -> str | None:
         """Why the files that a cell makes would be more than a state leaves room for; None where they are not.
 
         On a file system of its own that is what files can take there, else what the target's claim allows.
@@ -197,8 +199,8 @@ class Visit:
                 f"{left_bytes}; declare a smaller amount_mib for target {self.target.name}, or a larger target"
             )
         try:
-            room = Room(self.target, held=self.now.held_bytes)
-            room.must_hold(wanted_bytes, f"cell {cell['name']}")
+            quota = Quota(self.target, held=self.now.held_bytes)
+            quota.must_hold(wanted_bytes, f"cell {cell['name']}")
         except Failure as why:
             return str(why)
         return None

@@ -7,7 +7,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from fsage.host.device import cgroups, iocost, seek
-from fsage.host.outside import scheduler, trace
+from fsage.host.settings import scheduler, trace
 from fsage.host.system import files, journal
 
 UNDO = {**iocost.UNDO, **seek.UNDO, **trace.UNDO, **scheduler.UNDO}
@@ -36,4 +36,4 @@ def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
 
 def left_over() -> bool:
     """Whether something shared is still changed although no target needs it."""
-    return not cgroups.why_not() and journal.SHARED.exists() and not cgroups.names()
+    return not cgroups.unavailable_because() and journal.SHARED.exists() and not cgroups.names()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fsage.host.outside import groups
-from fsage.host.outside.undo import undo
+from fsage.host.settings import groups
+from fsage.host.settings.undo import undo
 from fsage.host.system import journal
 from fsage.host.targets.target import Target
 

@@ -3,7 +3,7 @@
 The first line says where it is (`target`, `claim`, `role`: client or server) and is answered by what this host is, by
 all that it can do as long as the target is not claimed. Every later one says what to `do`. Each is answered by one
 line; what could not be done is answered by {"failed": sentence}. A command at work may ask for numbers
-(fsage.host.remote.armed): its lines go to the launcher, and the launcher's numbers to it. When the launcher's
+(fsage.host.remote.synchronised): its lines go to the launcher, and the launcher's numbers to it. When the launcher's
 connection ends, so does all that was started here.
 """
 
@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from fsage.host.lustre import cold, prealloc, servercache
 from fsage.host.remote import alike, probe
-from fsage.host.remote.armed import NEXT, Armed
+from fsage.host.remote.synchronised import NEXT, SynchronisedCommand
 from fsage.host.structure import eviction
 from fsage.host.system import caches
 from fsage.host.system.files import regular_files
@@ -39,7 +39,7 @@ class Gone(Exception):
     """The launcher has gone."""
 
 
-class Attendant:
+class HostAgent:
     """What a host can be told to do."""
 
     def __init__(self, given: dict[str, Any], launcher: Launcher) -> None:
@@ -49,7 +49,7 @@ class Attendant:
         if not client:  # nothing is measured there
             spec = {**spec, "run_as": None}
         self.target = verified(spec, {"claim": claim}, anywhere=True) if client and claim else None
-        self.armed: Armed | None = None
+        self.command: SynchronisedCommand | None = None
         self.spec: Spec | None = None if client else spec
         if self.spec and claim:
             servercache.put_back(spec)  # what one that was killed left
@@ -62,7 +62,7 @@ class Attendant:
             "read": self.read,
             "server_cache": self.server_cache,
             "prealloc": self.prealloc,
-            "arm": self.arm,
+            "prepare": self.prepare,
             "clock": self.clock,
             "go": self.go,
             "end": self.end,
@@ -95,11 +95,11 @@ class Attendant:
         if self.spec:
             servercache.put_back(self.spec)
 
-    def arm(self, argv: list[str], files: dict[str, str]) -> dict[str, object]:
+    def prepare(self, argv: list[str], files: dict[str, str]) -> dict[str, object]:
         """Have a command wait here for its job."""
         self.end()
         assert self.target  # clients only
-        self.armed = Armed(argv, files, self.target)
+        self.command = SynchronisedCommand(argv, files, self.target)
         return {}
 
     def clock(self) -> dict[str, object]:
@@ -108,24 +108,24 @@ class Attendant:
 
     def go(self, job: str, timeout_s: float, asks_next: bool) -> dict[str, object]:
         """Tell it its job; what came of it. Raises Gone as soon as the launcher goes."""
-        assert self.armed
+        assert self.command
         asked = (lambda: say(NEXT)) if asks_next else None
-        return self.armed.run(job, lambda: None, timeout_s, asked, {self.launcher.stream: self.hear})
+        return self.command.run(job, lambda: None, timeout_s, asked, {self.launcher.stream: self.hear})
 
     def hear(self) -> bool:
         """While a command is at work: what the launcher says is the next number, or an empty line. Raises Gone."""
-        for line in self.launcher.there():
-            if line.isdigit() and self.armed:
-                self.armed.tell(line + b"\n")
+        for line in self.launcher.new_lines():
+            if line.isdigit() and self.command:
+                self.command.tell(line + b"\n")
             elif line:
                 raise Gone
         return True
 
     def end(self) -> dict[str, object]:
         """Stop it."""
-        if self.armed:
-            self.armed.end()
-        self.armed = None
+        if self.command:
+            self.command.end()
+        self.command = None
         return {}
 
 
@@ -158,7 +158,7 @@ class Launcher:
         line, end, self.said = self.said.partition(b"\n")
         return line + end
 
-    def there(self) -> list[bytes]:
+    def new_lines(self) -> list[bytes]:
         """All lines that have come, when there is something to read. Raises Gone."""
         if not (more := self.stream.read1()):
             raise Gone
@@ -175,23 +175,23 @@ def say(line: bytes) -> None:
 def main() -> None:
     """Answer line after line until the launcher goes."""
     find_administrators()
-    launcher, attendant = Launcher(cast(BufferedReader, sys.stdin.buffer)), None
+    launcher, agent = Launcher(cast(BufferedReader, sys.stdin.buffer)), None
     try:
         while line := launcher.line():
             if not line.strip():  # the launcher is still there
                 continue
             given = json.loads(line)
             try:
-                if attendant is None:
-                    attendant = Attendant(given, launcher)
-                    answer = attendant.hello
+                if agent is None:
+                    agent = HostAgent(given, launcher)
+                    answer = agent.hello
                 else:
-                    answer = attendant.do(**given)
+                    answer = agent.do(**given)
             except (Failure, Refusal, OSError) as why:
                 answer = {"failed": str(why)}
             say(json.dumps(answer).encode() + b"\n")
     except Gone:
         return
     finally:
-        if attendant:
-            attendant.leave()
+        if agent:
+            agent.leave()

@@ -26,9 +26,9 @@ class Counted(NamedTuple):
     cost_us: int
 
 
-def why_not_v1() -> str | None:
+def v1_unavailable_because() -> str | None:
     """Why there can be no groups of cgroup v1 here; None when there can."""
-    if why := cgroups.why_not():
+    if why := cgroups.unavailable_because():
         return f"no shares by weight in cgroup v1: {why}"
     if cgroups.v1() is None:
         return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"

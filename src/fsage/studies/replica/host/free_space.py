@@ -11,7 +11,7 @@ from fsage.model.evidence.extents import Extents, Head
 
 def check(target: Target) -> None:
     """Raise Failure where free space cannot be laid out on a target."""
-    if why := target.why_not_laid:
+    if why := target.layout_unavailable_because:
         raise Failure(why)
 
 

@@ -27,7 +27,7 @@ EVERYWHERE = -1  # files that lie on any store
 MISSED_SHARE = 0.1  # of what was left: more that is not had is no state that was asked for
 
 
-class Room:
+class Quota:
     """What of a target is left, as one step or cell of it uses it up. Its methods raise Failure, and OSError as files'.
 
     `making`: generations whose files do not count yet, for a step that goes on where it was left counts them itself.
@@ -165,7 +165,7 @@ class Room:
         finally:
             with self.lock:
                 for path in taken:
-                    self.limits.given(path)
+                    self.limits.allocated(path)
 
     def _all_of(self, path: Path) -> int:
         """What a file can be given at once."""
