@@ -57,6 +57,13 @@ def test_a_shell_completes_names(words: str, number: int, wanted: str) -> None:
     assert wanted in done.stdout.split()
 
 
+def test_bash_completes_names_behind_run() -> None:
+    script = "source envs/completion.bash; COMP_WORDS=(./run fsage plan quick); COMP_CWORD=3; _fsage_run"
+    script += "; echo ${COMPREPLY[*]}"
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == ["quickstart"], done.stderr
+
+
 def test_a_target_may_be_named_after_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     run = CliRunner().invoke

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 
+import pandas as pd
 import pytest
 from records import CONFIG, make_records, store, words
 
 from fsage import dataset
-from fsage.report.compare import CompareError, compare
-from fsage.report.history import history
+from fsage.report.compare import CompareError, compare, main_groups
+from fsage.report.history import _courses, _names, history
 from fsage.study.study import load_study
 
 STUDY = load_study(CONFIG / "series1.yaml")
@@ -95,10 +96,26 @@ def test_a_history_finds_where_a_kernel_made_writes_faster_and_names_it(tmp_path
     text = words(history(list(reversed(results)), tmp_path / "out").read_text())
     assert "4 of 72 steps from one result to the next are beyond chance" in text
     assert "4 of 8 groups move to another level and stay there" in text
-    found = re.findall(r"(\d\d\.\d\d@264M) (\w+) 5: 2026-11-05 6: 2026-11-06 1\.[23]\d+x", text)
+    found = re.findall(r"(\d\d\.\d\d@264M) (\w+) 2026-11-05 2026-11-06 1\.[23]\d+x", text)
     assert len(found) == 8 and {rate for _, rate in found} == {"write"}, "each as a step and as a point of change"
-    assert "6: 2026-11-06 kernel 6.18.0 6.19.0" in text
+    assert "2026-11-06 kernel 6.18.0 6.19.0" in text
+    assert "Writes with the last (2026-11-10) reach 1." in text.split("Over time")[0], "the answer stands first"
     few = words(history(results[:2], tmp_path / "few").read_text())
     assert "Not known: 2 values are too few to show a change: 8 at least." in few
     with pytest.raises(CompareError, match="1 results: a history has 2 to 100"):
         history(results[:1], tmp_path / "one")
+
+
+def test_a_history_is_of_one_study_and_has_dates(tmp_path):
+    other, mine, later = table(tmp_path / "a", states=STATES[:2]), quick(tmp_path, 3), quick(tmp_path, 4)
+    with pytest.raises(CompareError, match=rf"of one study.*{other} has series1; {mine} has quickstart.*fsage compare"):
+        history([other, mine], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    frames = [pd.DataFrame({"began": [f"2026-11-03T{time}Z"]}) for time in ("09:00:01", "09:00:02", "10:00:00")]
+    assert _names(frames) == ["2026-11-03 09:00 (1)", "2026-11-03 09:00 (2)", "2026-11-03 10:00 (1)"]
+    assert _names(frames[1:]) == ["2026-11-03 09:00", "2026-11-03 10:00"]
+    frame = dataset.read(mine), dataset.read(later)
+    common = pd.concat([main_groups(one).assign(x=float(at)) for at, one in enumerate(frame)], ignore_index=True)
+    (first, *_) = _courses(common, ["2026-11-03", "2026-11-04"]).figures
+    assert first.x.ticks == {0.0: "2026-11-03", 1.0: "2026-11-04"}
+    assert [first.name_of(point) for point in first.series[0].points] == ["2026-11-03", "2026-11-04"]

@@ -360,8 +360,15 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
     text = undrawn(page)
     assert "2 of 8 windows of 16 groups" in text and "earth mover" in text
     assert re.search(r"99\.9\d\d%", text)
-    assert "With the free space of example, 72% full, writing 64 MiB at a time is" in text
-    assert "equally full without holes" in text
+    assert "With the free space of example, 71% full, writing 64 MiB at a time is" in text, "as its table has it"
+    assert "equally full without holes" in text and "chooses blocks for new files in its own way" not in text
+    for record in records:
+        if "replica" in record["layout"].get("notes", {}):
+            record["layout"]["notes"]["replica"]["filesystem"] = "xfs"
+    foreign = contents(load_study(CONFIG / "replica.yaml"), records, tmp_path).answer.sentences[-1]
+    assert foreign.startswith(
+        "Layout example is of XFS, and the target is ext4 (ldiskfs), which chooses blocks for new"
+    )
 
 
 def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):

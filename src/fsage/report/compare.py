@@ -49,7 +49,7 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         raise CompareError(
             f"nothing to compare: no state and cell is in both. {before} has {held[0]}; {after} has {held[1]}"
         )
-    rows = _compared(both.sort_values(ORDER, kind="stable"))
+    rows = compared(both.sort_values(ORDER, kind="stable"))
     on = _stamp(frames, names)
     section = _section(rows, names)
     panels = draw(section.figures, on, to / "figures")
@@ -58,7 +58,7 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         after=names[1],
         stamp=on,
         rows=rows.astype(object).where(rows.notna(), None).to_dict("records"),
-        verdicts=_verdicts(rows, names),
+        verdicts=verdicts(rows, names),
         warnings=[*_alone(tables, names), *_layouts(frames)],
         differences=differences(frames),
         sections=[section],
@@ -75,7 +75,7 @@ def main_groups(frame: pd.DataFrame) -> pd.DataFrame:
     return table[table["main"]]
 
 
-def _compared(both: pd.DataFrame) -> pd.DataFrame:
+def compared(both: pd.DataFrame) -> pd.DataFrame:
     """A row a group: the factor `median` with its interval, the adjusted p, and both medians."""
     pairs = list(zip(both["samples_after"], both["samples_before"], strict=True))
     ratios = [statistics.ratio(*pair) for pair in pairs]
@@ -103,7 +103,7 @@ def _compared(both: pd.DataFrame) -> pd.DataFrame:
     ).astype(dict.fromkeys(("median", "low", "high", "level", "p"), "float64"))
 
 
-def _verdicts(rows: pd.DataFrame, names: tuple[str, str]) -> list[str]:
+def verdicts(rows: pd.DataFrame, names: tuple[str, str]) -> list[str]:
     """A sentence for each rate."""
     said = []
     for measure, part in rows.groupby("measure", sort=False):

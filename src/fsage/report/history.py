@@ -12,14 +12,15 @@ from fsage import dataset, statistics
 from fsage.analysis.groups import measure_label, samples
 from fsage.analysis.headline import at_largest_transfer, stamp
 from fsage.figures import Axis, Lines, limits, series
-from fsage.report.compare import CompareError, differences, main_groups
+from fsage.report.compare import ALIKE, ORDER, CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import draw
 from fsage.report.render import template
 from fsage.report.section import Section
 
-GROUP = ["state", "params", "measure"]
 LEAST, MOST = 2, 100
 SHOWN = 6
+MOST_TICKS = 5
+"""So many dates fit under an axis."""
 
 
 def history(tables: Sequence[Path], to: Path) -> Path:
@@ -31,28 +32,55 @@ def history(tables: Sequence[Path], to: Path) -> Path:
         raise CompareError(f"{to} is no folder: name one for the page and its figures")
     if not LEAST <= len(tables) <= MOST:
         raise CompareError(f"{len(tables)} results: a history has {LEAST} to {MOST}")
-    frames = [at_largest_transfer(dataset.read(path)) for path in tables]
+    whole = [dataset.read(path) for path in tables]
+    _check_study(tables, whole)
+    frames = [at_largest_transfer(frame) for frame in whole]
     if empty := [str(path) for path, frame in zip(tables, frames, strict=True) if frame.empty]:
         raise CompareError(f"no valid sample in {', '.join(empty)}")
     frames.sort(key=lambda frame: str(frame["began"].min()))
-    names = [_name(number, frame) for number, frame in enumerate(frames, 1)]
+    names = _names(frames)
     every = pd.concat([main_groups(frame).assign(x=float(at)) for at, frame in enumerate(frames)], ignore_index=True)
-    common = every.groupby(GROUP).filter(lambda group: group["x"].nunique() == len(frames))
+    common = every.groupby(ALIKE).filter(lambda group: group["x"].nunique() == len(frames))
     if common.empty:
         states = "; ".join(f"{name}: {', '.join(_states(frame))}" for name, frame in zip(names, frames, strict=True))
         raise CompareError(f"nothing to compare: no state and cell is in all results. {states}")
     sections = [_courses(common, names), _steps(common, names), _changes(common, names), _differing(frames, names)]
+    answer = _answer(common, names)
     on = " | ".join(dict.fromkeys(stamp(frame) for frame in frames))
     panels = draw([figure for section in sections for figure in section.figures], on, to / "figures")
-    page = template("history.html.j2").render(names=names, stamp=on, sections=sections, panels=panels)
+    page = template("history.html.j2").render(names=names, answer=answer, stamp=on, sections=sections, panels=panels)
     path = to / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def _name(number: int, frame: pd.DataFrame) -> str:
-    """'2: 2026-11-21'."""
-    return f"{number}: {str(frame['began'].min())[:10]}"
+def _check_study(tables: Sequence[Path], frames: Sequence[pd.DataFrame]) -> None:
+    """Raise CompareError where not all are of one study."""
+    held = [", ".join(sorted(frame["study"].dropna().unique())) for frame in frames]
+    if len(set(held)) > 1:
+        each = "; ".join(f"{path} has {study or 'none'}" for path, study in zip(tables, held, strict=True))
+        raise CompareError(
+            f"a history is of one study, and these are of several: {each}. Give those of one; `fsage compare` sets two "
+            "side by side"
+        )
+
+
+def _names(frames: Sequence[pd.DataFrame]) -> list[str]:
+    """'2026-11-21', of several on a day with the time, '2026-11-21 14:05'; of several in a minute with a number."""
+    began = [str(frame["began"].min()) for frame in frames]
+    for characters in (10, 16):
+        names = [time[:characters].replace("T", " ") for time in began]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({names[: at + 1].count(name)})" for at, name in enumerate(names)]
+
+
+def _answer(common: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """What the last result is beside the first: a sentence a rate."""
+    ends = [common[common["x"] == at].drop(columns="x") for at in (0, len(names) - 1)]
+    both = ends[0].merge(ends[1], on=ALIKE, suffixes=("_before", "_after"))
+    rows = compared(both.sort_values(ORDER, kind="stable"))
+    return verdicts(rows, (f"the first result ({names[0]})", f"the last ({names[-1]})"))
 
 
 def _states(frame: pd.DataFrame) -> list[str]:
@@ -62,21 +90,30 @@ def _states(frame: pd.DataFrame) -> list[str]:
 def _courses(common: pd.DataFrame, names: Sequence[str]) -> Section:
     """A figure a rate: the medians of a few states over the results."""
     figures = []
-    ticks = {float(at): name.partition(":")[0] for at, name in enumerate(names)}
+    every = -(-len(names) // MOST_TICKS)
+    ticks = {float(at): name.replace(" ", "\n") for at, name in enumerate(names) if at % every == 0}
+    dated = dict(enumerate(names))
     for measure, part in common.groupby("measure", sort=False):
         name, unit = measure_label(str(measure))
         first = part[part["params"] == part["params"].iloc[0]]
         shown = list(first["state"].unique()[:SHOWN])
         rows = first[first["state"].isin(shown)]
-        lines = tuple(series(state, rows[rows["state"] == state].drop(columns="state")) for state in shown)
+        rows = rows.assign(label=rows["state"], state=rows["x"].map(dated))
+        lines = tuple(series(state, rows[rows["label"] == state]) for state in shown)
         axis = Axis(f"{name} bandwidth, {unit}" if unit == "MiB/s" else f"{name}s, {unit}", limits(rows))
-        figures.append(Lines(f"{name.capitalize()}s over results", lines, Axis("result", ticks=ticks), axis))
-    return Section("Over time", f"Results by their first sample: {'; '.join(names)}.", list(figures))
+        figures.append(
+            Lines(f"{name.capitalize()}s over results", lines, Axis("first sample of each result", ticks=ticks), axis)
+        )
+    return Section(
+        "Over time",
+        f"{len(names)} results by the date of their first sample, {names[0]} to {names[-1]}.",
+        list(figures),
+    )
 
 
 def _steps(common: pd.DataFrame, names: Sequence[str]) -> Section:
     """The ratios of neighbours that are beyond chance."""
-    groups = [(key, list(group.sort_values("x")["samples"])) for key, group in common.groupby(GROUP, sort=False)]
+    groups = [(key, list(group.sort_values("x")["samples"])) for key, group in common.groupby(ALIKE, sort=False)]
     sure = []
     for at in range(1, len(names)):
         ps = statistics.adjust_exploratory([statistics.compare(taken[at], taken[at - 1]).p for _, taken in groups])
@@ -101,7 +138,7 @@ def _changes(common: pd.DataFrame, names: Sequence[str]) -> Section:
     if len(names) < statistics.LEAST_FOR_CHANGE:
         why = statistics.change([0.0] * len(names)).why
         return Section("Points of change", f"Not known: {why}.", [])
-    groups = [(key, group.sort_values("x")["median"].tolist()) for key, group in common.groupby(GROUP, sort=False)]
+    groups = [(key, group.sort_values("x")["median"].tolist()) for key, group in common.groupby(ALIKE, sort=False)]
     tests = [statistics.change(medians) for _, medians in groups]
     ps = statistics.adjust_exploratory([test.p for test in tests])
     table = [["state", "rate", "last before", "first after", "ratio of medians", "p"]]

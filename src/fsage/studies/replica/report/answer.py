@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from fsage.analysis.headline import Comparison
+from fsage.model import filesystems
 from fsage.report.answer import Answer, Named, by_comparisons
 from fsage.report.section import Data
 from fsage.studies.replica.report.maps import copied, is_copied
@@ -17,10 +19,27 @@ CODES = (
 
 
 def answer(data: Data, study: Any) -> Answer | None:
-    """A sentence for each comparison of the headline."""
-    full = {state: 100 * (1 - one["found"]["free_bytes"] / one["found"]["device_bytes"])
+    """A sentence for each comparison of the headline, and whether the allocator here is another than the original's."""
+    full = {state: 100 * (1 - one["original"]["free_bytes"] / one["original"]["device_bytes"])
             for state, one in copied(data).items()}  # fmt: skip
-    return by_comparisons(data, study, partial(_named, full), CODES, _worst_first)
+    found = by_comparisons(data, study, partial(_named, full), CODES, _worst_first)
+    return replace(found, sentences=[*found.sentences, *_foreign(data)])
+
+
+def _foreign(data: Data) -> list[str]:
+    """A sentence where a layout is of another file system than it was laid on."""
+    here = filesystems.like(next(iter(data.frame["filesystem"].dropna()), None))
+    pairs = dict.fromkeys(
+        (state.partition(".")[0], there.title)
+        for state, one in copied(data).items()
+        if here and (there := filesystems.like(one.get("filesystem"))) and there.name != here.name
+    )
+    return [
+        f"Layout {layout} is of {there}, and the target is {here.title}, which chooses blocks for new files in its own "
+        f"way: on {there} the same free space may cost more or less."
+        for layout, there in pairs
+        if here
+    ]
 
 
 def _worst_first(compared: list[Comparison]) -> list[Comparison]:

@@ -1,0 +1,10 @@
+# For bash: `source envs/completion.bash` completes `./run fsage ...`, as `fsage --install-completion` does for fsage.
+_fsage_run() {
+    local IFS=$'\n' # what fsage itself asks bash for
+    [[ ${COMP_WORDS[1]:-} == fsage ]] || return
+    mapfile -t COMPREPLY < <(
+        COMP_WORDS="${COMP_WORDS[*]:1}" COMP_CWORD=$((COMP_CWORD - 1)) _FSAGE_COMPLETE=complete_bash \
+            "${COMP_WORDS[0]}" fsage
+    )
+}
+complete -o default -F _fsage_run run
