@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -211,10 +212,16 @@ def _range(shape: dict[str, Any]) -> str:
     return f"{kind}{above}" + (f" to {high}" if high is not None else "")
 
 
+@cache
+def studies() -> dict[str, dict[str, Any]]:
+    """Every study of `config/` as it is written, by its file's name."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return {path.name: yaml.load(path.read_bytes(), loader) for path in sorted((ROOT / "config").glob("*.yaml"))}
+
+
 def example_of(key: str, shape: dict[str, Any], block: str, kind: str) -> str:
     """The key as a study of `config/` has it, in the block that is of that kind; else a value that is allowed."""
-    for path in sorted((ROOT / "config").glob("*.yaml")):
-        study = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for name, study in studies().items():
         blocks = [study] if not block else [study.get(block), *(study.get("also", ()) if block == "cells" else ())]
         for found in blocks:
             if (
@@ -223,7 +230,7 @@ def example_of(key: str, shape: dict[str, Any], block: str, kind: str) -> str:
                 and found.get({"states": "recipe"}.get(block, "workload")) == kind
             ):
                 text = yaml.safe_dump({key: found[key]}, default_flow_style=True, width=1000, sort_keys=False)
-                return f"`{text.strip()[1:-1]}`" if len(text) <= MOST_EXAMPLE else f"see `config/{path.name}`"
+                return f"`{text.strip()[1:-1]}`" if len(text) <= MOST_EXAMPLE else f"see `config/{name}`"
     value = _allowed(shape)
     return f"`{key}: {value}`" if value else ""
 

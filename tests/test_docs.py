@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import jsonschema
 import typer.main
 import yaml
+from jsonschema import Draft202012Validator
 from markdown_it import MarkdownIt
 
 from fsage.cli import app
@@ -41,6 +41,7 @@ SETTINGS = {
     "inventories",
     "results",
 }
+GROUP = typer.main.get_group(app)
 EXTRA = {"fsage_request", "fsage_local_target_state"}
 
 
@@ -85,13 +86,12 @@ def of(program: str) -> list[Command]:
 
 def check_options(words: list[str]) -> str:
     """Why a call of fsage cannot be parsed, or nothing. Nothing is run, and a word that is missing is no fault."""
-    group = typer.main.get_command(app)
-    context = group.make_context("fsage", [], resilient_parsing=True)
+    context = GROUP.make_context("fsage", [], resilient_parsing=True)
     try:
-        _, rest, _ = group.make_parser(context).parse_args(list(words))
+        _, rest, _ = GROUP.make_parser(context).parse_args(list(words))
         if not rest:
             return ""
-        command = group.get_command(context, rest[0])
+        command = GROUP.get_command(context, rest[0])
         if command is None:
             return f"there is no command {rest[0]}"
         own = command.make_context(rest[0], [], parent=context, resilient_parsing=True)
@@ -220,10 +220,9 @@ def test_every_key_of_a_study_is_described_with_an_example_that_is_allowed() -> 
             if "description" not in shape:
                 wrong.append((kind, key, "no description"))
             elif text and not text.startswith("see "):
-                try:
-                    jsonschema.validate(yaml.safe_load(text)[key], {**shape, "$defs": whole["$defs"]})
-                except jsonschema.ValidationError as error:
-                    wrong.append((kind, key, f"{text}: {error.message}"))
+                validator = Draft202012Validator({**shape, "$defs": whole["$defs"]})
+                errors = validator.iter_errors(yaml.safe_load(text)[key])
+                wrong += [(kind, key, f"{text}: {error.message}") for error in errors]
     assert wrong == []
 
 
