@@ -58,7 +58,7 @@ def a_site() -> Site:
     return Site([Host("n1", ("clients",), answer, time.time()), lost], ("clients", "servers"))
 
 
-@pytest.fixture(scope="module", params=first_of(("defrag", "striping"), STUDIES), ids=["some", "all"])
+@pytest.fixture(scope="module", params=first_of(("defrag",), STUDIES), ids=["some", "all"])
 def pages(request, tmp_path_factory) -> list[Path]:
     """All kinds, each with as much on it as there can be; of some or all measured studies."""
     root = tmp_path_factory.mktemp("pages")
