@@ -6,6 +6,7 @@ Inputs are drawn alike each time; `./run pytest -m long tests/test_hostile.py` d
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -25,12 +26,13 @@ from ansible.errors import AnsibleActionFail
 from hostile import bend
 from hostile.messages import SAVED, STATE, action, files_below, made_request, make_plan, saved
 from hostile.readers import READERS, packed, parquet_of
-from sent import bundle, observation
+from sent import CLAIM, bundle, observation
 
 from fsage import dataset
 from fsage.archive import crate
 from fsage.host.targets import lease
 from fsage.model.message import DEPTH, Unacceptable
+from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import messages, record
 from fsage.run import request
@@ -187,6 +189,23 @@ def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan: Pla
     later = plan.study.model_copy(update={"tuning": {"nomerges": 2}})  # the study was edited since
     request.make(Plan(later, plan.target, plan.results, plan.claim), "60.50@8M")
     assert record.unpack(bundle(plan, lost), plan.results.root, "here") == (1, [])
+
+
+def test_one_observation_is_taken_of_each_attempt_that_was_requested(tmp_path: Path) -> None:
+    plan, copies = make_plan(tmp_path), 300
+    first = observation(plan, STATE, 0)
+    anew = dataclasses.replace(plan, claim={**CLAIM, "id": "c2"})  # claimed again before that came home
+    second = observation(anew, STATE, 0, id="y")
+    path = bundle(plan, *({**first, "id": f"x{number}"} for number in range(copies)))
+    new, refused = record.unpack(path, plan.results.root, "here")
+    assert (new, len(refused), len(kept_aside(plan))) == (1, copies - 1, copies - 1), "never lost"
+    assert "is a second one of what was asked for once: study 'tiny', state" in refused[0]
+    assert plan.results.attempts(STATE, first["cell"]) == 1
+    (why,) = unpacked(plan, second, {**second, "id": "z"})
+    assert why.startswith("an observation from target here is a second one")
+    assert record.unpack(bundle(plan, first | {"id": "x0"}, second), plan.results.root, "here") == (0, [])
+    raw = results.read(plan.results.raw(STATE, first["cell"], 2))
+    assert (raw["id"], raw["claim"], raw["attempt"], raw["requested_attempt"]) == ("y", "c2", 2, 1)
 
 
 def over_ssh(run: Callable[..., dict]) -> Any:

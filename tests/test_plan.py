@@ -204,7 +204,7 @@ def test_an_observation_comes_home_once_and_never_over_another(plan):
     one = observation(plan, state, 0)
     assert record.unpack(bundle(plan, one), plan.results.root, "here") == (1, [])
     assert record.unpack(bundle(plan, one), plan.results.root, "here") == (0, [])
-    other = {**copy.deepcopy(one), "id": "another"}
+    other = observation(plan, state, 0, id="another")  # requested again
     assert record.unpack(bundle(plan, other), plan.results.root, "here") == (1, [])
     assert [path.name for path in sorted((plan.results.root / "raw").rglob("*.json"))] == [
         f"{one['cell']}.1.json",

@@ -33,31 +33,44 @@ def note(where: Results, request: Mapping[str, Any]) -> None:
         results.write(path, [*noted, *new])
 
 
-def match(root: Path, target: str, observation: Mapping[str, Any]) -> Results:
-    """The results to which a typed observation belongs. Raises Unacceptable when nobody asked this target for it.
+class Requested:
+    """What a target was asked for: each note is read once, however many answers there are."""
 
-    Its study and state are names, so the note lies below the results, whatever they are.
-    """
-    where = Results(root, target, observation["study"])
-    same_as(observation, {"target": target})
-    words = ", ".join(f"{key} {shown(observation[key])}" for key in ("study", "state", "cell", "attempt", "claim"))
-    noted = [
-        one
-        for one in results.read(where.asked(observation["state"])) or []
-        if all(one[key] == observation[key] for key in ("cell", "claim", "attempt"))
-    ]
-    if not noted:
-        raise Unacceptable(f"answers what target {target} was not asked for: {words}")
-    why: Unacceptable | None = None
-    for one in noted:  # of several versions of a study
-        try:
-            same_as(observation, {key: one[key] for key in ("kind", "order", "params", "nominal")})
-            same_as(observation["layout"], {"steps": one["steps"]})
-        except Unacceptable as error:
-            why = error
-        else:
-            return where
-    raise Unacceptable(f"{why} ({words})")
+    def __init__(self, root: Path, target: str) -> None:
+        self.root, self.target = root, target
+        self._notes: dict[tuple[str, str], dict[tuple[str, str, int], list[dict[str, Any]]]] = {}
+
+    def match(self, observation: Mapping[str, Any]) -> None:
+        """Raise Unacceptable when nobody asked this target for a typed observation.
+
+        Its study and state are names, so the note lies below the results, whatever they are.
+        """
+        same_as(observation, {"target": self.target})
+        words = ", ".join(f"{key} {shown(observation[key])}" for key in ("study", "state", "cell", "attempt", "claim"))
+        notes = self._of_state(observation["study"], observation["state"]).get(_key(observation))
+        if not notes:
+            raise Unacceptable(f"answers what target {self.target} was not asked for: {words}")
+        why: Unacceptable | None = None
+        for note in notes:  # of several versions of a study
+            try:
+                same_as(observation, {key: note[key] for key in ("kind", "order", "params", "nominal")})
+                same_as(observation["layout"], {"steps": note["steps"]})
+            except Unacceptable as error:
+                why = error
+            else:
+                return
+        raise Unacceptable(f"{why} ({words})")
+
+    def _of_state(self, study: str, state: str) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
+        if (study, state) not in self._notes:
+            notes = self._notes[study, state] = {}
+            for note in results.read(Results(self.root, self.target, study).asked(state)) or []:
+                notes.setdefault(_key(note), []).append(note)
+        return self._notes[study, state]
+
+
+def _key(one: Mapping[str, Any]) -> tuple[str, str, int]:
+    return one["cell"], one["claim"], one["attempt"]
 
 
 def _text(one: Asked) -> str:

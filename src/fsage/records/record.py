@@ -17,7 +17,7 @@ from fsage.parse import launcher
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
-from fsage.records.asked import match
+from fsage.records.asked import Requested
 from fsage.records.messages import OBSERVATION_BYTES, read_observation
 from fsage.study.cells import Cell
 
@@ -86,26 +86,66 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
     """Put the observations of a fetched bundle into raw/ (write-once) and the store.
 
     A bundle brings everything that waited on the host, also what a lost run of another study left. An observation that
-    came before (same id) is not taken twice. What nobody asked for, or is not as the agent writes it, is kept below
-    refused/ as it came; the rest of the bundle is taken.
+    came before (same id) is not taken twice. What nobody asked for, a second one of a requested attempt, or what is not
+    as the agent writes it, is kept below refused/ as it came; the rest of the bundle is taken.
     """
     if not bundle.exists():
         return Taken(0, [])
     new, refused = 0, []
-    where = Results(root, target, "")
+    requested, kept = Requested(root, target), _Kept(root, target)
     for content in _observations(bundle):
         try:
             if isinstance(content, Unacceptable):
                 raise content
             observation = read_observation(content)
-            match(root, target, observation)
+            requested.match(observation)
+            if kept.has(observation):
+                continue
             _judged(observation)
-            new += keep(observation, root, target)
+            kept.add(observation)
+            new += 1
         except Unacceptable as why:
-            kept = _set_aside(where, content) if isinstance(content, bytes) else _set_aside_bundle(where, bundle)
-            refused.append(f"an observation from target {target} {why}; it is not taken, and kept: {kept}")
+            aside = Results(root, target, "")
+            place = _set_aside(aside, content) if isinstance(content, bytes) else _set_aside_bundle(aside, bundle)
+            refused.append(f"an observation from target {target} {why}; it is not taken, and kept: {place}")
     bundle.unlink()
     return Taken(new, refused)
+
+
+class _Kept:
+    """The observations of a target that are in raw/, looked at once for a bundle, however many it has of a cell."""
+
+    def __init__(self, root: Path, target: str) -> None:
+        self.root, self.target = root, target
+        self._ids: dict[tuple[str, str, str], dict[tuple[str, int], str]] = {}
+
+    def has(self, observation: Observation) -> bool:
+        """Whether it came before. Raises Unacceptable for another one of the same requested attempt."""
+        there = self._of_cell(observation).get(_requested(observation))
+        if there not in (None, observation["id"]):
+            words = ", ".join(f"{key} {shown(observation[key])}" for key in ("study", "state", "cell", "attempt"))
+            raise Unacceptable(f"is a second one of what was asked for once: {words}")
+        return there is not None
+
+    def add(self, observation: Observation) -> None:
+        """Keep it."""
+        keep(observation, self.root, self.target)
+        self._of_cell(observation)[_requested(observation)] = observation["id"]
+
+    def _of_cell(self, observation: Observation) -> dict[tuple[str, int], str]:
+        """The ids of what a cell has, by what was requested; what the launcher skipped is nobody's answer."""
+        cell = observation["study"], observation["state"], observation["cell"]
+        if cell not in self._ids:
+            where = Results(self.root, self.target, cell[0])
+            attempts = range(1, where.attempts(*cell[1:]) + 1)
+            raws = (results.read(where.raw(*cell[1:], attempt)) for attempt in attempts)
+            self._ids[cell] = {_requested(raw): raw["id"] for raw in raws if raw["status"] != "skipped"}
+        return self._ids[cell]
+
+
+def _requested(observation: Mapping[str, Any]) -> tuple[str, int]:
+    """Which request an observation answers: under which claim, and as which attempt of its cell."""
+    return observation["claim"], observation.get("requested_attempt", observation["attempt"])
 
 
 def _observations(bundle: Path) -> Iterator[bytes | Unacceptable]:
@@ -152,24 +192,23 @@ def _judged(observation: Observation) -> None:
         raise Unacceptable(f"cannot be judged ({type(error).__name__}: {shown(str(error))})") from None
 
 
-def keep(observation: Mapping[str, Any], root: Path, target: str) -> bool:
-    """Put an observation into raw/ (write-once) and the store; False when it came before.
+def keep(observation: Mapping[str, Any], root: Path, target: str) -> None:
+    """Put an observation into raw/ (write-once) and the store, as the next attempt of its cell.
 
     Of those that hosts send only what `unpack` accepted comes here, for its words become paths.
     """
     where = Results(root, target, observation["study"])
-    state, cell = observation["state"], observation["cell"]
-    attempt = observation["attempt"]
-    while (raw := where.raw(state, cell, attempt)).exists():
-        if results.read(raw)["id"] == observation["id"]:
-            return False
+    state, cell, requested = observation["state"], observation["cell"], observation["attempt"]
+    attempt = requested
+    while where.raw(state, cell, attempt).exists():
         attempt += 1
-    results.write(raw, {**observation, "attempt": attempt})
+    renumbered = {} if attempt == requested else {"attempt": attempt, "requested_attempt": requested}
+    raw = where.raw(state, cell, attempt)
+    results.write(raw, {**observation, **renumbered})
     stored = where.pending(state, cell)
     stored.parent.mkdir(parents=True, exist_ok=True)
     stored.unlink(missing_ok=True)
     os.link(raw, stored)
-    return True
 
 
 def hand_over(plan: Plan, state: str) -> list[Cell]:
