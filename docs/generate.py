@@ -70,6 +70,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return "".join(part if part.startswith("```") else _LINK.sub(replaced, part) for part in parts)
 
 
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> None:
+    """Warn when a page would load something from elsewhere; links to other sites are for readers to follow."""
+    for found in re.findall(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?(https?:[^\"> ]*)", output):
+        log.warning(f"{page.file.src_uri}: it loads {found}")
+
+
 def _escaped(text: str) -> str:
     """Markdown whose `<` are no HTML: outside of code, which has them as they are."""
     parts = re.split(r"(^```.*?^```$|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
