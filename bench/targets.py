@@ -1,7 +1,7 @@
 """Series 1 over several targets: how long the longest share is to the whole.
 
 Over 4 targets, the DAG as it is, with a `fsage` that sleeps a hundredth of what a state is estimated to take, and then
-writes empty records: what is left of it is Snakemake's and fsage's own way of dealing. Goal: at most 0.3 of one
+writes empty records: what is left of it is Snakemake's and fsage's own work. Goal: at most 0.3 of one
 target's time. Over 16 and 64 from the plan alone: states that all targets measure are a part of each share.
 """
 

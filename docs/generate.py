@@ -228,7 +228,9 @@ def studies() -> dict[str, dict[str, Any]]:
 def example_of(key: str, shape: dict[str, Any], block: str, kind: str) -> str:
     """The key as a study of `config/` has it, in the block that is of that kind; else a value that is allowed."""
     for name, study in studies().items():
-        blocks = [study] if not block else [study.get(block), *(study.get("also", ()) if block == "cells" else ())]
+        blocks = [study.get(block)] if block else [study]
+        if block == "cells":
+            blocks += study.get("additional_cells", ())
         for found in blocks:
             if (
                 isinstance(found, dict)

@@ -61,6 +61,6 @@ BAD = [case for case in CASES if case.verdict == "bad"]
 BY_NAME = {case.name: case for case in CASES}
 
 
-def of(cases: list[Case], tool: str) -> list[Case]:
+def of_tool(cases: list[Case], tool: str) -> list[Case]:
     """The cases of one tool."""
     return [case for case in cases if case.tool == tool]

@@ -56,7 +56,7 @@ class Replay:
             for state in self.visited:
                 here = self.sentinels[self.sentinels["state"] == self.states[state]]
                 groups[self.largest[state]] += np.log(here[rate]).tolist()
-            found.append(Samples.of(groups))
+            found.append(Samples.of_groups(groups))
         return found
 
     def left(self) -> np.ndarray:

@@ -9,7 +9,7 @@ from tiers import first_row_of
 from fsage.adaptive.design import Costs, Visit, unknown
 from fsage.adaptive.explore import explore
 from fsage.adaptive.surface import Points, Samples, believe, prior
-from fsage.run.course import levelled
+from fsage.run.adaptive_run import levelled
 
 SHARES = np.linspace(0, 1, 5)
 SIZES = np.linspace(0, 1, 3)
@@ -48,7 +48,7 @@ class Planted:
             self.take(Visit(state, {group: ITERATIONS}, REACH_S + ITERATIONS * SAMPLE_S))
 
     def samples(self):
-        return [Samples.of(self.groups)]
+        return [Samples.of_groups(self.groups)]
 
     def left(self):
         return np.array([ITERATIONS - len(one) for one in self.groups])
@@ -116,7 +116,7 @@ def test_what_samples_will_say_is_known_before_but_for_their_values():
     groups = [
         list(smooth(*place) + draw.normal(0, NOISE, 2)) if n % 7 == 0 else [] for n, place in enumerate(POINTS.axes)
     ]
-    belief = believe(POINTS, Samples.of(groups))
+    belief = believe(POINTS, Samples.of_groups(groups))
     taken = {5: 2, 40: 1, 70: 5}
     one_by_one = belief
     for group, count in taken.items():
@@ -132,7 +132,9 @@ def test_states_far_off_from_what_the_others_say_widen_every_interval():
     own = dict(zip(STATES, draw.permutation([0.0] * 20 + [0.4] * 5), strict=True))
     groups = [[smooth(*place) + own[tuple(place[:2])] + draw.normal(0, NOISE)] for place in POINTS.axes]
     unseen = POINTS.state % 8 == 5
-    belief = believe(POINTS, Samples.of([[] if new else group for group, new in zip(groups, unseen, strict=True)]))
+    belief = believe(
+        POINTS, Samples.of_groups([[] if new else group for group, new in zip(groups, unseen, strict=True)])
+    )
     assert belief.stretch.min() >= 1 and len(set(belief.stretch[unseen])) == 1 == len(set(belief.stretch[~unseen]))
     assert belief.held_out == 2 * np.sum(~unseen), "with their states, and alone"
     assert 0.93 <= belief.coverage <= 1
@@ -142,16 +144,18 @@ def test_states_far_off_from_what_the_others_say_widen_every_interval():
 def test_one_very_slow_sample_neither_widens_all_intervals_nor_bends_the_surface():
     draw = np.random.default_rng(8)
     groups = [[smooth(*place) + draw.normal(0, NOISE)] for place in POINTS.axes]
-    usual = believe(POINTS, Samples.of(groups))
+    usual = believe(POINTS, Samples.of_groups(groups))
     groups[37][0] -= 0.5
-    belief = believe(POINTS, Samples.of(groups))
+    belief = believe(POINTS, Samples.of_groups(groups))
     truth = np.array([smooth(*place) for place in POINTS.axes])
     assert np.abs(belief.mean - usual.mean).max() < 0.03, "not by a tenth of what that sample is off"
     assert belief.half_width[37] > usual.half_width[37]
     assert np.median(belief.half_width) < 1.5 * np.median(usual.half_width)
     slow_once = [[*group, *(group[0] + draw.normal(0, NOISE, 2))] for group in groups]
     slow_once[37] = [truth[37], truth[37] - 0.5, truth[37] + 0.01]
-    assert Samples.of(slow_once).median[37] == truth[37] and np.median(Samples.of(slow_once).noise) < 0.015
+    assert (
+        Samples.of_groups(slow_once).median[37] == truth[37] and np.median(Samples.of_groups(slow_once).noise) < 0.015
+    )
 
 
 def test_sentinels_come_with_a_state_and_may_be_all_that_is_needed():
@@ -192,7 +196,7 @@ def test_sentinels_come_with_a_state_and_may_be_all_that_is_needed():
 def test_noise_is_of_each_cell_as_far_as_its_samples_tell():
     draw = np.random.default_rng(6)
     groups = [list(draw.normal(5, 0.05 if n == 0 else 0.01, 5)) for n in range(60)] + [[]]
-    noise = Samples.of(groups).noise
+    noise = Samples.of_groups(groups).noise
     assert noise[0] > 1.5 * np.median(noise), "one is noisier than the others"
     assert 0.009 < np.median(noise) < 0.015 and noise[-1] == pytest.approx(np.median(noise), rel=0.2)
 

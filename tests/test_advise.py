@@ -163,7 +163,7 @@ def test_three_iterations_of_preallocation_do_not_decide_and_four_do(found):
 
 def test_defragmenting_is_chosen_once_the_reads_earn_it_back(found, tmp_path):
     advice = found("defrag", taken("defrag"))
-    assert advice["choose"] == ["1233.file"] and advice["asked"]["params"] == "1 MiB"
+    assert advice["choose"] == ["1233.file"] and advice["requested"]["params"] == "1 MiB"
     assert len(advice["records"]["1233.file"]) == 5, "cold reads alone"
     said = " ".join(advice["sentences"])
     assert re.search(r"the work took \d\d\.\d s for a GiB, timed once, and is earned back after 1\.4 cold reads", said)

@@ -55,7 +55,7 @@ def test_the_best_is_not_told_worse(row, decided, step):
     true = (1 + step) ** np.arange(6)[:, None]
     lost = 0
     for _ in range(trials):
-        lost += any("a" in one.cost.names for one in decided(true * lognormal(rng, (6, n))).of("worse"))
+        lost += any("a" in one.cost.names for one in decided(true * lognormal(rng, (6, n))).with_standing("worse"))
     row("the best told worse", f"6 choices {step:.0%} apart, n={n}", "<= 5%", lost, trials)
     assert stays_below(lost, trials, 0.05)
 

@@ -67,7 +67,7 @@ def last_steps(pool: Pool) -> Counter:
 
 def test_counts(tmp_path: Path) -> None:
     said, jobs = dry_run(tmp_path, "series1")
-    assert "plan series1: 2240 cells, 64 states, 8 populates, 258 extra cells, 2498 cells to measure, " in said
+    assert "plan series1: 2240 cells, 64 states, 8 populates, 258 diagnostic cells, 2498 cells to measure, " in said
     assert said.count("plan ") == 1, "only of the study that was asked for"
     assert jobs["populate"] == 8 and jobs["fragment"] == 56
     assert jobs["report"] == jobs["series1"] == jobs["claim"] == 1
@@ -76,8 +76,8 @@ def test_counts(tmp_path: Path) -> None:
 
 def test_two_studies_at_once_are_both_planned(tmp_path: Path) -> None:
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
-    assert "plan series2: 70 cells, 7 states, 1 populates, 30 extra cells, 100 cells to measure, " in said
-    assert "plan quickstart: 20 cells, 4 states, 3 populates, 2 extra cells, 22 cells to measure, " in said
+    assert "plan series2: 70 cells, 7 states, 1 populates, 30 diagnostic cells, 100 cells to measure, " in said
+    assert "plan quickstart: 20 cells, 4 states, 3 populates, 2 diagnostic cells, 22 cells to measure, " in said
     assert set(re.findall(r"^plan (\w+):", said, re.MULTILINE)) == {"series2", "quickstart"}
     assert jobs["populate"] == 3
     assert jobs["report"] == 2 and jobs["series2"] == jobs["quickstart"] == jobs["claim"] == 1
@@ -148,7 +148,7 @@ def test_preallocations_side_by_side_and_defragmentation(
         and jobs.total() - jobs["total"] == 84 + 4 + 2
     )
     pool = laid_out("prealloc", target=None)["prealloc"]
-    assert pool.plans[0].line().startswith("plan prealloc: 420 cells, 84 states, 4 populates, 0 extra cells")
+    assert pool.plans[0].line().startswith("plan prealloc: 420 cells, 84 states, 4 populates, 0 diagnostic cells")
     assert last_steps(pool)["delete_files"] == 80 and sum(last_steps(pool).values()) == 84
     said, jobs = dry_run(tmp_path, "defrag", target=None)
     assert (

@@ -78,7 +78,7 @@ def commands() -> Iterator[Command]:
 COMMANDS = list(dict.fromkeys(commands()))
 
 
-def of(program: str) -> list[Command]:
+def commands_of(program: str) -> list[Command]:
     found = [command for command in COMMANDS if command.words and command.words[0] == program]
     assert found
     return found
@@ -103,7 +103,7 @@ def check_options(words: list[str]) -> str:
 
 
 def test_every_command_of_fsage_and_its_options_are_there() -> None:
-    assert [(command, why) for command in of("fsage") if (why := check_options(command.words[1:]))] == []
+    assert [(command, why) for command in commands_of("fsage") if (why := check_options(command.words[1:]))] == []
     assert check_options(["advise", "x", "--nothing"]) and check_options(["nothing"])
 
 
@@ -111,7 +111,7 @@ def test_every_study_and_setting_of_a_run_is_there() -> None:
     studies = {path.stem for path in ROOT.glob("config/*.yaml")}
     inventories = {path.name for path in ROOT.glob("inventories/*")} | {"ssu1", "ssu2", "ssu3", "ssu4", "seek1"}
     wrong = []
-    for command in of("snakemake"):
+    for command in commands_of("snakemake"):
         words = [word for word in command.words[1:] if word != "--"]
         if "--profile" in words:
             profile = words.pop(words.index("--profile") + 1)
@@ -134,7 +134,7 @@ def test_every_playbook_and_variable_is_there() -> None:
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         variables |= set(yaml.safe_load(path.read_text())["argument_specs"]["main"]["options"])
     wrong = []
-    for command in of("ansible-playbook"):
+    for command in commands_of("ansible-playbook"):
         words = command.words[1:]
         for option in ("-i", "-e"):
             while option in words:

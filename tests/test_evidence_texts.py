@@ -27,13 +27,13 @@ def read(text: bytes) -> dict:
     return texts.read(io.BytesIO(text)).summary(0)
 
 
-def of(name: str) -> dict:
+def read_text(name: str) -> dict:
     return read(TEXTS[name])
 
 
 @pytest.mark.parametrize("name", sorted(set(TEXTS) - {"filefrag_v_s2_f1"}))
 def test_what_a_text_lacks_is_absent_with_the_reason(name):
-    found = of(name)
+    found = read_text(name)
     for key in KEYS:
         assert (found[key] is None) == (key in found["absent"])
     assert all(found["absent"].values())
@@ -41,7 +41,7 @@ def test_what_a_text_lacks_is_absent_with_the_reason(name):
 
 def test_dumpe2fs_and_e2freefrag_of_one_ost():
     """Some files apart in time: most of the free space is the same."""
-    whole, sizes = of("dumpe2fs"), of("e2freefrag")
+    whole, sizes = read_text("dumpe2fs"), read_text("e2freefrag")
     assert whole["device_bytes"] == sizes["device_bytes"] == 8 << 30
     assert whole["free_bytes"] == sum(one["bytes"] for one in whole["free_extents"]["histogram"]) == 7813095424
     assert sizes["free_bytes"] == sum(one["bytes"] for one in sizes["free_extents"]["histogram"]) == 1906994 * 4096
@@ -59,11 +59,11 @@ def test_dumpe2fs_and_e2freefrag_of_one_ost():
 
 
 def test_e2freefrag_with_chunks():
-    assert of("e2freefrag_c")["aligned_free_share"] == {str(4 * MIB): 60 * 4 * MIB / (277609 * 1024)}
+    assert read_text("e2freefrag_c")["aligned_free_share"] == {str(4 * MIB): 60 * 4 * MIB / (277609 * 1024)}
 
 
 def test_dumpe2fs_header_gives_the_superblocks_count():
-    found = of("dumpe2fs_h")
+    found = read_text("dumpe2fs_h")
     assert found["free_bytes"] == 1923876 * 4096
     assert found["bitmap"] is found["groups"] is None
 
@@ -123,17 +123,17 @@ def test_dumpe2fs_tells_of_each_free_block(block_bytes, cluster, groups, spellin
 def test_filefrag_and_xfs_bmap_of_the_same_files_agree():
     expected = {"files": 4, "bytes": 2 * MIB, "extents": 17, "extents_per_file": {"0": 1, "1": 1, "8": 2}}
     for name in ("filefrag_v_four", "xfs_bmap", "xfs_bmap_v", "xfs_bmap_vp"):
-        listed = of(name)["files"]["listed"]
+        listed = read_text(name)["files"]["listed"]
         assert {key: listed[key] for key in expected} == expected, name
         assert listed["mean_extent_bytes"] == 2 * MIB / 17
     # Blocks behind their predecessor: of two files of 8 x 16 blocks 15 a piece, of one of 256 blocks 255.
     score = (2 * 8 * 15 + 255) / (2 * 127 + 255)
-    assert of("filefrag_v_four")["files"]["listed"]["layout_score"] == score
-    assert of("xfs_bmap")["files"]["listed"]["layout_score"] is None, "the size of a block is not in it"
+    assert read_text("filefrag_v_four")["files"]["listed"]["layout_score"] == score
+    assert read_text("xfs_bmap")["files"]["listed"]["layout_score"] is None, "the size of a block is not in it"
 
 
 def test_filefrag_without_v_and_of_many_files():
-    listed = of("filefrag_plain_f1")["files"]["listed"]
+    listed = read_text("filefrag_plain_f1")["files"]["listed"]
     assert (listed["extents_per_file"], listed["bytes"]) == ({"2": 1}, None)
     many = read(TEXTS["filefrag_v_s2_f1"] + TEXTS["filefrag_v_onost0"] + TEXTS["filefrag_v_plain_f1"])
     assert many["files"]["listed"]["extents_per_file"] == {"1": 1, "2": 1}
@@ -177,7 +177,7 @@ def test_foreign_or_bent_text_is_refused_with_the_reason(text, reason):
 @given(st.sampled_from(["dumpe2fs", "dumpe2fs_h", "e2freefrag", "e2freefrag_c", "filefrag_v_onost0"]), st.floats(0, 1))
 def test_a_text_that_was_cut_never_gives_another_number(name, share):
     text = TEXTS[name][: int(share * len(TEXTS[name]))]
-    whole, header = of(name), of("dumpe2fs_h")
+    whole, header = read_text(name), read_text("dumpe2fs_h")
     try:
         found = read(text)
     except NotThisText:
@@ -203,7 +203,7 @@ def test_of_a_list_of_files_only_whole_lines_are_taken(name):
     "name", ["dumpe2fs", "dumpe2fs_h", "e2freefrag", "filefrag_v_four", "xfs_bmap", "filefrag_plain_f1"]
 )
 def test_a_page_opens_offline_and_draws_what_is_there(name):
-    layout = {"schema": 1, "what": f"<{name}>", "seconds": 0.0, "stores": [of(name)]}
+    layout = {"schema": 1, "what": f"<{name}>", "seconds": 0.0, "stores": [read_text(name)]}
     text = page(layout)
     assert text == page(layout)
     assert not re.search(r'(src|href)="(?!#|data:)', text) and "@import" not in text and f"<{name}>" not in text
@@ -227,7 +227,7 @@ def test_the_command_reads_a_file_or_standard_input_and_says_what_is_wrong(tmp_p
     assert tables.returncode == 0 and b"64 block groups, the largest 128 MiB" in tables.stdout
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
     given = json.loads(command("-", "--json", text=TEXTS["dumpe2fs"]).stdout)
-    assert given["stores"] == [of("dumpe2fs")]
+    assert given["stores"] == [read_text("dumpe2fs")]
 
     (tmp_path / "cut.txt").write_bytes(TEXTS["dumpe2fs"][:20000])
     (tmp_path / "zeros.img").write_bytes(bytes(1 << 20))

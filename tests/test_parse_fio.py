@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from corpus import BAD, BY_NAME, GOOD, of
+from corpus import BAD, BY_NAME, GOOD, of_tool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ RUN = BY_NAME["fio-3.33/write-bs1m-nj4-group"]
 DOCUMENT = json.loads(RUN.stdout)
 
 
-@pytest.mark.parametrize("case", of(GOOD, "fio"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", of_tool(GOOD, "fio"), ids=lambda case: case.name)
 def test_good(case):
     run, expected = case.parse(), case.numbers()
     for direction, transfer in (("write", run.write), ("read", run.read)):
@@ -34,13 +34,13 @@ def test_percentiles_of_latency_where_enough_operations_tell_them_from_the_large
     assert fio.together(runs).read.latency_ms == {}
 
 
-@pytest.mark.parametrize("case", of(BAD, "fio"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", of_tool(BAD, "fio"), ids=lambda case: case.name)
 def test_bad(case):
     with pytest.raises(BadOutput, match=case.expected):
         case.parse()
 
 
-@given(st.sampled_from(of(GOOD, "fio")), st.floats(0, 1))
+@given(st.sampled_from(of_tool(GOOD, "fio")), st.floats(0, 1))
 def test_cut_short(case, share):
     end = case.stdout.rindex("\n}") + 2
     with pytest.raises(BadOutput, match="no whole JSON document"):

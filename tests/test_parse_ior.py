@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from corpus import BAD, BY_NAME, GOOD, of
+from corpus import BAD, BY_NAME, GOOD, of_tool
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +12,7 @@ from fsage.parse import MIB, BadOutput, ior
 SWEEP = BY_NAME["ior-3.3.0/sweep-np2-t1m"]
 
 
-@pytest.mark.parametrize("case", of(GOOD, "ior"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", of_tool(GOOD, "ior"), ids=lambda case: case.name)
 def test_good(case):
     run, expected = case.parse(), case.numbers()
     assert run.tasks == expected["tasks"]
@@ -30,7 +30,7 @@ def test_good(case):
             assert transfer.moved_bytes / MIB / transfer.seconds == pytest.approx(transfer.bw_mib_s, rel=0.005)
 
 
-@pytest.mark.parametrize("case", of(BAD, "ior"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", of_tool(BAD, "ior"), ids=lambda case: case.name)
 def test_bad(case):
     with pytest.raises(BadOutput, match=case.expected):
         case.parse()
@@ -45,19 +45,19 @@ def unchanged_or_refused(case, stdout):
     assert (run.write, run.read, run.tasks) == (whole.write, whole.read, whole.tasks)
 
 
-@given(st.sampled_from(of(GOOD, "ior")), st.floats(0, 1))
+@given(st.sampled_from(of_tool(GOOD, "ior")), st.floats(0, 1))
 def test_cut_short(case, share):
     unchanged_or_refused(case, case.stdout[: int(share * len(case.stdout))])
 
 
-@given(st.sampled_from(of(GOOD, "ior")), st.data())
+@given(st.sampled_from(of_tool(GOOD, "ior")), st.data())
 def test_a_line_is_lost(case, data):
     lines = case.stdout.splitlines(keepends=True)
     del lines[data.draw(st.integers(0, len(lines) - 1))]
     unchanged_or_refused(case, "".join(lines))
 
 
-@given(st.sampled_from(of(GOOD, "ior")), st.data())
+@given(st.sampled_from(of_tool(GOOD, "ior")), st.data())
 def test_another_rank_writes_into_a_line(case, data):
     at = data.draw(st.integers(0, len(case.stdout)))
     unchanged_or_refused(case, case.stdout[:at] + "unable to stt/ext4/md" + case.stdout[at:])

@@ -1,7 +1,7 @@
 """mdtest's text, three versions: each recorded run comes out right, and nothing cut gives other numbers."""
 
 import pytest
-from corpus import BAD, BY_NAME, GOOD, of
+from corpus import BAD, BY_NAME, GOOD, of_tool
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +10,7 @@ from fsage.parse import BadOutput
 RUN = BY_NAME["mdtest-main/u-F-i3"]
 
 
-@pytest.mark.parametrize("case", of(GOOD, "mdtest"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", of_tool(GOOD, "mdtest"), ids=lambda case: case.name)
 def test_good(case):
     run, expected = case.parse(), case.numbers()
     assert run.files == expected.pop("files")
@@ -18,13 +18,13 @@ def test_good(case):
     assert run.tasks == 2
 
 
-@pytest.mark.parametrize("case", of(BAD, "mdtest"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", of_tool(BAD, "mdtest"), ids=lambda case: case.name)
 def test_bad(case):
     with pytest.raises(BadOutput, match=case.expected):
         case.parse()
 
 
-@given(st.sampled_from(of(GOOD, "mdtest")), st.floats(0, 1))
+@given(st.sampled_from(of_tool(GOOD, "mdtest")), st.floats(0, 1))
 def test_cut_short(case, share):
     try:
         run = case.parse(case.stdout[: int(share * len(case.stdout))])
@@ -33,7 +33,7 @@ def test_cut_short(case, share):
     assert run == case.parse()
 
 
-@given(st.sampled_from(of(GOOD, "mdtest")), st.data())
+@given(st.sampled_from(of_tool(GOOD, "mdtest")), st.data())
 def test_another_rank_writes_into_a_line(case, data):
     at = data.draw(st.integers(0, len(case.stdout)))
     try:
@@ -62,6 +62,6 @@ def test_a_run_that_looks_whole_but_is_not(old, new, reason):
 
 
 def test_times_are_no_rates_when_another_rank_writes_into_their_heading():
-    (times,) = [case for case in of(GOOD, "mdtest") if case.name == "mdtest-4.0.0/P-C"]
+    (times,) = [case for case in of_tool(GOOD, "mdtest") if case.name == "mdtest-4.0.0/P-C"]
     with pytest.raises(BadOutput, match="two rows of File creation in one table"):
         times.parse(times.stdout.replace("SUMMARY time", "unable to stt/ext4/mdSUMMARY time"))

@@ -48,7 +48,7 @@ def again(plan: Plan) -> Plan:
 
 def test_the_line_counts_and_estimates(plan):
     # a cell is 0.5 s and a second of writing and two of reading; a state is STATE_S
-    assert plan.line().startswith("plan tiny: 8 cells, 4 states, 2 populates, 0 extra cells, 8 cells to measure, ")
+    assert plan.line().startswith("plan tiny: 8 cells, 4 states, 2 populates, 0 diagnostic cells, 8 cells to measure, ")
     assert plan.seconds() == pytest.approx(8 * 3.5 + 4 * STATE_S)
     assert plan.bytes_written() == 8 * 64 << 20
 
@@ -188,11 +188,11 @@ def test_unknown_states_and_unclaimed_targets_are_refused(plan):
 def test_records_are_handed_over_when_all_are_there(plan):
     state = "30.00@8M"
     assert record.unpack(bundle(plan, observation(plan, state, 0)), plan.results.root, "here") == (1, [])
-    assert [cell.name for cell in record.hand_over(plan, state)] == [plan.cells[state][1].name]
+    assert [cell.name for cell in record.publish(plan, state)] == [plan.cells[state][1].name]
     assert not plan.results.records(state).exists(), "Snakemake would delete them with the failed job"
     assert [cell.name for cell in request.to_measure(again(plan), state)] == [plan.cells[state][1].name]
     record.unpack(bundle(plan, observation(plan, state, 1)), plan.results.root, "here")
-    assert record.hand_over(again(plan), state) == []
+    assert record.publish(again(plan), state) == []
     made = results.read(plan.results.record(state, plan.cells[state][0].name))
     assert made["status"] == "failed" and made["metrics"] == {} and made["structure"].startswith("PAF:30.00:")
     assert not list((plan.results.root / "pending").rglob("*.json"))
@@ -241,7 +241,7 @@ def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_i
     state = "30.00@8M"
     for number in range(len(plan.missing[state])):  # the killed run's job goes on and hands over
         record.unpack(bundle(plan, observation(plan, state, number)), plan.results.root, "here")
-    assert record.hand_over(plan, state) == []
+    assert record.publish(plan, state) == []
     records = [plan.results.record(state, cell.name) for cell in plan.missing[state]]
     before = [results.read(path)["id"] for path in records]
     assert runs.gone() == {"killed": killed}
@@ -249,7 +249,7 @@ def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_i
     assert not killed.exists() and alive.exists() and far.exists()
     for path in records:
         path.unlink()  # as Snakemake does before it starts our job
-    assert record.hand_over(plan, state) == [] and [results.read(path)["id"] for path in records] == before
+    assert record.publish(plan, state) == [] and [results.read(path)["id"] for path in records] == before
     monkeypatch.setenv(runs.NOTE, str(killed))
     with pytest.raises(runs.Superseded):
         runs.check()
@@ -258,15 +258,15 @@ def test_the_jobs_of_a_killed_run_lose_their_licence_and_what_they_handed_over_i
 def test_what_has_its_record_waits_no_more_and_what_has_none_does(plan):
     """A run was killed between the two."""
     state = "30.00@8M"
-    handed_over, waiting = plan.missing[state]
+    published_cell, waiting = plan.missing[state]
     for number in range(2):
         record.unpack(bundle(plan, observation(plan, state, number)), plan.results.root, "here")
-    results.write(plan.results.record(state, handed_over.name), {})
+    results.write(plan.results.record(state, published_cell.name), {})
     for _ in range(2):
         record.forget_handed_over(plan, state)
-        assert not plan.results.pending(state, handed_over.name).exists()
+        assert not plan.results.pending(state, published_cell.name).exists()
         assert plan.results.pending(state, waiting.name).exists()
-    assert record.hand_over(plan, state) == [handed_over], "the plan of before misses it still"
+    assert record.publish(plan, state) == [published_cell], "the plan of before misses it still"
 
 
 @pytest.mark.parametrize("inventory", sorted(path.name for path in (ROOT / "inventories").iterdir()))

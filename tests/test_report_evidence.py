@@ -28,7 +28,7 @@ def quickstart():
     return load_study(CONFIG / "quickstart.yaml")
 
 
-def of(records, state):
+def first_of_state(records, state):
     return next(one for one in records if one["state"] == state)
 
 
@@ -38,7 +38,7 @@ def figures(page):
 
 def test_layouts_and_traces_are_figures(quickstart, tmp_path):
     records = make_records(quickstart)
-    several = [traced(of(records, "80.00@264M")), traced(of(records, "80.50@264M"), lost=3)]
+    several = [traced(first_of_state(records, "80.00@264M")), traced(first_of_state(records, "80.50@264M"), lost=3)]
     inputs = {
         "evidence": make_evidence(quickstart, tmp_path / "states"),
         "traced": store(several, tmp_path / "traced"),
@@ -65,7 +65,7 @@ def test_layouts_and_traces_are_figures(quickstart, tmp_path):
 
 def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
     records = make_records(quickstart)
-    record = traced(of(records, "80.50@264M"))
+    record = traced(first_of_state(records, "80.50@264M"))
     columns = record["phases"][0]["trace"]["columns"]
     columns["offset_bytes"] = [offset // 64 for offset in columns["offset_bytes"]]
     for name, value in {"seconds": 0.5, "offset_bytes": 15 << 30, "bytes": 4096, "write": True}.items():
@@ -130,7 +130,7 @@ def test_what_a_source_cannot_give_is_said_with_its_reason(quickstart, tmp_path)
 
 def test_traces_that_are_not_there_or_broken_are_named(quickstart, tmp_path):
     records = make_records(quickstart)
-    none, broken = traced(of(records, "80.00@264M")), traced(of(records, "80.50@264M"))
+    none, broken = traced(first_of_state(records, "80.00@264M")), traced(first_of_state(records, "80.50@264M"))
     none["phases"][0]["trace"] = {"why_none": "tracefs is not there"}
     broken["phases"][0]["trace"]["columns"]["seconds"].pop()
     paths = store([none, broken], tmp_path / "traced")

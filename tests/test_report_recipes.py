@@ -135,7 +135,7 @@ def test_a_target_that_has_none_of_the_layouts_is_told_so(tmp_path):
 
 def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
     blocks = {"workload": "metadata", "files_per_task": 500, "iterations": 5}
-    text = (CONFIG / "quickstart.yaml").read_text() + "\nalso:\n  - " + json.dumps(blocks) + "\n"
+    text = (CONFIG / "quickstart.yaml").read_text() + "\nadditional_cells:\n  - " + json.dumps(blocks) + "\n"
     (tmp_path / "quickstart.yaml").write_text(text)
     study = load_study(tmp_path / "quickstart.yaml")
     page = build(study, make_records(study), tmp_path)

@@ -164,7 +164,7 @@ def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_pat
     groups = {"clients": {"hosts": {"me": here}}, "servers": {"hosts": {"gone": gone}}, "launcher": {"hosts": {}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
     site = inspect(inventory)
-    me, lost = site.of("clients")[0], site.of("servers")[0]
+    me, lost = site.in_group("clients")[0], site.in_group("servers")[0]
     assert me.answer and me.answer["root"] == (os.geteuid() == 0) and me.answer["claim"] is None and me.why is None
     assert lost.answer is None and "refused" in str(lost.why) and "launcher" in site.groups
     [found] = [one for one in findings(site, Target(**spec), {}) if "does not answer" in one]

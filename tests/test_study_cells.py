@@ -106,28 +106,28 @@ def test_an_axis_that_a_state_has_not_matches_nothing(load):
 def test_more_cells_of_another_workload_stand_beside_the_studys_own(load):
     """In the states that are named, under names of their own; the states' cells go on from one order."""
     more = {"workload": "metadata", "files_per_task": 500, "iterations": 3, "states": ["80.00"]}
-    study, plain = load(blocks(also=[more])), load(blocks())
+    study, plain = load(blocks(additional_cells=[more])), load(blocks())
     added = set(names(study)) - set(names(plain))
     assert added == {("80.00@264M", f"metadata_i{number}") for number in (1, 2, 3)}
     cells = study.cells_of(state_named(study, "80.00"))
     assert [cell.order for cell in cells] == list(range(1, len(cells) + 1))
     assert {cell.params["files_per_task"] for cell in cells if cell.params["workload"] == "metadata"} == {500}
-    assert len(load(blocks(also=[{**more, "states": []}])).cells_of(state_named(study, "10.00"))) == 4 + 3
+    assert len(load(blocks(additional_cells=[{**more, "states": []}])).cells_of(state_named(study, "10.00"))) == 4 + 3
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"states": ["81.00"]}, "also[0].states[0]: '81.00' is no state here"),
+        ({"states": ["81.00"]}, "additional_cells[0].states[0]: '81.00' is no state here"),
         ({"file_per_task": 1}, "unknown key; did you mean 'files_per_task'?"),
         ({"stop": {"interval_percent": 5, "iterations_at_most": 9}}, "stop: stands in 'cells' only"),
-        (None, "also: a workload stands there twice"),
+        (None, "additional_cells: a workload stands there twice"),
     ],
 )
 def test_more_cells_that_are_wrong_are_refused(load, wrong, said):
     more = {"workload": "metadata", "files_per_task": 500, "iterations": 3}
     with pytest.raises(StudyError) as refusal:
-        load(blocks(also=[more, more] if wrong is None else [{**more, **wrong}]))
+        load(blocks(additional_cells=[more, more] if wrong is None else [{**more, **wrong}]))
     assert said in str(refusal.value)
 
 

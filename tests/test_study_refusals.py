@@ -13,8 +13,8 @@ from fsage.model import structure
 from fsage.study.study import StudyError, load_study
 
 TOP = (
-    "name, title, question, target, targets, states, cells, also, sentinels, reference_reads, traces, only, exclude, "
-    "tuning, order_seed, headline, compare"
+    "name, title, question, target, targets, states, cells, additional_cells, sentinels, reference_reads, traces, "
+    "only, exclude, tuning, order_seed, headline, compare"
 )
 STATES = (
     "recipe, capacity, fragmentation, file_size, seed, reuse, filler, request_size, files_at_once, notation, structures"

@@ -59,7 +59,7 @@ def test_one_more_iteration_and_one_more_transfer_size_run_only_the_new_cells(fi
     before = finished.taken()
     finished.write_study(cells__iterations=3, cells__transfer_size=["1M", "4M", "16M"])
     dry = finished.snakemake("-n", "small")
-    assert "36 cells, 4 states, 2 populates, 0 extra cells, 20 cells to measure" in dry.stdout
+    assert "36 cells, 4 states, 2 populates, 0 diagnostic cells, 20 cells to measure" in dry.stdout
     assert finished.measure("--config", "only={capacity: 30, fragmentation: 0}").returncode == 0
     new = measured_again(before, finished)
     assert len(new) == 5 and all("_i3" in name or "-16M" in name for name in new)

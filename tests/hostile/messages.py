@@ -86,7 +86,7 @@ def read_observation(content: bytes) -> None:
     assert len(refused) <= 1, "the good one is always taken"
     if refused:
         assert content in [path.read_bytes() for path in (root / "refused/here").iterdir()], "never lost"
-    if not record.hand_over(plan(), STATE):  # a record of it, and the report's table
+    if not record.publish(plan(), STATE):  # a record of it, and the report's table
         paths = [plan().results.record(STATE, cell.name) for cell in plan().cells[STATE]]
         assert set(dataset.load(paths)["cell"]) == {cell.name for cell in plan().cells[STATE]}
         for path in paths:

@@ -47,7 +47,7 @@ def ssh(*words: str, stdin: bytes = b"", check: bool = True, timeout: float = 30
     return ran.stdout.decode()
 
 
-def there(program: Path, **given: Any) -> Any:
+def run_there(program: Path, **given: Any) -> Any:
     """What `main` of a program returns that runs on the Lustre host, where it has the agent."""
     code = BOOT + "import json; text, given = json.load(read); exec(text); print(json.dumps(main(**given)))"
     asked = sent(packed()) + json.dumps([program.read_text(), given]).encode()

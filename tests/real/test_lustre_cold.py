@@ -33,7 +33,7 @@ def test_names_are_as_cold_as_after_an_unmount(project: LustreProject, tool: str
     project.measured(**ONE, cells={**CELLS, "tool": tool})
     request = json.loads(project.done("fsage", "request", "small", STATE))
     times, program = TIMES[tool], Path(__file__).with_name("cold_names.py")
-    found = real.there(program, spec=project.spec, request=request, times=times)
+    found = real.run_there(program, spec=project.spec, request=request, times=times)
     sent = {name: {way: [one["requests"] for one in of] for way, of in ways.items()} for name, ways in found.items()}
     seconds = {way: [one["wall_s"] for one in of] for way, of in found["stat"].items()}
     print(sent, seconds, {way: of[0]["operations"] for way, of in found["stat"].items()}, sep="\n")

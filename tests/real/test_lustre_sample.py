@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lustre_vm as real
 import pytest
-from lustre_vm import LustreProject, ssh, there
+from lustre_vm import LustreProject, run_there, ssh
 
 from fsage.host.states.sample import SIZE
 
@@ -65,7 +65,7 @@ def test_files_that_a_stranger_writes_in_place_are_noticed_and_the_state_is_made
 def test_what_a_second_client_does_is_seen_as_it_is_elsewhere(project: LustreProject) -> None:
     """At once what changes a directory; what changes a file in place in one of as many looks as take in all."""
     source = ssh(f"findmnt -n -o SOURCE {real.MOUNT}").strip()
-    found = there(LOOKS, source=source, home=f"{real.MOUNT}/fsage", second="/mnt/second")
+    found = run_there(LOOKS, source=source, home=f"{real.MOUNT}/fsage", second="/mnt/second")
     print(found)
     for act in ("create", "delete", "rename", "replace"):
         assert all(found[act]), act

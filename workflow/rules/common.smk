@@ -36,7 +36,7 @@ for name in CALL.targets:
         workflow.register_resource(resource, 1)
 
 
-def alone(plan):
+def exclusive_resources(plan):
     """Resources of a job that works on a target: the target, and what it shares with others."""
     return resources.of_target(plan.target.name, CALL.shared[plan.target.name])
 

@@ -24,7 +24,7 @@ for number, plan in enumerate(CALL.plans):
             priority: 10**8 - 10**6 * number - position
             resources:
                 **allocation_of(plan),
-                **alone(plan),
+                **exclusive_resources(plan),
             params:
                 target=plan.target.name,
                 study=plan.study.name,

@@ -66,7 +66,7 @@ class Samples:
     noise: Array
 
     @classmethod
-    def of(cls, groups: list[list[float]]) -> Samples:
+    def of_groups(cls, groups: list[list[float]]) -> Samples:
         """From the log rates of each group."""
         medians = [float(np.median(one)) if one else np.nan for one in groups]
         apart = [

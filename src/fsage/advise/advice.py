@@ -1,4 +1,4 @@
-"""The advice on one study's records: what was asked, what was weighed, what was decided, and what makes it doubtful."""
+"""The advice on one study's records: the request, the costs, the decision, and what makes it doubtful."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pandas as pd
 
 from fsage.advise.choices import Options
 from fsage.advise.decide import Decision, decide
-from fsage.advise.distribution import Distribution, alone
-from fsage.advise.evidence import At, Evidence, gather
+from fsage.advise.distribution import Distribution, single_size
+from fsage.advise.measured import At, Measured, gather
 from fsage.advise.weigh import Weighed, weigh
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.drift import drifts
@@ -25,7 +25,7 @@ from fsage.study.study import Study
 
 
 @dataclass(frozen=True)
-class Asked:
+class AdviceRequest:
     """What the command was given. `margin` and `least_share` as fractions; `cold_reads`: of defragmentation alone.
 
     Raises ValueError for numbers that are none.
@@ -52,9 +52,9 @@ class Advice:
     """`decision` is none where no two choices can be compared; `lacking`: what has no sample (analysis.missing)."""
 
     study: str
-    asked: Asked
+    request: AdviceRequest
     files: Distribution
-    evidence: Evidence
+    measured: Measured
     options: Options
     weighed: Weighed
     decision: Decision | None
@@ -63,43 +63,43 @@ class Advice:
     stamp: str
 
 
-def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], asked: Asked) -> Advice:
-    """What follows from the records of a study. Raises ValueError where they, or what was asked, allow no answer."""
+def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], request: AdviceRequest) -> Advice:
+    """What follows from the records of a study. Raises ValueError where they, or the request, allow no answer."""
     recipe = study.states.recipe
     if recipe not in (advised := plugins.having("advice")):
         raise ValueError(f"study {study.name} has recipe {recipe}: there is advice for {', '.join(advised)}")
     of_recipe = plugins.of_study(recipe, "advice")
-    if asked.cold_reads is not None and not getattr(of_recipe, "COLD_READS", False):
+    if request.cold_reads is not None and not getattr(of_recipe, "COLD_READS", False):
         raise ValueError(f"--cold-reads is of studies of defragmentation; study {study.name} has recipe {recipe}")
     try:
-        evidence = gather(records, asked.at or {}, asked.mix or {})
-        options = of_recipe.options(evidence, study.states, asked)
+        measured = gather(records, request.at or {}, request.mix or {})
+        options = of_recipe.options(measured, study.states, request)
     except ValueError as error:
         raise ValueError(f"study {study.name}: {error}") from error
-    files = asked.files or alone(options.file_bytes)
-    weighed = weigh(options, files, evidence.seconds_per_mib, asked.least_share)
+    files = request.files or single_size(options.file_bytes)
+    weighed = weigh(options, files, measured.seconds_per_mib, request.least_share)
     decision = None
     if len(weighed.costs) > 1 or any(len(one.names) > 1 for one in weighed.costs):
-        decision = decide(weighed.costs, evidence.seconds_per_mib, options.default, asked.margin)
+        decision = decide(weighed.costs, measured.seconds_per_mib, options.default, request.margin)
     return Advice(
         study.name,
-        asked,
+        request,
         files,
-        evidence,
+        measured,
         options,
         weighed,
         decision,
         gaps(records, cells),
-        _doubts(evidence),
-        stamp(evidence.rows),
+        _doubts(measured),
+        stamp(measured.rows),
     )
 
 
-def _doubts(evidence: Evidence) -> list[str]:
-    """What weakens the evidence: drift, conditions or layouts that were not alike, one layout only."""
-    records = evidence.records
-    ours = records[records["state"].isin(list(evidence.seconds_per_mib))]
-    taken = samples(ours[ours["params"] == evidence.rows["params"].iloc[0]])  # those left out of the rows among them
+def _doubts(measured: Measured) -> list[str]:
+    """What weakens the advice: drift, conditions or layouts that were not alike, one layout only."""
+    records = measured.records
+    ours = records[records["state"].isin(list(measured.seconds_per_mib))]
+    taken = samples(ours[ours["params"] == measured.rows["params"].iloc[0]])  # those left out of the rows among them
     drifting = drifts(taken).found
     passes = records[(records["status"] == "valid") & (records["kind"] == "reference")].sort_values("began")
     between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])

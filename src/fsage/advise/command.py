@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 from fsage import dataset
-from fsage.advise.advice import Advice, Asked, advise
+from fsage.advise.advice import Advice, AdviceRequest, advise
 from fsage.advise.show import as_dict, show
 from fsage.plan.plan import Plan
 from fsage.text.terminal import Terminal
 
 
-def run(plan: Plan, asked: Asked, as_json: bool) -> None:
+def run(plan: Plan, request: AdviceRequest, as_json: bool) -> None:
     """Advise on a plan's records and print it. Raises ValueError for bad input, and where nothing is measured."""
     records = dataset.load(plan.results.record(state, cell.name) for state, cell in plan.all_cells())
     if records.empty:
@@ -19,7 +19,7 @@ def run(plan: Plan, asked: Asked, as_json: bool) -> None:
             f"study {plan.study.name} has no record on target {plan.target.name} in {plan.results.records('')}: "
             f"`{plan.commands.measure}` measures"
         )
-    advice = advise(plan.study, records, [(state, cell.name, cell.kind) for state, cell in plan.all_cells()], asked)
+    advice = advise(plan.study, records, [(state, cell.name, cell.kind) for state, cell in plan.all_cells()], request)
     if as_json:
         print(json.dumps(as_dict(advice, _files(plan, advice)), indent=1))
     else:
@@ -29,9 +29,9 @@ def run(plan: Plan, asked: Asked, as_json: bool) -> None:
 def _files(plan: Plan, advice: Advice) -> dict[str, list[str]]:
     """State -> the record files of its samples."""
     used = {state for one in advice.weighed.costs for state in one.parts}
-    rows = advice.evidence.rows
+    rows = advice.measured.rows
     return {
         state: [str(plan.results.record(state, cell)) for cell in rows.loc[rows["state"] == state, "cell"]]
-        for state in advice.evidence.seconds_per_mib
+        for state in advice.measured.seconds_per_mib
         if state in used
     }

@@ -65,7 +65,7 @@ class Decision:
         """The one of the least cost."""
         return self.rivals[0]
 
-    def of(self, *standings: Standing) -> list[Rival]:
+    def with_standing(self, *standings: Standing) -> list[Rival]:
         """Those that stand so."""
         return [one for one in self.rivals if one.standing in standings]
 

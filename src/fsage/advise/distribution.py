@@ -53,7 +53,7 @@ class Distribution:
         return (smaller + self.empty) / (math.fsum(self.files.values()) + self.empty)
 
 
-def alone(size_bytes: int) -> Distribution:
+def single_size(size_bytes: int) -> Distribution:
     """One file: that of the study."""
     return Distribution({size_bytes: 1.0}, "the file that the study measured")
 

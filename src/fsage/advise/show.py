@@ -20,7 +20,7 @@ MIB_OF_GIB = 1024
 
 
 def show(advice: Advice, console: Console) -> None:
-    """Print the advice, its evidence, and what is doubtful."""
+    """Print the advice, what it rests on, and what is doubtful."""
     for text in sentences(advice):
         console.print(text, markup=False, highlight=False)
     if advice.decision:
@@ -70,8 +70,8 @@ def _held(ratio: Ratio | None) -> str:
 
 def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Everything, for programs; `records`: state -> the files of the samples that were used."""
-    found, asked, files = advice.decision, advice.asked, advice.files
-    close = [found.best, *found.of("alike", "open")] if found and found.verdict != "undecided" else []
+    found, request, files = advice.decision, advice.request, advice.files
+    close = [found.best, *found.with_standing("alike", "open")] if found and found.verdict != "undecided" else []
     return {
         "study": advice.study,
         "kind": advice.options.kind,
@@ -80,14 +80,14 @@ def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, A
         "default": advice.options.default,
         "sentences": sentences(advice),
         "doubts": doubts(advice),
-        "asked": {
+        "requested": {
             "files": {"source": files.source, "sizes": len(files.files), "bytes": files.bytes, "empty": files.empty},
-            "mix": dict(advice.evidence.mix),
-            "at": {key: list(values) for key, values in (asked.at or {}).items()},
-            "params": advice.evidence.params,
-            "cold_reads": asked.cold_reads,
-            "margin": asked.margin,
-            "least_share": asked.least_share,
+            "mix": dict(advice.measured.mix),
+            "at": {key: list(values) for key, values in (request.at or {}).items()},
+            "params": advice.measured.params,
+            "cold_reads": request.cold_reads,
+            "margin": request.margin,
+            "least_share": request.least_share,
         },
         "choices": [_choice(one) for one in found.rivals] if found else [],
         "covered_share_of_bytes": dict(advice.weighed.covered),

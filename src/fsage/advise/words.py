@@ -36,7 +36,7 @@ def _decided(advice: Advice) -> list[str]:
     found = advice.decision
     if found is None:
         covered = ", ".join(f"{name} for {share:.0%}" for name, share in advice.weighed.covered.items())
-        least = f"the same {advice.asked.least_share:.0%} of the bytes or more"
+        least = f"the same {advice.request.least_share:.0%} of the bytes or more"
         return [
             f"The data do not decide: no two choices were measured for {least}; measured are {covered} "
             "(--least-share compares on less)."
@@ -69,29 +69,29 @@ def _chosen(advice: Advice, found: Decision) -> list[str]:
 
 
 def _either(advice: Advice, found: Decision) -> list[str]:
-    close, best = [found.best, *found.of("alike", "open")], found.best
-    margin = f"{100 * advice.asked.margin:g}%"
+    close, best = [found.best, *found.with_standing("alike", "open")], found.best
+    margin = f"{100 * advice.request.margin:g}%"
     default = next((one for one in close if advice.options.default in one.cost.names), None)
     if default is not None:
         said = [f"Keep {_named(default)}, the default: nothing is shown to be better by more than {margin}."]
         if default is not best:
             said.append(f"The fastest was {best.cost.name}: {_beside_default(advice, best)}.")
     else:
-        why = "the data do not tell them apart" if found.of("open") else "between them it does not matter"
+        why = "the data do not tell them apart" if found.with_standing("open") else "between them it does not matter"
         said = [f"Choose {_names(close, ' or ')}: {why}. {_beside_default(advice, best)}."]
-    if alike := found.of("alike"):
+    if alike := found.with_standing("alike"):
         said.append(f"By less than {margin} differ from {best.cost.name}: {_names(alike)}.")
-    return said + _more(found.of("open"), best)
+    return said + _more(found.with_standing("open"), best)
 
 
 def _undecided(found: Decision) -> list[str]:
-    few, best = found.of("too few"), found.best
+    few, best = found.with_standing("too few"), found.best
     counts = sorted({f"n={len(one.cost.samples)}+{len(best.cost.samples)}" for one in few})
     said = (
         f"The data do not decide: there are too few samples to tell {_names(few)} from {best.cost.name} "
         f"({', '.join(counts)}). Fastest so far: {_named(best)}."
     )
-    return [said, *_more(found.of("too few", "open"), best)]
+    return [said, *_more(found.with_standing("too few", "open"), best)]
 
 
 def _more(rivals: Sequence[Rival], best: Rival) -> list[str]:
@@ -126,10 +126,10 @@ def _times(found: Ratio | None, than: str) -> str:
 
 def _files(advice: Advice) -> str:
     files, weighed = advice.files, advice.weighed
-    mix = ", ".join(f"{share:.0%} {name}" for name, share in advice.evidence.mix.items())
+    mix = ", ".join(f"{share:.0%} {name}" for name, share in advice.measured.mix.items())
     sizes = sorted(files.files)
     said = round_size(sizes[0]) if len(sizes) == 1 else f"{round_size(sizes[0])} to {round_size(sizes[-1])}"
-    text = f"For {files.source} ({said}), {mix}, {advice.evidence.params}, on {advice.stamp}."
+    text = f"For {files.source} ({said}), {mix}, {advice.measured.params}, on {advice.stamp}."
     if weighed.compared < 1:
         share = f"{1 - weighed.compared:.1%} of the bytes are" if advice.decision else "Bytes are"
         text += f" {share} not judged: {advice.options.not_covered}."

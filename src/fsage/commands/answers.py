@@ -41,18 +41,18 @@ def advise(
 
     Exit 0 with advice, or where the data do not decide, which is said.
     """
-    from fsage.advise import command, distribution, evidence
-    from fsage.advise.advice import Asked
+    from fsage.advise import command, distribution, measured
+    from fsage.advise.advice import AdviceRequest
 
-    asked = Asked(
+    request = AdviceRequest(
         files=distribution.read(files) if files else None,
-        at=evidence.read_pairs(at or [], "--at"),
-        mix=evidence.read_pairs(mix.split(",") if mix else [], "--mix"),
+        at=measured.read_pairs(at or [], "--at"),
+        mix=measured.read_pairs(mix.split(",") if mix else [], "--mix"),
         margin=margin / 100,
         least_share=least_share / 100,
         cold_reads=cold_reads,
     )
-    command.run(context.obj.plan(study), asked, as_json)
+    command.run(context.obj.plan(study), request, as_json)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -98,7 +98,7 @@ def export(
     from fsage.archive.export import Credit, export
 
     where_: Where = context.obj
-    asked = where_.plan(study), where_.study_file(study), where_.of(study).inventory
+    asked = where_.plan(study), where_.study_file(study), where_.on_one_target(study).inventory
     written = export(*asked, to, raw, anonymous, Credit(author, license_, affiliation))
     if anonymous:
         say(

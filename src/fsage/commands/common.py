@@ -26,7 +26,7 @@ class Where:
     results: Path
     studies: Path
 
-    def of(self, study: str | None) -> Where:
+    def on_one_target(self, study: str | None) -> Where:
         """The same on one target for certain: the one that was named, else the study's own, else this machine's."""
         if self.target_name:
             return self
@@ -37,7 +37,7 @@ class Where:
     @property
     def inventory(self) -> Path:
         """The folder of the one target's inventory. Raises StudyError where several are named."""
-        first, *others = self.of(None).inventory_folders
+        first, *others = self.on_one_target(None).inventory_folders
         if others:
             from fsage.study.study import StudyError
 
@@ -58,7 +58,7 @@ class Where:
         from fsage.plan.plan import load_plan
         from fsage.run import runs
 
-        run, inventory = runs.current(), self.of(study).inventory
+        run, inventory = runs.current(), self.on_one_target(study).inventory
         plan = load_plan(self.study_file(study), inventory, self.results, run.only)
         parts = run.parts.get(study)
         return replace(plan, part=tuple(parts[inventory.name])) if parts else plan
@@ -67,7 +67,7 @@ class Where:
         """Its plans on the other targets of the run that this process belongs to. Raises StudyError."""
         from fsage.run import runs
 
-        parts, mine = runs.current().parts.get(study, {}), self.of(study).inventory.name
+        parts, mine = runs.current().parts.get(study, {}), self.on_one_target(study).inventory.name
         return [replace(self, target_name=name).plan(study) for name in parts if name != mine]
 
     def pool(self, study: str) -> Pool:
@@ -76,7 +76,7 @@ class Where:
         from fsage.run import runs
 
         run = runs.current()
-        folders = self.of(study).inventory_folders
+        folders = self.on_one_target(study).inventory_folders
         return load_pool(self.study_file(study), folders, self.results, run.only, run.lost, run.parts.get(study))
 
     def study_file(self, study: str) -> Path:

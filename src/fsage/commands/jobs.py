@@ -36,7 +36,7 @@ def visit(
     plan = context.obj.plan(study)
     for state in states:
         plan.check_state(state)
-    job.visit(plan, states, context.obj.of(study).inventory)
+    job.visit(plan, states, context.obj.on_one_target(study).inventory)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -50,7 +50,7 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
     if precision is None:
         raise StudyError("`snakemake --config budget=45m -- STUDY` calls this: a run says how long and how well")
     plan, others = context.obj.plan(study), context.obj.others(study)
-    run.measure(plan, precision, context.obj.of(study).inventory, others)
+    run.measure(plan, precision, context.obj.on_one_target(study).inventory, others)
 
 
 @app.command(rich_help_panel=PANEL)

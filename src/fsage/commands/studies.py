@@ -56,7 +56,7 @@ def remeasure(
 
     Where no record of a state is left, its evidence is set aside too: the state may be another one by then.
     """
-    from fsage.run.aside import folder, set_aside
+    from fsage.run.quarantine import folder, quarantine_records
     from fsage.study.study import StudyError
 
     pool = context.obj.pool(study)
@@ -73,7 +73,7 @@ def remeasure(
     def chosen(where: str, name: str) -> bool:
         return (not state or where == state) and (not cell or name == cell)
 
-    moved = sum(set_aside(plan, chosen, wanted) for plan in pool.plans)
+    moved = sum(quarantine_records(plan, chosen, wanted) for plan in pool.plans)
     folders = ", ".join(str(folder(plan)) for plan in pool.plans)
     command = pool.commands.measure
     print(lines(f"fsage: {moved} records set aside in {folders}; `{command}` measures those cells again"))

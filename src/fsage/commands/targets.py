@@ -30,7 +30,7 @@ def site(
     from fsage import seam
     from fsage.site import inspect, page
 
-    where_: Where = context.obj.of(None)
+    where_: Where = context.obj.on_one_target(None)
     if helper:
         sys.stdout.buffer.write(seam.here().helper())
         return

@@ -195,7 +195,7 @@ def _each(clouds: Sequence[Cloud]) -> list[list[Cell]]:
 
 
 @dataclass(frozen=True)
-class Course(_Figure):
+class RunChart(_Figure):
     """Samples in the order in which they were taken; 1 is what was expected."""
 
     clouds: tuple[Cloud, ...]
@@ -227,7 +227,7 @@ class Trace(_Figure):
         return [["request", "seconds", "offset, bytes"], *_each(self.clouds)]
 
 
-Figure: TypeAlias = Lines | Bars | Plane | Strips | Course | Trace
+Figure: TypeAlias = Lines | Bars | Plane | Strips | RunChart | Trace
 
 
 def series(label: str, rows: pd.DataFrame, *, joined: bool = True) -> Series:

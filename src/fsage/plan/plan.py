@@ -85,7 +85,7 @@ class Plan:
 
     @cached_property
     def cells(self) -> dict[str, tuple[Cell, ...]]:
-        """State -> its cells in the order of measuring, extras among them."""
+        """State -> its cells in the order of measuring, diagnostic cells among them."""
         return {name: tuple(self.study.cells_of(state)) for name, state in self.states.items()}
 
     @cached_property
@@ -284,7 +284,7 @@ class Plan:
         written, axes = self.bytes_written(), self.study.cells
         return (
             f"plan {self.title}: {planned} cells, {len(self.states)} states, {self.populates} populates, "
-            f"{extra} extra cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
+            f"{extra} diagnostic cells, {todo} cells to measure, {self.seconds() / 3600:.2f} hours, "
             + (f"{written / 2**30:.1f} GiB written" if written is not None else "unknown GiB written (not claimed yet)")
             + (
                 f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fsage.plan.again import Commands
 from fsage.plan.alike import refuse_same, unlike
-from fsage.plan.dealing import Parts, deal
+from fsage.plan.partition import Parts, partition_states
 from fsage.plan.plan import WHOLE, Plan, check_name, load_plan
 from fsage.plan.results import Results
 from fsage.plan.target import Target
@@ -151,7 +151,7 @@ def load_pool(
             + "; ".join(differing)
             + ". Give each a run of its own, or let the study say `targets: repeat`"
         )
-    parts = parts or deal(plans, lost)
+    parts = parts or partition_states(plans, lost)
     return Pool(tuple(replace(plan, part=parts[name], lost=name in lost) for name, plan in plans.items()))
 
 

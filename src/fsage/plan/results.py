@@ -81,9 +81,9 @@ class Results:
         """Time and memory of one job, as Snakemake takes them."""
         return self.root / "benchmarks" / self.target / self.study / f"{name}.tsv"
 
-    def asked(self, state: str) -> Path:
-        """What the target was asked for in a state, by all runs (fsage.records.asked)."""
-        return self.root / "asked" / self.target / self.study / f"{state}.json"
+    def requested(self, state: str) -> Path:
+        """What the target was asked for in a state, by all runs (fsage.records.requested)."""
+        return self.root / "requested" / self.target / self.study / f"{state}.json"
 
     def refused(self, name: str) -> Path:
         """What a host sent and nobody takes, kept as it came."""

@@ -17,8 +17,8 @@ from fsage.parse import launcher
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.results import Results
-from fsage.records.asked import Requested
 from fsage.records.messages import OBSERVATION_BYTES, read_observation
+from fsage.records.requested import Requested
 from fsage.study.cells import Cell
 
 SCHEMA = 1
@@ -211,7 +211,7 @@ def keep(observation: Mapping[str, Any], root: Path, target: str) -> None:
     os.link(raw, stored)
 
 
-def hand_over(plan: Plan, state: str) -> list[Cell]:
+def publish(plan: Plan, state: str) -> list[Cell]:
     """Turn the store's observations of a state into records, once all its missing cells are there.
 
     Returns the cells that are still without: then nothing was handed over, for Snakemake deletes what a

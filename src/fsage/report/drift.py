@@ -6,7 +6,7 @@ import pandas as pd
 
 from fsage.analysis.drift import drifts, over_group
 from fsage.analysis.groups import measure_label, measures, samples
-from fsage.figures import Axis, Cloud, Course
+from fsage.figures import Axis, Cloud, RunChart
 from fsage.report.section import Section
 from fsage.statistics import ALPHA, median_interval, trend
 
@@ -22,7 +22,7 @@ def section(frame: pd.DataFrame) -> Section | None:
     return Section("Drift", " ".join(said), [*figures]) if said else None
 
 
-def _sentinels(frame: pd.DataFrame) -> tuple[str, list[Course]]:
+def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
     """Every sample over the median of the planned ones in its group; nothing where no sentinel was taken."""
     taken = frame[(frame["status"] == "valid") & frame["kind"].isin(["planned", "sentinel"])]
     taken = taken.sort_values(["began", "state", "order_in_state"], kind="stable")
@@ -39,7 +39,7 @@ def _sentinels(frame: pd.DataFrame) -> tuple[str, list[Course]]:
             f"from {apart.min():.3f}x to {apart.max():.3f}x."
         )
         figures.append(
-            Course(
+            RunChart(
                 f"Drift of {name}s",
                 _clouds(known, ("planned", "sentinel")),
                 Axis("measurement, in the order of time"),
@@ -50,7 +50,7 @@ def _sentinels(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     return (" ".join([text, *words]) if words else ""), figures
 
 
-def _trends(frame: pd.DataFrame) -> tuple[str, list[Course]]:
+def _trends(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
     found = drifts(frame)
     drifting = found.found
     if not found.tests:
@@ -61,7 +61,7 @@ def _trends(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     return f"{text}{': ' if drifting else ''}{said}, under false-discovery control.", []
 
 
-def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[Course]]:
+def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
     """The reads of one fixed range of the device, first and last in each state: what the layout cannot change."""
     taken = frame[(frame["status"] == "valid") & (frame["kind"] == "reference") & frame[REFERENCE].notna()]
     taken = taken.sort_values(["began", "state", "order_in_state"], kind="stable")
@@ -86,7 +86,7 @@ def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[Course]]:
     else:
         way = "no drift" if result.p > ALPHA else "a rise" if (result.tau or 0) > 0 else "a fall"
         words.append(f"Over the study: {way} (Kendall's tau {result.tau:+.2f}, p={result.p:.2g}).")
-    figure = Course(
+    figure = RunChart(
         "Reference reads of a fixed range",
         _clouds(points, ("reference before", "reference after")),
         Axis("reference read, in the order of time"),

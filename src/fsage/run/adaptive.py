@@ -19,7 +19,7 @@ from fsage.adaptive.surface import LEVEL, Belief, Z, prior
 from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import job, predictions, runs
-from fsage.run.course import Course, tell
+from fsage.run.adaptive_run import AdaptiveRun, tell
 from fsage.run.play import PlayFailed
 from fsage.study.study import StudyError
 from fsage.text.numbers import duration
@@ -27,8 +27,8 @@ from fsage.text.numbers import duration
 
 def check(plan: Plan, precision: float, seconds: float | None) -> None:
     """Raise StudyError where a study cannot be measured within a budget, or `seconds` are too few for its question."""
-    course = Course(plan, precision)
-    needed = sum(visit.seconds for visit in course.primary_visits())
+    run = AdaptiveRun(plan, precision)
+    needed = sum(visit.seconds for visit in run.primary_visits())
     if seconds is not None and needed > seconds:
         raise StudyError(
             f"study {plan.study.name}: its primary comparisons alone take {duration(needed)}, and the budget is "
@@ -43,16 +43,16 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
     record, measured or skipped with its prediction. Raises PlayFailed, StudyError.
     """
     for state in plan.states:
-        job.take_up(plan, state)
-    course = Course(plan, precision, inventory, others)
-    for state, cells in course.primary().items():
-        course.measure(state, cells)
-    beliefs = explore(course, precision)
+        job.collect(plan, state)
+    run = AdaptiveRun(plan, precision, inventory, others)
+    for state, cells in run.primary().items():
+        run.measure(state, cells)
+    beliefs = explore(run, precision)
     runs.check()
-    said = _end(course, beliefs)
-    predictions.keep(course, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
+    said = _end(run, beliefs)
+    predictions.keep(run, beliefs, f"not measured: predicted by the measured cells. {_held_out(beliefs)}")
     for state in plan.states:
-        if lacking := record.hand_over(plan, state):
+        if lacking := record.publish(plan, state):
             raise PlayFailed(f"{len(lacking)} cells of state {state} have no observation, such as {lacking[0].name}")
     tell(f"{plan.title}: {said}")
 
@@ -60,10 +60,10 @@ def measure(plan: Plan, precision: float, inventory: Path, others: Sequence[Plan
 @threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
 def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     """What a budget buys on a surface of usual smoothness and noise, in a sentence: a guess before it is measured."""
-    course = Course(plan, precision)
-    beliefs = [prior(course.points)]  # alike for all rates
-    left = course.left()
-    visits, costs, spent = course.primary_visits(), course.costs(), 0.0
+    run = AdaptiveRun(plan, precision)
+    beliefs = [prior(run.points)]  # alike for all rates
+    left = run.left()
+    visits, costs, spent = run.primary_visits(), run.costs(), 0.0
     taken: Counter[int] = Counter()
     states = set()
     while visits:
@@ -73,14 +73,14 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
             taken.update(visit.samples)
             states.add(visit.state)
             spent += visit.seconds
-            costs.reach[visit.state] = plan.reach_from_empty_seconds(course.states[visit.state])
+            costs.reach[visit.state] = plan.reach_from_empty_seconds(run.states[visit.state])
         now_left = left - np.array([taken[number] for number in range(len(left))])
         rest = math.inf if seconds is None else seconds - spent
-        found = Choice(beliefs, course.state, now_left, course.wanted, costs, precision, rest).best()
+        found = Choice(beliefs, run.state, now_left, run.wanted, costs, precision, rest).best()
         visits = [found] if found else []
     wide = max(float(one.half_width.max()) for one in beliefs)
     return (
-        f"budget {plan.title}: about {sum(taken.values())} cells in {len(states)} of {len(course.states)} states, "
+        f"budget {plan.title}: about {sum(taken.values())} cells in {len(states)} of {len(run.states)} states, "
         f"{duration(spent)}; the other rates are then predicted within about ±{wide:.1%} or better, if they are as "
         "smooth and as little noisy as most are"
     )
@@ -99,18 +99,18 @@ def _held_out(beliefs: list[Belief]) -> str:
     return f"{held} lay in their {LEVEL:.0%} intervals{wider}"
 
 
-def _end(course: Course, beliefs: list[Belief]) -> str:
-    wide = unknown(beliefs, course.precision, course.wanted)
-    said = f"{course.known(beliefs)}. {_held_out(beliefs)}."
+def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:
+    wide = unknown(beliefs, run.precision, run.wanted)
+    said = f"{run.known(beliefs)}. {_held_out(beliefs)}."
     if not wide.any():
         return said
     worst = max(float(one.half_width[wide].max()) for one in beliefs)
-    left = course.left()
+    left = run.left()
     noise = max(float(one.noise[wide].max()) for one in beliefs)
     reason = (
         "for the time was over"
         if left[wide].any()
         else f"though all their cells were measured: a sample's noise is {noise:.1%}, and "
-        f"{len(course.groups[0].cells)} of them give ±{Z * noise / math.sqrt(len(course.groups[0].cells)):.1%} at best"
+        f"{len(run.groups[0].cells)} of them give ±{Z * noise / math.sqrt(len(run.groups[0].cells)):.1%} at best"
     )
     return f"{said} {int(wide.sum())} rates are not, the worst within ±{worst:.1%}, {reason}."

@@ -29,7 +29,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     """
     status: Counter[str] = Counter()
     wrong = [
-        f"evidence of another plan: {path}; {request.aside(plan, state)}"
+        f"evidence of another plan: {path}; {request.quarantine_remedy(plan, state)}"
         for plan in pool.plans
         for state in plan.states
         if (evidence := results.read(path := plan.results.state(state)))
@@ -49,7 +49,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         elif found["status"] == "unreadable":
             wrong.append(found["why"])
         elif not _is_of(plan, state, cell, found):
-            wrong.append(f"taken for another plan: {path}; {request.aside(plan, state)}")
+            wrong.append(f"taken for another plan: {path}; {request.quarantine_remedy(plan, state)}")
         elif found["status"] == "failed":
             failed.append(f"failed: {where}: {found['why']}")
     study = pool.study

@@ -10,7 +10,7 @@ PLACE = "layouts"
 """The folder beside the studies where saved layouts and images lie."""
 
 
-def given(plan: Plan, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
+def with_inputs(plan: Plan, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
     """The steps with the names of what they need, and that by its name. Raises StudyError.
 
     Where a step needs something, the module `inputs` of its study says what: `needed(plan, step)`.

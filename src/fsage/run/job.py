@@ -41,7 +41,7 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     What a killed run left between host and records is taken up first and not measured again. Raises PlayFailed
     when cells are left; what was measured then waits in the store for the next run.
     """
-    take_up(plan, state)
+    collect(plan, state)
     progress, failed = Progress(plan, state), None
     refused: list[str] = []
     asked: list[Cell] = []
@@ -52,18 +52,18 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     runs.check()
     if not failed:
         stopping.skip(plan, state)
-    if lacking := record.hand_over(plan, state):
+    if lacking := record.publish(plan, state):
         names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
         why = failed or next(iter(refused), "no reason")
         raise PlayFailed(f"{len(lacking)} cells of state {state} were not measured ({names}): {why}")
     _say(progress.done())
 
 
-def take_up(plan: Plan, state: str) -> None:
+def collect(plan: Plan, state: str) -> None:
     """Take what a killed run left of a state between host and records."""
     _take(plan, plan.results.bundle(state))
     record.forget_handed_over(plan, state)
-    _hand_over_evidence(plan, state)
+    _publish_evidence(plan, state)
 
 
 def visit_cells(
@@ -85,11 +85,11 @@ def visit_cells(
         play([*first, "measure.yml"], inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
     except PlayFailed as error:
         failed = error
-    _hand_over_evidence(plan, state)
+    _publish_evidence(plan, state)
     return failed, _take(plan, bundle)
 
 
-def _hand_over_evidence(plan: Plan, state: str) -> None:
+def _publish_evidence(plan: Plan, state: str) -> None:
     """Put a state's evidence where it is declared; Snakemake deletes it there when cells cannot be measured."""
     kept, declared = plan.results.evidence(state), plan.results.state(state)
     if kept.exists() and not declared.exists():

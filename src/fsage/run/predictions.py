@@ -14,17 +14,17 @@ from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record
 from fsage.run import request
-from fsage.run.course import Course
+from fsage.run.adaptive_run import AdaptiveRun
 from fsage.study.cells import Cell
 
 
-def keep(course: Course, beliefs: list[Belief], why: str) -> None:
+def keep(run: AdaptiveRun, beliefs: list[Belief], why: str) -> None:
     """Note an observation of each cell that is left: not measured, `why`, and what it is predicted to be."""
-    plan = course.plan
-    observations = (_stored(plan, group.state, cell) for group in course.groups for cell in group.cells)
+    plan = run.plan
+    observations = (_stored(plan, group.state, cell) for group in run.groups for cell in group.cells)
     like = next(one for one in observations if one and one["status"] == "done")
-    for number, (group, left) in enumerate(zip(course.groups, course.cells_left(), strict=True)):
-        predicted = _predicted(course, beliefs, number)
+    for number, (group, left) in enumerate(zip(run.groups, run.cells_left(), strict=True)):
+        predicted = _predicted(run, beliefs, number)
         for cell in left:
             record.keep(
                 {**_of_state(plan, group.state, like), **_of_cell(cell), "why": why, "predicted": predicted},
@@ -39,10 +39,10 @@ def keep(course: Course, beliefs: list[Belief], why: str) -> None:
             )
 
 
-def _predicted(course: Course, beliefs: list[Belief], number: int) -> dict[str, float]:
+def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str, float]:
     """Rates of a group with their intervals, as columns of the table."""
     found: dict[str, float] = {}
-    for rate, belief in zip(course.rates, beliefs, strict=True):
+    for rate, belief in zip(run.rates, beliefs, strict=True):
         middle, wide = float(belief.mean[number]), math.log1p(float(belief.half_width[number]))
         for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
             found[f"{rate}_predicted{name}"] = math.exp(value)

@@ -16,7 +16,7 @@ from fsage.model.request import Phase, Request
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
-from fsage.records import asked
+from fsage.records import requested
 from fsage.run import amount, inputs, runs
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
@@ -38,15 +38,15 @@ def seed_of(plan: Plan) -> int:
 def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
     """The request for a state with `cells` to measure in it (none: only bring the state about).
 
-    What is asked for is noted (fsage.records.asked): only answers to that are taken. Raises StudyError when the state
-    is not in the study, was first reached by other steps, or a cell cannot be run on this target.
+    The request is noted (fsage.records.requested): only its answers are accepted. Raises StudyError when the state is
+    not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
     plan.check_state(state_name)
     plan.check()
     state = plan.states[state_name]
     run = runs.current()
     claim = amount.fitting(plan, plan.claim, seed_of(plan)) if plan.claim else None
-    steps, needed = inputs.given(plan, _steps(plan, state_name))
+    steps, needed = inputs.with_inputs(plan, _steps(plan, state_name))
     request: Request = {
         "schema": SCHEMA,
         "study": plan.study.name,
@@ -72,7 +72,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
         "evidence": str(plan.results.evidence(state_name).absolute()),
     }
     made: dict[str, object] = typed.to_json(request)
-    asked.note(plan.results, made)
+    requested.note(plan.results, made)
     return made
 
 
@@ -84,7 +84,7 @@ def is_planned(plan: Plan, state: str, steps: object) -> bool:
         return False
 
 
-def aside(plan: Plan, state: str) -> str:
+def quarantine_remedy(plan: Plan, state: str) -> str:
     """What to do about what is on record of a state that is another one now."""
     command = plan.commands.fsage("remeasure", plan.study.name, "--state", state)
     return f"`{command}` sets its evidence and records aside"
@@ -114,7 +114,7 @@ def _first_instance(plan: Plan, state: str) -> str | None:
     if not is_planned(plan, state, evidence.get("steps")):
         raise StudyError(
             f"study {plan.study.name}: state {state} is another one since the study or the target's scale was edited, "
-            f"and {path} is the evidence of what it was; {aside(plan, state)}"
+            f"and {path} is the evidence of what it was; {quarantine_remedy(plan, state)}"
         )
     return evidence["token"]["instance"]
 

@@ -22,7 +22,7 @@ from fsage import seam
 from fsage.model.errors import Refusal
 from fsage.model.hosts import Holder
 from fsage.plan import results
-from fsage.plan.dealing import Parts
+from fsage.plan.partition import Parts
 from fsage.plan.plan import Noted, Plan
 from fsage.plan.pool import Pool
 from fsage.plan.results import Results

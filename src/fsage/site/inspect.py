@@ -44,7 +44,7 @@ class Site:
     hosts: list[Host]
     groups: tuple[str, ...]
 
-    def of(self, group: str) -> list[Host]:
+    def in_group(self, group: str) -> list[Host]:
         """The hosts of a group."""
         return [host for host in self.hosts if group in host.groups]
 
@@ -130,7 +130,7 @@ MUST_HAVE_HOSTS = ("clients",)
 def findings(site: Site, target: Target, others: Mapping[str, Target]) -> list[str]:
     """All that must be mended before `target` is used; `others` are the targets of other inventories, by folder."""
     said = [*_empty(site, target), *_silent(site), *_unable(site), *_clocks(site)]
-    said += differences({host.name: host.answer for host in site.of("clients") if host.answer})
+    said += differences({host.name: host.answer for host in site.in_group("clients") if host.answer})
     said += [f"this machine lacks {what}" for what in seam.here().images_missing(target.images)]
     return [*said, *_servers(site, target), *_shared(target, others)]
 
@@ -140,7 +140,7 @@ def _empty(site: Site, target: Target) -> list[str]:
     return [
         f"group {group} has no host: name at least one in the inventory's hosts.yml"
         for group in wanted
-        if not site.of(group)
+        if not site.in_group(group)
     ]
 
 
@@ -149,8 +149,10 @@ def _silent(site: Site) -> list[str]:
 
 
 def _unable(site: Site) -> list[str]:
-    said = [f"{host.name} lacks {what}" for host in site.of("clients") for what in _answer(host).get("missing", ())]
-    rootless = [host.name for host in site.of("servers") if host.answer and not host.answer["root"]]
+    said = [
+        f"{host.name} lacks {what}" for host in site.in_group("clients") for what in _answer(host).get("missing", ())
+    ]
+    rootless = [host.name for host in site.in_group("servers") if host.answer and not host.answer["root"]]
     said += [
         f"{host.name} launches, and does not reach {name} as `ssh {name}` does: {why}"
         for host in site.hosts
@@ -171,7 +173,7 @@ def _clocks(site: Site) -> list[str]:
 
 def _servers(site: Site, target: Target) -> list[str]:
     """Servers that the target names and the inventory does not."""
-    known = {host.name for host in site.of("oss")}
+    known = {host.name for host in site.in_group("oss")}
     return [
         f"fsage_target.lustre.oss names {name}, which is not in the inventory's group oss"
         for name in (target.lustre.oss if target.lustre else ())

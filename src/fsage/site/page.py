@@ -52,7 +52,7 @@ def changed(site: Site, plans: list[Plan]) -> list[str]:
     cells = [cell for plan in plans for missing in plan.missing.values() for cell in missing]
     if not any(cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT for cell in cells):
         return []
-    names = ", ".join(host.name for host in site.of("servers")) or "servers, of which the inventory names none"
+    names = ", ".join(host.name for host in site.in_group("servers")) or "servers, of which the inventory names none"
     return [f"ZFS's primarycache of the OSTs on {names}, put back as it was after each cell"]
 
 

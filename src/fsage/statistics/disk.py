@@ -84,7 +84,7 @@ def recover(reads: Reads, level: float = LEVEL) -> Mapping[str, Estimate]:
     low, high = found.x - half, found.x + half
     spread = [variance * free / chi2.ppf(share, free) for share in ((1 + level) / 2, (1 - level) / 2)]
 
-    def of(index: int, transform: Callable[[float], float]) -> Estimate:
+    def estimate(index: int, transform: Callable[[float], float]) -> Estimate:
         ends = sorted(transform(float(one)) for one in (low[index], high[index]))
         return Estimate(transform(float(found.x[index])), *ends)
 
@@ -92,12 +92,12 @@ def recover(reads: Reads, level: float = LEVEL) -> Mapping[str, Estimate]:
         return math.sqrt(math.expm1(square))
 
     return {
-        "bytes_per_s": of(0, lambda log: math.exp(-log)),
-        "seek_s": of(2, lambda seek: seek),
-        "outer_to_inner": of(1, lambda slope: 1 / (1 - min(slope, 0.999))),
-        "drift_percent_per_hour": of(3, lambda drift: 100 * drift),
+        "bytes_per_s": estimate(0, lambda log: math.exp(-log)),
+        "seek_s": estimate(2, lambda seek: seek),
+        "outer_to_inner": estimate(1, lambda slope: 1 / (1 - min(slope, 0.999))),
+        "drift_percent_per_hour": estimate(3, lambda drift: 100 * drift),
         "noise_cov": Estimate(cov(variance), cov(spread[0]), cov(spread[1])),
-        "fullness": of(4, math.exp),
+        "fullness": estimate(4, math.exp),
     }
 
 

@@ -85,7 +85,7 @@ class Traces:
 
 
 @dataclass(frozen=True)
-class Extras:
+class DiagnosticCells:
     """All that a state has beside its planned cells; None: nothing of that kind."""
 
     sentinels: Sentinels | None
@@ -93,7 +93,7 @@ class Extras:
     traces: Traces | None
 
     def among(self, combinations: Iterable[Combination], order_seed: int, state: str, traced: bool) -> list[Cell]:
-        """Return the cells of a state in the order of measuring: planned ones shuffled by the seed, extras put in."""
+        """The cells of a state in the order of measuring: planned ones by the seed, diagnostic ones between."""
         planned = shuffled(combinations, f"{order_seed}/{state}/")
         cells: list[tuple[str, str, dict[str, object]]] = []
         for done in range(len(planned) + 1):
@@ -140,14 +140,14 @@ def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list
 
 
 @dataclass(frozen=True)
-class Also:
-    """One block of `also:`. `states` names those that have the cells; none: all have them."""
+class AdditionalCells:
+    """One block of `additional_cells:`. `states` names those that have the cells; none: all have them."""
 
     states: tuple[str, ...]
     cells: CellAxes
 
     @classmethod
-    def read(cls, block: Any) -> Also:
+    def read(cls, block: Any) -> AdditionalCells:
         """Return what a block asks for; raises ValidationError with everything that is wrong in it."""
         rest = {key: value for key, value in block_of(block).items() if key != "states"}
         problems: list[Problem] = []

@@ -20,7 +20,7 @@ from fsage.statistics import reachable
 from fsage.study.cells import Cell, CellAxes, Combination, check_number
 from fsage.study.cells import schema as cells_schema
 from fsage.study.comparisons import NAME, Compare, Headline
-from fsage.study.extra_cells import Also, Extras, ReferenceReads, Sentinels, Traces, schemas
+from fsage.study.extra_cells import AdditionalCells, DiagnosticCells, ReferenceReads, Sentinels, Traces, schemas
 from fsage.study.extra_cells import schema as additional_schema
 from fsage.study.filters import Axes, Filter, any_matches, of_cells
 from fsage.study.targets import REPEAT, SHARE, TARGETS, Bind, read_targets
@@ -96,7 +96,7 @@ class Study(Strict):
     )
     states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
     cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
-    also: list[Annotated[Any, PlainValidator(Also.read)]] = Field(
+    additional_cells: list[Annotated[Any, PlainValidator(AdditionalCells.read)]] = Field(
         [], description="additional cells of another workload, in all states or in the named ones"
     )
     sentinels: Any = Field(None, description="one cell that is repeated in each state, to show drift; null: none")
@@ -161,7 +161,7 @@ class Study(Strict):
     @model_validator(mode="after")
     def _holds_together(self) -> Study:
         states = len(recipes.load(self.states.recipe).expand(self.states))
-        a_state = self.cells.count + sum(one.cells.count for one in self.also)
+        a_state = self.cells.count + sum(one.cells.count for one in self.additional_cells)
         check_number(states * a_state, f"{states:,} states of {a_state:,} cells")
         names = [state.name for state in recipes.expand(self)]
         if not names:
@@ -174,12 +174,17 @@ class Study(Strict):
             problems += [Problem(("headline", index), text) for text in self._misses(line)]
         problems += self._cannot_be_dealt()
         named = [("traces", self.traces.states)] if self.traces else []
-        for block, places in (*named, *((f"also[{number}]", one.states) for number, one in enumerate(self.also))):
+        for block, places in (
+            *named,
+            *((f"additional_cells[{number}]", one.states) for number, one in enumerate(self.additional_cells)),
+        ):
             for index, name in enumerate(places):
                 with noting(problems, block, "states", index):
                     _find(name, names)
-        if len({one.cells.workload for one in self.also}) < len(self.also):
-            problems.append(Problem(("also",), "a workload stands there twice: give its levels in one block"))
+        if len({one.cells.workload for one in self.additional_cells}) < len(self.additional_cells):
+            problems.append(
+                Problem(("additional_cells",), "a workload stands there twice: give its levels in one block")
+            )
         if problems:
             refuse(problems)
         return self
@@ -210,7 +215,11 @@ class Study(Strict):
 
     def combinations(self, state: State) -> tuple[Combination, ...]:
         """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
-        more = [one for one in self.also if not one.states or any(means(text, state.name) for text in one.states)]
+        more = [
+            one
+            for one in self.additional_cells
+            if not one.states or any(means(text, state.name) for text in one.states)
+        ]
         every = (*self.cells.combinations, *(cell for one in more for cell in one.combinations))
         if not self.only and not self.exclude and not self._narrowed:
             return every
@@ -242,10 +251,10 @@ class Study(Strict):
         return study
 
     def cells_of(self, state: State) -> list[Cell]:
-        """Return the cells of a state in the order of measuring, extras among them."""
-        extras = Extras(self.sentinels, self.reference_reads, self.traces)
+        """Return the cells of a state in the order of measuring, diagnostic cells among them."""
+        diagnostic_cells = DiagnosticCells(self.sentinels, self.reference_reads, self.traces)
         traced = bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
-        return extras.among(self.combinations(state), self.order_seed, state.name, traced)
+        return diagnostic_cells.among(self.combinations(state), self.order_seed, state.name, traced)
 
 
 def load_study(path: Path | str, turns: bool = False) -> Study:
@@ -341,7 +350,7 @@ def schema() -> dict[str, object]:
             key: {"anyOf": [*(schemas(one)[key] for _, one in blocks), {"type": "null"}], "default": None}
             for key in ("sentinels", "traces")
         },
-        "also": {
+        "additional_cells": {
             "type": "array",
             "items": {"anyOf": [additional_schema(name) for name in workloads.names()]},
             "default": [],

@@ -6,9 +6,9 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from fsage.advise.advice import Asked
+from fsage.advise.advice import AdviceRequest
 from fsage.advise.choices import Choice, Options, Parts
-from fsage.advise.evidence import Evidence
+from fsage.advise.measured import Measured
 from fsage.statistics import median_interval
 from fsage.studies.defrag.recipe import BEFORE, States
 from fsage.text.sizes import round_size
@@ -19,12 +19,12 @@ UNTIMED = "nothing says how long its defragmentation took"
 WORDS = {BEFORE: "leave the file as it is", "file": "defragment the file", "filesystem": "defragment all files"}
 
 
-def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
-    """A choice for each scope, and `before`. With `asked.cold_reads` the work counts, and each byte is read so often.
+def options(measured: Measured, declared: States, request: AdviceRequest) -> Options:
+    """A choice for each scope, and `before`. With `request.cold_reads` the work counts, and each byte is read so often.
 
     Raises ValueError where the file was measured in several numbers of extents, or not before it was defragmented.
     """
-    axes = {state: evidence.axes(state) for state in evidence.seconds_per_mib}
+    axes = {state: measured.axes(state) for state in measured.seconds_per_mib}
     several = sorted({one["extents"] for one in axes.values()})
     if len(several) > 1:
         raise ValueError(
@@ -34,32 +34,32 @@ def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
     before = next((state for state, one in axes.items() if one["scope"] == BEFORE), None)
     if before is None:
         raise ValueError("no valid sample of the file before it is defragmented is there")
-    notes, states = evidence.notes, list(axes)
+    notes, states = measured.notes, list(axes)
     piece_bytes = notes[before]["fragmented_file"]["piece_bytes"]
     work = {state: _work(notes.get(state, {})) for state in states}
     untimed = [state for state in states if state != before and work[state] is None]
-    if asked.cold_reads is not None:
+    if request.cold_reads is not None:
         states = [state for state in states if state not in untimed]
-    earned = [_earned(state, work[state], evidence, before) for state in axes if work[state] is not None]
-    if asked.cold_reads is None:
+    earned = [_earned(state, work[state], measured, before) for state in axes if work[state] is not None]
+    if request.cold_reads is None:
         earned.append("Reads alone are compared; with --cold-reads NUMBER the work counts too.")
     return Options(
         "defragmentation",
         before,
-        evidence.moved_bytes,
+        measured.moved_bytes,
         [
             Choice(
                 state,
                 partial(_of_size, piece_bytes, {state: 1.0}),
-                times=1.0 if asked.cold_reads is None else asked.cold_reads,
-                once_s=(work[state] or 0.0) if asked.cold_reads is not None else 0.0,
+                times=1.0 if request.cold_reads is None else request.cold_reads,
+                once_s=(work[state] or 0.0) if request.cold_reads is not None else 0.0,
                 says=WORDS[axes[state]["scope"]],
             )
             for state in states
         ],
-        absent=dict.fromkeys(untimed if asked.cold_reads is not None else (), UNTIMED),
+        absent=dict.fromkeys(untimed if request.cold_reads is not None else (), UNTIMED),
         assumes=(
-            f"files lie as the measured one of {round_size(evidence.moved_bytes)} did, in pieces of "
+            f"files lie as the measured one of {round_size(measured.moved_bytes)} did, in pieces of "
             f"{round_size(piece_bytes)}, and are read cold from beginning to end"
         ),
         not_covered=f"they fit into one piece of {round_size(piece_bytes)}: there is nothing to gain",
@@ -77,9 +77,9 @@ def _work(notes: dict[str, Any]) -> float | None:
     return done["seconds"] / done["moved_bytes"] * MIB if done.get("moved_bytes") else None
 
 
-def _earned(state: str, work_s: float | None, evidence: Evidence, before: str) -> str:
+def _earned(state: str, work_s: float | None, measured: Measured, before: str) -> str:
     """After how many cold reads of a file its defragmentation has saved the time that it took."""
-    was, is_ = (list(evidence.seconds_per_mib[one].values()) for one in (before, state))
+    was, is_ = (list(measured.seconds_per_mib[one].values()) for one in (before, state))
     gain = median(was) - median(is_)
     cost = f"the work took {(work_s or 0) * 1024:.3g} s for a GiB, timed once"
     if gain <= 0:

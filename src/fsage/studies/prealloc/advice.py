@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from functools import partial
 
-from fsage.advise.advice import Asked
+from fsage.advise.advice import AdviceRequest
 from fsage.advise.choices import Choice, Options, Parts
-from fsage.advise.evidence import Evidence
+from fsage.advise.measured import Measured
 from fsage.studies.prealloc.recipe import States
 from fsage.text.sizes import format_size, round_size
 
 
-def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
+def options(measured: Measured, declared: States, request: AdviceRequest) -> Options:
     """A choice for each size: a life in which the counts of deleted files that were measured are equally likely.
 
-    The clean target is left out unless it is asked for. Raises ValueError where no count was measured for all sizes.
+    The clean target is left out unless it is requested. Raises ValueError where no count was measured for all sizes.
     """
     states: dict[int, dict[int, str]] = {}
-    for state in evidence.seconds_per_mib:
-        axes = evidence.axes(state)
+    for state in measured.seconds_per_mib:
+        axes = measured.axes(state)
         of_size = states.setdefault(axes["preallocation_bytes"], {})
-        if axes["deleted"] or "deleted" in evidence.at:
+        if axes["deleted"] or "deleted" in measured.at:
             of_size[axes["deleted"]] = state
     every = set().union(*states.values())
     levels = sorted(every.intersection(*states.values()))
@@ -32,16 +32,16 @@ def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
     notes = [f"Deleted files: {', '.join(map(str, levels))}" + (", equally likely." if len(levels) > 1 else ".")]
     if left := sorted(every - set(levels)):
         notes.append(f"Not measured with every size, and left out: {', '.join(map(str, left))} deleted files.")
-    if asked.files:
-        below = ", ".join(f"{asked.files.share_of_files(size):.0%} below {format_size(size)}" for size in parts)
+    if request.files:
+        below = ", ".join(f"{request.files.share_of_files(size):.0%} below {format_size(size)}" for size in parts)
         notes.append(f"Of the files, {below}: while one is written, its preallocation holds more than it will take.")
     return Options(
         "preallocation",
         format_size(min(parts)),
-        evidence.moved_bytes,
+        measured.moved_bytes,
         [Choice(format_size(size), partial(_of_size, largest, part)) for size, part in parts.items()],
         assumes=(
-            f"one file of {round_size(evidence.moved_bytes)} was measured: others count at the same time for a byte"
+            f"one file of {round_size(measured.moved_bytes)} was measured: others count at the same time for a byte"
         ),
         not_covered=f"they are smaller than a preallocation of {format_size(largest)}, and lie in one piece anyhow",
         notes=notes,

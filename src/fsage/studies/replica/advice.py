@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 
-from fsage.advise.advice import Asked
+from fsage.advise.advice import AdviceRequest
 from fsage.advise.choices import Choice, Options, Parts
-from fsage.advise.evidence import Evidence
+from fsage.advise.measured import Measured
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED, States
 from fsage.text.sizes import round_size
 
 WORDS = {COPIED: "leave its free space as it lies", JOINED: "have its free space in one run"}
 
 
-def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
+def options(measured: Measured, declared: States, request: AdviceRequest) -> Options:
     """Both choices for one file system: over its samples, equally likely, where only windows of it were copied.
 
     Raises ValueError where several were measured, or one in one of the two ways alone.
     """
-    axes = {state: evidence.axes(state) for state in evidence.seconds_per_mib}
+    axes = {state: measured.axes(state) for state in measured.seconds_per_mib}
     layouts = sorted({one["layout"] for one in axes.values()} - {EMPTY})
     if len(layouts) != 1:
         raise ValueError(
@@ -33,13 +33,13 @@ def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
     return Options(
         "free space",
         COPIED,
-        evidence.moved_bytes,
+        measured.moved_bytes,
         [
             Choice(holes, partial(_of_size, {state: 1 / len(of) for state in of}), says=WORDS[holes])
             for holes, of in states.items()
         ],
         assumes=(
-            f"a file of {round_size(evidence.moved_bytes)} was measured: others count at the same time for a byte. "
+            f"a file of {round_size(measured.moved_bytes)} was measured: others count at the same time for a byte. "
             "What it costs to join free space, nobody measured"
         ),
     )

@@ -19,8 +19,8 @@ from fsage.plan.plan import Plan, load_plan
 from fsage.plan.target import load_claim
 from fsage.records.messages import check_claim
 from fsage.run import amount, request
-from fsage.run.aside import set_aside
 from fsage.run.inputs import PLACE
+from fsage.run.quarantine import quarantine_records
 from fsage.statistics import reachable
 from fsage.studies.replica.recipe import COPIED, EMPTY, JOINED
 from fsage.study.study import read_yaml
@@ -103,7 +103,7 @@ def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
 
 def measured_again(plan: Plan) -> list[str]:
     """Set the records of cells that failed aside, for who gives the command again wants them measured; what is said."""
-    moved = set_aside(plan, lambda state, cell: True, {"failed"})
+    moved = quarantine_records(plan, lambda state, cell: True, {"failed"})
     return [f"{moved} cells failed before and are measured again"] if moved else []
 
 

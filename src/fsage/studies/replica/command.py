@@ -31,7 +31,7 @@ def age(
     from fsage.plan.results import Results
     from fsage.studies.replica import age as ages
 
-    where = context.obj.of(None)
+    where = context.obj.on_one_target(None)
     folder = where.results / "age"
     target = where.target().name
     if after not in ("", "defragment"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fsage.advise.advice import Asked
+from fsage.advise.advice import AdviceRequest
 from fsage.advise.choices import Choice, Options, Parts
-from fsage.advise.evidence import Evidence
+from fsage.advise.measured import Measured
 from fsage.model.striping import Segment
 from fsage.studies.striping.recipe import States
 from fsage.text.sizes import round_size
@@ -16,22 +16,22 @@ BY_MAP = ("striped_file", "netflow")
 """Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""
 
 
-def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
+def options(measured: Measured, declared: States, request: AdviceRequest) -> Options:
     """A choice for each pattern that this target has and that was measured. Raises ValueError if there is none.
 
     What differs by less than the margin counts as alike: how evenly a file is shared out, and where its watermarks lie.
     """
-    stripes = {state: notes["stripe"] for state, notes in evidence.notes.items() if "stripe" in notes}
+    stripes = {state: notes["stripe"] for state, notes in measured.notes.items() if "stripe" in notes}
     layouts = {
         state: [Segment(*part) for part in stripes[state]["segments"]]
-        for state in evidence.seconds_per_mib
+        for state in measured.seconds_per_mib
         if "segments" in stripes.get(state, ())
     }
     if not layouts:
         raise ValueError("no record names the layout that it was measured in")
     file_bytes = next(iter(layouts.values()))[-1].end_bytes
     nominal = declared.patterns()[declared.default].file_bytes
-    if (workload := evidence.rows["workload"].iloc[0]) not in BY_MAP:
+    if (workload := measured.rows["workload"].iloc[0]) not in BY_MAP:
         return Options(
             "layout",
             declared.default,
@@ -45,7 +45,7 @@ def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
         declared.default,
         file_bytes,
         [
-            Choice(state, partial(_of_size, state, layouts, asked.margin), says=_words(layout))
+            Choice(state, partial(_of_size, state, layouts, request.margin), says=_words(layout))
             for state, layout in layouts.items()
         ],
         assumes=(
@@ -55,7 +55,7 @@ def options(evidence: Evidence, declared: States, asked: Asked) -> Options:
         ),
         not_covered=(
             "by the map their stripes are shared out like those of no measured layout, or in objects that differ by "
-            f"more than {100 * asked.margin:g}%"
+            f"more than {100 * request.margin:g}%"
         ),
     )
 

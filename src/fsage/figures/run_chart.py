@@ -6,7 +6,7 @@ from typing import Any
 
 from fsage.figures.panel import Panel, finish
 from fsage.figures.style import COLOURS, Size, canvas, legend, name_axes, style
-from fsage.figures.values import Course
+from fsage.figures.values import RunChart
 
 LOOKS: dict[str, dict[str, Any]] = {
     "planned": {"marker": ".", "color": "0.65", "markersize": 4},
@@ -17,14 +17,14 @@ LOOKS: dict[str, dict[str, Any]] = {
 """What tells of drift, by the kind of a cloud."""
 
 
-def draw_course(course: Course, stamp: str, size: Size) -> Panel:
+def draw_run_chart(chart: RunChart, stamp: str, size: Size) -> Panel:
     """The later clouds are drawn over the earlier."""
     with style(size):
-        figure, axes = canvas(course.title, stamp, size)
+        figure, axes = canvas(chart.title, stamp, size)
         axes.axhline(1, color="0.3", linewidth=1, zorder=1)
-        for cloud in course.clouds:
+        for cloud in chart.clouds:
             label = f"{cloud.kind} (n = {len(cloud.xs)})"
             axes.plot(cloud.xs, cloud.ys, label=label, linestyle="none", markeredgewidth=0.5, **LOOKS[cloud.kind])
-        name_axes(axes, course.x.label, course.y.label, size)
+        name_axes(axes, chart.x.label, chart.y.label, size)
         legend(axes, size)
-        return finish(figure, axes, course)
+        return finish(figure, axes, chart)

@@ -13,10 +13,10 @@ from fsage.plan.plan import Plan
 
 def folder(plan: Plan) -> Path:
     """Where it goes."""
-    return plan.results.root / "aside" / plan.target.name / plan.study.name
+    return plan.results.root / "quarantine" / plan.target.name / plan.study.name
 
 
-def set_aside(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str]) -> int:
+def quarantine_records(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str]) -> int:
     """Move the records of the cells that are `chosen` by state and name and have one of `statuses` (none: any).
 
     The evidence of a state of which no record is left goes with them: by then the state may be another one. Returns how

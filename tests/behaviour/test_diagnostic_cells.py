@@ -26,7 +26,7 @@ def test_iterations_stop_when_the_interval_is_narrow_and_at_the_budget_at_the_la
     )
     ran = project.measure()
     assert ran.returncode == 0, ran.stderr
-    assert "plan small: 14 cells, 2 states, 2 populates, 6 extra cells, 20 cells to measure, " in ran.stdout
+    assert "plan small: 14 cells, 2 states, 2 populates, 6 diagnostic cells, 20 cells to measure, " in ran.stdout
     assert "at most (the stop rule skips what is not needed after 5 iterations)" in ran.stdout
     records = project.records()
     by_state = {

@@ -17,12 +17,12 @@ from fsage.records.messages import same_as
 
 OF_REQUEST = ("claim", "nominal", "steps")
 OF_CELL = ("attempt", "kind", "order", "params")
-Asked = dict[str, object]
+Note = dict[str, object]
 
 
 def note(where: Results, request: Mapping[str, Any]) -> None:
     """Note the cells of a request, before it goes to a host."""
-    path = where.asked(request["state"])
+    path = where.requested(request["state"])
     noted = results.read(path) or []
     known = set(map(_text, noted))
     new = [
@@ -64,14 +64,14 @@ class Requested:
     def _of_state(self, study: str, state: str) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
         if (study, state) not in self._notes:
             notes = self._notes[study, state] = {}
-            for note in results.read(Results(self.root, self.target, study).asked(state)) or []:
+            for note in results.read(Results(self.root, self.target, study).requested(state)) or []:
                 notes.setdefault(_key(note), []).append(note)
         return self._notes[study, state]
 
 
-def _key(one: Mapping[str, Any]) -> tuple[str, str, int]:
-    return one["cell"], one["claim"], one["attempt"]
+def _key(note: Mapping[str, Any]) -> tuple[str, str, int]:
+    return note["cell"], note["claim"], note["attempt"]
 
 
-def _text(one: Asked) -> str:
-    return json.dumps(one, sort_keys=True)
+def _text(note: Note) -> str:
+    return json.dumps(note, sort_keys=True)

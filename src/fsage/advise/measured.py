@@ -25,7 +25,7 @@ At = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Measured:
     """`rows`: the samples. `records`: every record of the study. `mix`: measure -> its share of the bytes, together 1.
 
     `seconds_per_mib`: state -> iteration -> seconds. `params`: the parameters, in words.
@@ -67,7 +67,7 @@ def read_pairs(texts: Sequence[str], option: str) -> dict[str, list[str]]:
     return found
 
 
-def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> Evidence:
+def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> Measured:
     """The samples of one set of parameters, under the commonest conditions and in the commonest layout of each state.
 
     Of caches cold counts, of transfers the largest, unless `at` says otherwise. Raises ValueError where there is
@@ -94,7 +94,7 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> E
         str(state): dict(zip(part["iteration"].astype(int), part["seconds_per_mib"], strict=True))
         for state, part in rows.sort_values("iteration", kind="stable").groupby("state", sort=False)
     }
-    return Evidence(rows, records, at, params_labels(pd.Series([params]))[params], shares, by_state)
+    return Measured(rows, records, at, params_labels(pd.Series([params]))[params], shares, by_state)
 
 
 def _meant(rows: pd.DataFrame, at: At) -> list[bool]:
@@ -136,7 +136,7 @@ def _preferred(sets: dict[str, dict[str, Any]], at: At) -> dict[str, dict[str, A
 
 
 def _shares(rows: pd.DataFrame, names: list[str], mix: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Measure -> share of the bytes: as asked, or as the cells themselves moved them."""
+    """Measure -> share of the bytes: as requested, or as the cells themselves moved them."""
     found: dict[str, float] = {}
     for name, texts in mix.items():
         if name not in names:

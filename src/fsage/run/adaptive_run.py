@@ -43,7 +43,7 @@ class Group:
     values: dict[str, float]
 
 
-class Course:
+class AdaptiveRun:
     """A study's groups as points of a surface, and what was measured of them.
 
     `others`: plans of other targets that share the study. What they measure tells of the same surface, but for the
@@ -71,7 +71,11 @@ class Course:
     def _values(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
         study, axes = plan.study, plan.states[state].axes
         known = all(axis in axes for axis in STATE_AXES) and set(study.cells.axes) == {"transfer_size"}
-        if not known or study.also or len({str(state.nominal["axes"]) for state in plan.states.values()}) > 1:
+        if (
+            not known
+            or study.additional_cells
+            or len({str(state.nominal["axes"]) for state in plan.states.values()}) > 1
+        ):
             raise StudyError(
                 f"study {study.name}: a budget needs states that differ in {', '.join(STATE_AXES)} alone, and cells "
                 "that differ in transfer_size alone. until=TIME ends any study at a time"
@@ -107,8 +111,8 @@ class Course:
 
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
-        extras = (cell for cell in request.to_measure(self.plan, state) if cell.kind != "planned")
-        cells = sum(self.plan.cell_seconds(state, cell) for cell in extras)
+        diagnostic_cells = (cell for cell in request.to_measure(self.plan, state) if cell.kind != "planned")
+        cells = sum(self.plan.cell_seconds(state, cell) for cell in diagnostic_cells)
         return self.plan.reach_from_empty_seconds(state) + cells
 
     def primary(self) -> dict[str, list[Cell]]:
@@ -160,7 +164,8 @@ class Course:
         if not any(own):
             raise PlayFailed("no valid cell was measured, so nothing can be said of the others")
         return [
-            Samples.of(levelled(_logs(own, rate), [_logs(theirs, rate) for theirs in others])) for rate in self.rates
+            Samples.of_groups(levelled(_logs(own, rate), [_logs(theirs, rate) for theirs in others]))
+            for rate in self.rates
         ]
 
     def _measured(self, plan: Plan, group: Group) -> list[dict[str, float]]:

@@ -12,7 +12,7 @@ Parts = dict[str, tuple[str, ...]]
 """Target -> names of its states, in planned order."""
 
 
-def deal(plans: Mapping[str, Plan], lost: Collection[str] = ()) -> Parts:
+def partition_states(plans: Mapping[str, Plan], lost: Collection[str] = ()) -> Parts:
     """Return the part of each target; `plans` are those of the whole study. Raises StudyError.
 
     What is missing of a `lost` target's share is dealt to the others.
