@@ -145,7 +145,8 @@ def test_commands_are_launched_as_declared_now_and_cells_say_so(tmp_path: Path, 
     (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": new}))
     study = tmp_path / "small.yaml"
     cells = {"workload": "sequential", "tool": "ior", "transfer_size": ["1M"], "iterations": 1}
-    study.write_text(yaml.safe_dump(blocks(cells=cells)))
+    states = {"recipe": "paf", "capacity": [10], "fragmentation": [0], "file_size": "8M"}
+    study.write_text(yaml.safe_dump(blocks(states=states, cells=cells)))
     plan = load_plan(study, inventory, tmp_path)
     plan.results.claim.parent.mkdir(parents=True)
     plan.results.claim.write_text(json.dumps({**claimed, "tools": ALL}))
