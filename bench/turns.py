@@ -31,6 +31,7 @@ from fsage.host.states import state as states
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, create
 from fsage.statistics import ALPHA, adjust_primary, compare, ratio
+from fsage.studies.paf.model import Populate
 from fsage.workloads import sequential
 
 MIB = 1 << 20
