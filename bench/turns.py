@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from fsage.model.steps.paf import Populate
 
 from fsage.host.cells import measure
 from fsage.host.states import state as states

@@ -89,22 +89,22 @@ class Comparison:
 
 def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
     """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
-    mine = at_largest_transfer(frame)
-    labels = params_labels(mine["params"])
-    asked = [
+    rows = at_largest_transfer(frame)
+    labels = params_labels(rows["params"])
+    declared = [
         (pair, params, measure)
         for pair in study.headline
         for params in labels
-        for measure in measures(mine)
+        for measure in measures(rows)
         if pair.takes(json.loads(params), measure)
     ]
     groups = []
-    for pair, params, measure in asked:
-        rows = mine[mine["params"] == params]
-        groups.append((values(of_state(rows, pair.state), measure), values(of_state(rows, pair.against), measure)))
-    tests = [(pair.pair, params, measure) for pair, params, measure in asked]
+    for pair, params, measure in declared:
+        alike = rows[rows["params"] == params]
+        groups.append((values(of_state(alike, pair.state), measure), values(of_state(alike, pair.against), measure)))
+    tests = [(pair.pair, params, measure) for pair, params, measure in declared]
     family = dict(zip(tests, groups, strict=True))
-    adjusted = dict(zip(family, adjust_primary([compare(*both).p for both in family.values()]), strict=True))
+    adjusted = dict(zip(family, adjust_primary([compare(*group).p for group in family.values()]), strict=True))
     return [
         Comparison(
             pair.label,
@@ -112,12 +112,12 @@ def comparisons(frame: pd.DataFrame, study: Any) -> list[Comparison]:
             pair.against,
             measure,
             labels[params],
-            ratio(*both),
+            ratio(*group),
             adjusted[test],
             len(family),
             several=len(labels) > 1,
         )
-        for (pair, params, measure), both, test in zip(asked, groups, tests, strict=True)
+        for (pair, params, measure), group, test in zip(declared, groups, tests, strict=True)
     ]
 
 
@@ -133,11 +133,11 @@ def stamp(frame: pd.DataFrame) -> str:
 
 def at_largest_transfer(frame: pd.DataFrame) -> pd.DataFrame:
     """Valid planned samples under the usual conditions at the largest transfer size, where there is one."""
-    mine = labelled(samples(frame))
-    mine = mine[mine["main"]]
-    if mine["transfer_size_bytes"].notna().any():
-        mine = mine[mine["transfer_size_bytes"] == mine["transfer_size_bytes"].max()]
-    return mine
+    rows = labelled(samples(frame))
+    rows = rows[rows["main"]]
+    if rows["transfer_size_bytes"].notna().any():
+        rows = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
+    return rows
 
 
 def of_state(rows: pd.DataFrame, state: str) -> pd.DataFrame:

@@ -67,91 +67,94 @@ def by_comparisons(
     compared = order(comparisons(data.frame, study))
     rows = at_largest_transfer(data.frame)
     pairs: dict[tuple[str, ...], list[Comparison]] = {}
-    for one in compared:
-        pairs.setdefault((one.label, one.state, one.against), []).append(one)
-    said = [_sentence(mine, named, rows) for mine in list(pairs.values())[:SENTENCES]]
-    shown = [one for mine in list(pairs.values())[:PAIRS] for one in mine]
-    return Answer(said, states_figure(shown, rows, named), cards_of(compared), codes)
+    for comparison in compared:
+        pairs.setdefault((comparison.label, comparison.state, comparison.against), []).append(comparison)
+    sentences = [_sentence(of_pair, named, rows) for of_pair in list(pairs.values())[:SENTENCES]]
+    shown = [comparison for of_pair in list(pairs.values())[:PAIRS] for comparison in of_pair]
+    return Answer(sentences, states_figure(shown, rows, named), cards_of(compared), codes)
 
 
-def finding_of(one: Comparison) -> Finding:
+def finding_of(comparison: Comparison) -> Finding:
     """A comparison as words can be made of it."""
-    return Finding(one.ratio, one.p, one.family)
+    return Finding(comparison.ratio, comparison.p, comparison.family)
 
 
 def cards_of(compared: Sequence[Comparison]) -> list[Card]:
     """A card a comparison, at most MOST_CARDS."""
     return [
         Card(
-            f"{one.opening}, {one.what}" + (f" \u00b7 {one.params}" if one.params else ""),
-            one.signed,
-            one.sentence,
-            not finding_of(one).sure,
+            f"{comparison.opening}, {comparison.what}" + (f" \u00b7 {comparison.params}" if comparison.params else ""),
+            comparison.signed,
+            comparison.sentence,
+            not finding_of(comparison).sure,
         )
-        for one in compared[:MOST_CARDS]
+        for comparison in compared[:MOST_CARDS]
     ]
 
 
-def _sentence(mine: Sequence[Comparison], named: Callable[[str], Named], rows: pd.DataFrame) -> str:
+def _sentence(of_pair: Sequence[Comparison], named: Callable[[str], Named], rows: pd.DataFrame) -> str:
     """'At STATE, writing 64 MiB at a time is 21% slower than at OTHER (17 to 23%), because ...'."""
-    state, against = named(mine[0].state).where, named(mine[0].against).where
-    found = [finding_of(one) for one in mine]
+    first = of_pair[0]
+    state, against = named(first.state).where, named(first.against).where
+    findings = [finding_of(comparison) for comparison in of_pair]
     sizes = rows["transfer_size_bytes"].dropna().unique()
     parts: list[str] = []
-    for comparison, finding in zip(mine, found, strict=True):
+    for comparison, finding in zip(of_pair, findings, strict=True):
         what = doing(comparison.measure)
         if comparison.several:
             what += f" ({comparison.params})"
         elif not parts and comparison.measure.endswith("_bw_mib_s") and len(sizes) == 1:
             what += f" {round_size(sizes[0])} at a time"
         parts.append(finding.said(what, "" if parts else against))
-    return f"{state[:1].upper()}{state[1:]}, {joined(parts)}{because(rows, mine[0].state, mine[0].against, found)}."
+    reason = because(rows, first.state, first.against, findings)
+    return f"{state[:1].upper()}{state[1:]}, {joined(parts)}{reason}."
 
 
-def because(rows: pd.DataFrame, state: str, against: str, found: Sequence[Finding]) -> str:
+def because(rows: pd.DataFrame, state: str, against: str, findings: Sequence[Finding]) -> str:
     """What the layout of the measured files says to it: ', because ...', ', although ...', or against expectation.
 
     A reason is given for what is sure alone; beside a difference that may be chance the layout stands without one.
     """
-    here, there = (values(of_state(rows, name), "measured_extents") for name in (state, against))
-    if not here or not there:
+    extents = [values(of_state(rows, name), "measured_extents") for name in (state, against)]
+    if not all(extents):
         return ""
-    now, then = median(here), median(there)
-    slower, faster = (any(one.sure and one.direction == way for one in found) for way in (-1, 1))
-    alike = all(one.alike for one in found)
-    both = f"the measured file lies in {pieces(now)} instead of {then:,.4g}"
-    if (slower and not faster and now > then) or (faster and not slower and now < then):
+    count, count_against = map(median, extents)
+    slower, faster = (any(finding.sure and finding.direction == way for finding in findings) for way in (-1, 1))
+    layout = f"the measured file lies in {pieces(count)} instead of {count_against:,.4g}"
+    if count == count_against:
+        why = f"; the layout does not say why: the measured file lies in {pieces(count)} in both"
+        return why if slower or faster else ""
+    more = count > count_against
+    if slower != faster and slower == more:
         # What is not known, or alike, needs no reason: then it is no `because` of the whole sentence.
-        return f", because {both}" if all(one.sure for one in found) else f"; {both}"
-    if (slower and not faster and now < then) or (faster and not slower and now > then):
-        return f", against what its layout lets expect: {both}"
-    if slower or faster:
-        return f"; the layout does not say why: the measured file lies in {pieces(now)} in both" if now == then else ""
-    if now == then:
+        return f", because {layout}" if all(finding.sure for finding in findings) else f"; {layout}"
+    if slower != faster:
+        return f", against what its layout lets expect: {layout}"
+    if slower:
         return ""
-    return f", although {both}" if alike and now > then else f"; {both}"
+    return f", although {layout}" if more and all(finding.alike for finding in findings) else f"; {layout}"
 
 
 def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Callable[[str], Named]) -> Lines | None:
     """The rates in the states that are compared, side by side."""
-    states = list(dict.fromkeys(name for one in compared for name in (one.against, one.state)))
+    states = list(dict.fromkeys(name for pair in compared for name in (pair.against, pair.state)))
     series = []
-    for measure in dict.fromkeys(one.measure for one in compared if one.measure.endswith("_bw_mib_s")):
-        points = [
+    for measure in dict.fromkeys(pair.measure for pair in compared if pair.measure.endswith("_bw_mib_s")):
+        drawn = [
             _point(float(place), taken, named(state).short)
             for place, state in enumerate(states)
             if (taken := values(of_state(rows, state), measure))
         ]
-        series.append(Series(doing(measure), tuple(points), joined=False))
-    known = [point for one in series for point in one.points]
-    if len(known) < 2:
+        series.append(Series(doing(measure), tuple(drawn), joined=False))
+    points = [point for line in series for point in line.points]
+    if len(points) < 2:
         return None
     ends = pd.DataFrame(
         {
-            "median": [one.y for one in known],
-            "low": [float("nan") if one.low is None else one.low for one in known],
-            "high": [float("nan") if one.high is None else one.high for one in known],
-            "samples": [one.samples for one in known],
+            "median": [point.y for point in points],
+            "low": [float("nan") if point.low is None else point.low for point in points],
+            "high": [float("nan") if point.high is None else point.high for point in points],
+            "samples": [point.samples for point in points],
         }
     )
     ticks = {float(place): _wrapped(named(state).short) for place, state in enumerate(states)}
@@ -164,9 +167,9 @@ def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Cal
 
 
 def _point(x: float, taken: list[float], name: str) -> Point:
-    found = summarise(taken)
-    low, high = (found.interval.low, found.interval.high) if found.interval else (None, None)
-    return Point(x, median(taken), low, high, found.n, tuple(taken), name)
+    summary = summarise(taken)
+    low, high = (summary.interval.low, summary.interval.high) if summary.interval else (None, None)
+    return Point(x, median(taken), low, high, summary.n, tuple(taken), name)
 
 
 def _wrapped(text: str) -> str:

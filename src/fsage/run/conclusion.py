@@ -40,24 +40,24 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         path = plan.results.record(state, cell.name)
         where = f"{state} {cell.name}" + (f" on {plan.target.name}" if pool.several else "")
         try:
-            found = results.read(path)
+            record = results.read(path)
         except ValueError as error:
-            found = {"status": "unreadable", "why": str(error), "params": None}
-        status[found["status"] if found else "missing"] += 1
-        if found is None:
+            record = {"status": "unreadable", "why": str(error), "params": None}
+        status[record["status"] if record else "missing"] += 1
+        if record is None:
             wrong.append(f"missing: {where}")
-        elif found["status"] == "unreadable":
-            wrong.append(found["why"])
-        elif not _is_of(plan, state, cell, found):
+        elif record["status"] == "unreadable":
+            wrong.append(record["why"])
+        elif not _is_of(plan, state, cell, record):
             wrong.append(f"taken for another plan: {path}; {request.quarantine_remedy(plan, state)}")
-        elif found["status"] == "failed":
-            failed.append(f"failed: {where}: {found['why']}")
+        elif record["status"] == "failed":
+            failed.append(f"failed: {where}: {record['why']}")
     study = pool.study
     lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
     measured = dataset.load(pool.records())
     differ = agreement.disagreements(measured) + truth.failures(measured)
-    for several in (wrong, failed, differ):
-        lines += several[:SHOWN] + ([f"… and {len(several) - SHOWN} more"] if len(several) > SHOWN else [])
+    for problems in (wrong, failed, differ):
+        lines += problems[:SHOWN] + ([f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])
     if failed:
         lines.append(f"to measure just the failed ones again: {pool.commands.remeasure('--failed')}")
     pooled = targets.pooled(measured, study, _on_several(pool))

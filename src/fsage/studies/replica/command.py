@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import Annotated
 
 import typer
@@ -49,8 +50,7 @@ def age(
         return
     for line in ages.measured_again(plan):
         say(line)
-    words = plan.commands.measure_words
-    os.execvp(words[0], words)
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "fsage.start", *plan.commands.measure_words[1:]])
 
 
 def percents(text: str, option: str) -> tuple[float, ...]:
