@@ -232,6 +232,19 @@ def test_a_host_that_sends_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyP
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
+def test_what_a_host_says_steers_no_terminal() -> None:
+    ran = {"stdout": "", "stderr": "started\n\x1b[2Jgone\u202e", "rc": 1}
+    assert action().answer_of("probe", ran)["msg"].endswith(r"it last said: \x1b[2Jgone\u202e")
+    ran["stdout"] = json.dumps({"msg": "two\nlines\u202e\x9b"})
+    assert action().answer_of("probe", ran)["msg"] == "two\nlines\\u202e\\x9b"
+
+
+def test_what_the_launcher_alone_writes_no_host_sends(plan: Plan) -> None:
+    predicted = observation(plan, "60.00@8M", 1, predicted={"write_bw_mib_s": "fast", "__class__": 1})
+    (why,) = unpacked(plan, predicted)
+    assert "has predicted, which the launcher alone writes" in why
+
+
 @pytest.mark.parametrize("length", [0, 6, 7, 20, 21])
 def test_a_hosts_file_comes_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, length: int) -> None:
     path, content = tmp_path / "a 'bundle'", os.urandom(length)

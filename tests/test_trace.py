@@ -14,7 +14,7 @@ from local_targets import claimed
 from fsage.host.evidence import fiemap
 from fsage.host.settings import trace
 from fsage.host.settings.undo import undo
-from fsage.host.system import journal, mounting
+from fsage.host.system import journal, mounting, places
 from fsage.host.targets.opening import open_target
 
 MIB = 1 << 20
@@ -106,6 +106,26 @@ def test_what_a_killed_trace_leaves_goes_with_the_next_and_with_the_release(targ
             assert "columns" in again.noted
         assert not Path(left[0]["instance"]).exists() and not instances()
         assert not journal.path_of(target.home).exists()
+
+
+@pytest.mark.root
+def test_where_another_targets_trace_is_mounted_nothing_is_put(target) -> None:
+    """It goes with that trace, whatever is in it."""
+    other = trace.PLACE / "other"
+    places.make(other)
+    try:
+        mounting.mount_call("fsage", str(other), "tracefs", 0, "")
+    except OSError as error:
+        pytest.skip(f"this kernel refuses tracefs: {error}")
+    try:
+        with trace.tracing(target):
+            left = journal.entries(journal.path_of(target.home))
+            assert [entry for entry in left if str(other) in entry.get("instance", "")] == []
+        assert other.is_dir()
+    finally:
+        mounting.unmount(other)
+        other.rmdir()
+        trace.PLACE.rmdir()
 
 
 def test_a_directory_has_no_trace_and_says_so(tmp_path: Path) -> None:

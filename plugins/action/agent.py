@@ -262,15 +262,16 @@ def answer_of(verb, ran):
     except message.Unacceptable:
         answer = None
     if answer is None:
-        last = ran["stderr"].strip().rpartition("\n")[2] or "nothing"
+        last = message.printable(ran["stderr"].strip().rpartition("\n")[2]) or "nothing"
         return {
             "failed": True,
             "changed": True,
             "msg": f"The agent's {verb} ended with exit code {ran['rc']} and no answer; it last said: {last}",
-            "stderr": ran["stderr"],
+            "stderr": message.lines(ran["stderr"]),
         }
     failed = bool(answer.get("failed")) or ran["rc"] != 0
     known = {key: answer[key] for key in (*GIVEN, HELD_BY) if key in answer}
+    known["msg"] = message.lines(answer["msg"])  # Ansible shows it as it is
     return {**known, "changed": bool(answer.get("changed")), "failed": failed, "rc": ran["rc"]}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -75,7 +76,7 @@ def main(arguments: list[str]) -> int:
     verbs = {**VERBS, **OF_LUSTRE}
     try:
         caller = os.environ.get("SUDO_UID", "")
-        if os.geteuid() != 0 or not caller.isdigit() or int(caller) == 0:
+        if os.geteuid() != 0 or not re.fullmatch("[1-9][0-9]*", caller):
             raise Refusal("this is for users, by way of `sudo -n`; root needs no helper")
         _be_independent()
         os.environ.clear()

@@ -19,12 +19,17 @@ from fsage.model.observation import Observation, StateEvidence
 
 T = TypeVar("T")
 EVIDENCE_BYTES = 256 * MIB  # of a target with many stores
+OF_THE_LAUNCHER = {"predicted", "requested_attempt"}
+"""Keys of observations that it makes itself, or adds (fsage.run.predictions, fsage.records.record)."""
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
 
 
 def read_observation(content: bytes) -> Observation:
     """An observation in its file's bytes. Raises Unacceptable."""
-    return _declared(Observation, read(content, OBSERVATION_BYTES))
+    observation = _declared(Observation, read(content, OBSERVATION_BYTES))
+    if foreign := sorted(OF_THE_LAUNCHER & observation.keys()):
+        raise Unacceptable(f"has {foreign[0]}, which the launcher alone writes")
+    return observation
 
 
 def read_evidence(content: bytes) -> StateEvidence:

@@ -81,6 +81,11 @@ def tracing(target: Target) -> Iterator[Trace]:
             trace.noted = {"why_none": f"the trace of {device} was lost: {why}"}
 
 
+def _stays(mount: mounting.Mount) -> bool:
+    """Whether tracefs is mounted there for good, and not for the time of another target's trace."""
+    return mount.type == "tracefs" and mount.root == "/" and PLACE not in Path(mount.point).parents
+
+
 @contextmanager
 def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
     """By the kernel's own event; the instance is journalled, for a killed agent leaves it."""
@@ -90,7 +95,7 @@ def _events(target: Target, device: str, trace: Trace) -> Iterator[None]:
     for left in [entry for entry in journal.entries(noted) if entry["kind"] == "trace"]:
         end(left)
         journal.strike(noted, left)
-    there = [mount.point for mount in mounting.mounts() if mount.type == "tracefs" and mount.root == "/"]
+    there = [mount.point for mount in mounting.mounts() if _stays(mount)]
     mounted = None if there else str(PLACE / target.name)
     root = Path(there[0] if there else str(mounted))
     entry = {"kind": "trace", "instance": str(root / "instances" / f"fsage-{target.name}"), "mounted": mounted}
@@ -193,9 +198,9 @@ def end(entry: journal.Entry) -> str:
         instance.rmdir()
     if entry["mounted"] and (mount := mounting.mounted_at(entry["mounted"])) and mount.type == "tracefs":
         mounting.unmount(Path(entry["mounted"]))
-    for folder in (Path(entry["mounted"]), PLACE) if entry["mounted"] else ():
+    if entry["mounted"]:
         with suppress(OSError):
-            folder.rmdir()
+            Path(entry["mounted"]).rmdir()  # not the one above it, in which another target may just make its own
     return f"the tracing instance {instance} is gone"
 
 
