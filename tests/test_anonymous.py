@@ -23,6 +23,7 @@ SECRETS = (
     "n17.acme.example",
     "n17",
     "oss-04",
+    "eastwing",
     "jdoe42",
     "10.17.3.4@o2ib1",
     "10.17.3.4",
@@ -64,7 +65,7 @@ def asked(tmp_path):
         record["conditions"]["mount_options"] = ["rw,mgs=10.17.3.4@o2ib1,addr=fd00:17::3"]
         for phase in record["phases"]:
             phase["argv"] += [f"--filename=/scratch/acme/fsage/measured/f{number}", "--db=/gpfs/secret-project/db/x"]
-        record["layout"]["notes"] = {"stripe": {"osts": 2, "server": "acme"}, "acme": {"osts": 2}}
+        record["layout"]["notes"] = {"stripe": {"osts": 2, "server": "acme", "target": "eastwing"}, "acme": {"osts": 2}}
         record["conditions"]["added_later"] = ["acme"]
         if number == 0:
             record |= {"status": "failed", "why": "oss-04: mount /home/jdoe42/x failed, see 10.17.3.4@o2ib1"}
@@ -125,7 +126,10 @@ def test_what_stays_is_told_from_what_leaves(asked, tmp_path) -> None:
         assert record[key] == before[key]
     assert record["raw"] == {"sha256": before["raw"]["sha256"]}
     assert record["hosts"] == ["host2", "host3"] and record["id"].startswith("id")
-    assert record["layout"]["notes"] == {"stripe": {"osts": 2}} and "added_later" not in record["conditions"]
+    assert (
+        record["layout"]["notes"] == {"stripe": {"osts": 2, "target": "target1"}}
+        and "added_later" not in record["conditions"]
+    )
     argv = record["phases"][0]["argv"]
     assert argv[0] == before["phases"][0]["argv"][0] and "--filename=withheld" in argv and "--db=withheld" in argv
     assert record["conditions"]["mount_options"] == ["rw"]

@@ -1,7 +1,7 @@
 """The results of a study with nothing in them but what is listed here: what a report is made from, and no names.
 
 A key that is not listed stays at home with all that is below it, whoever adds it later. Numbers below listed keys
-leave. Of texts leave those below TEXTS, where they are plain words; any other reads `withheld`. Hosts are numbered.
+leave. Of texts leave those below TEXTS, where they are plain words; any other reads `withheld`. Hosts and other targets are numbered.
 The names of study, target, states and of what a study varies leave: who publishes results publishes these.
 """
 
@@ -71,9 +71,10 @@ OF_TOOLS = {"--rw", "--ioengine", "--fallocate", "--output-format", "--clocksour
 
 
 class Listed:
-    """What may leave of values; `hosts`, OSTs and ids are numbered, the same everywhere."""
+    """What may leave of values; hosts, OSTs, ids and targets but this one are numbered, the same everywhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: str) -> None:
+        self.target = target
         self._numbers: dict[str, dict[str, str]] = {}
 
     def number(self, kind: str, name: str) -> str:
@@ -109,6 +110,8 @@ class Listed:
             return self.number("host", text)
         if key in IDS:
             return self.number(IDS[key], text)
+        if key == "target" and text != self.target:
+            return self.number("target", text)
         if key in VERSIONS:
             found = re.search(r"\d+(\.\d+)+", text)
             return found[0] if found else WITHHELD
@@ -139,7 +142,7 @@ def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan,
 
     Raw output stays at home. Raises CrateError where the study cannot be told without a text that stays.
     """
-    listed, where, compare = Listed(), plan.results, plan.study.compare
+    listed, where, compare = Listed(plan.target.name), plan.results, plan.study.compare
     study = to / "config" / study_file.name
     names = [study_file, *([study_file.with_stem(compare.study)] if compare else [])]
     for path in names:
